@@ -1,0 +1,3 @@
+//! The program `kopf-rs`.
+
+fn main() {}

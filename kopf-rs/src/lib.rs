@@ -1,0 +1,1 @@
+//! Kubernetes operators from annotated async functions.

@@ -1,0 +1,1 @@
+//! The only integration binary: one module per behaviour.

@@ -1,0 +1,1 @@
+//! Harness for the behaviour tests of kopf-rs: API servers, operators, awaited conditions.
