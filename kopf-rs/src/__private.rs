@@ -1,0 +1,1 @@
+//! The door for generated code: nobody's API, re-exports only.

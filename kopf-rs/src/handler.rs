@@ -1,0 +1,14 @@
+//! What a handler is, what it is told, and what it may say.
+//!
+//! The user's contract. Must not know scheduling, nor where progress is kept, nor tokio, nor `kube`.
+
+pub(crate) mod cause;
+pub(crate) mod decl;
+pub(crate) mod error;
+pub(crate) mod extensions;
+pub(crate) mod extract;
+pub(crate) mod filter;
+pub(crate) mod logger;
+pub(crate) mod memo;
+pub(crate) mod outcome;
+pub(crate) mod registry;

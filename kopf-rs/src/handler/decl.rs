@@ -1,0 +1,145 @@
+//! A declared function: the constant an attribute leaves behind, and the handler made of it at start.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::handler::cause::Cause;
+use crate::handler::error::HandlerError;
+use crate::handler::filter::Filters;
+use crate::object::patch::Patch;
+use crate::object::path::FieldPath;
+use crate::object::selector::{Selector, SelectorError};
+
+/// What an attribute registers. Constant: everything dynamic hides behind a function pointer.
+#[derive(Clone, Copy)]
+pub struct Decl {
+    /// The function's name: the base of the handler id.
+    pub name: &'static str,
+    /// Where the function is; two attributes on one function share it.
+    pub place: Place,
+    /// Which attribute.
+    pub kind: HandlerKind,
+    /// Which resources; `None` for activities.
+    pub selector: Option<fn() -> Result<Selector, SelectorError>>,
+    /// The attribute's options.
+    pub options: fn() -> Options,
+    /// How to call the function.
+    pub call: Call,
+}
+
+/// A place in the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// `CARGO_PKG_NAME` of the crate.
+    pub package: &'static str,
+    /// `file!()`
+    pub file: &'static str,
+    /// `line!()` of the attribute.
+    pub line: u32,
+    /// `column!()` of the attribute.
+    pub column: u32,
+    /// `module_path!()`
+    pub module: &'static str,
+}
+
+/// Which attribute declared the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HandlerKind {
+    /// `#[on_create]`
+    Create,
+    /// `#[on_update]`
+    Update,
+    /// `#[on_delete]`
+    Delete,
+    /// `#[on_resume]`
+    Resume,
+    /// `#[on_field]`
+    Field,
+    /// `#[on_event]`
+    Event,
+    /// `#[on_startup]`
+    Startup,
+    /// `#[on_cleanup]`
+    Cleanup,
+}
+
+/// The options of an attribute (core.md 2.2, 2.3), all optional.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Another id than the function's name.
+    pub id: Option<String>,
+    /// An opaque value for the argument `param`.
+    pub param: Option<Arc<dyn Any + Send + Sync>>,
+    /// What arbitrary errors mean.
+    pub errors: Option<ErrorsMode>,
+    /// Total time over all attempts; an async attempt is cancelled when it is over.
+    pub timeout: Option<Duration>,
+    /// Total number of attempts.
+    pub retries: Option<u32>,
+    /// Fixed delay after an arbitrary error.
+    pub backoff: Option<Duration>,
+    /// The field the handler is for.
+    pub field: Option<FieldPath>,
+    /// `on_resume`: also for objects being deleted.
+    pub deleted: bool,
+    /// `on_delete`: do not demand the finalizer.
+    pub optional: bool,
+    /// `labels annotations when value old new`
+    pub filters: Filters,
+}
+
+/// What an arbitrary error means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorsMode {
+    /// Logged, counts as success.
+    Ignored,
+    /// Retried. The default.
+    Temporary,
+    /// Final.
+    Permanent,
+}
+
+/// What a call gives: a result for `status.{id}`, nothing, or an error.
+pub type Returned = Result<Option<Value>, HandlerError>;
+
+/// A boxed future of a call.
+pub type Calling<'a> = Pin<Box<dyn Future<Output = Returned> + Send + 'a>>;
+
+/// How to call a handler.
+#[derive(Clone, Copy)]
+pub enum Call {
+    /// An `async fn`.
+    Async(for<'a> fn(&'a Cause, &'a mut Patch) -> Calling<'a>),
+    /// A plain `fn`, run on the blocking pool.
+    Blocking(fn(&Cause, &mut Patch) -> Returned),
+}
+
+/// A handler at work: a declaration resolved once, at start.
+pub struct Handler {
+    /// Kopf's id: `name`, `name/field.path`.
+    pub(crate) id: Arc<str>,
+    pub(crate) kind: HandlerKind,
+    pub(crate) selector: Option<Selector>,
+    pub(crate) options: Options,
+    pub(crate) place: Option<Place>,
+    pub(crate) callee: Callee,
+}
+
+/// What a handler calls: a function known at compile time, or a closure of an explicit registry.
+#[derive(Clone)]
+pub(crate) enum Callee {
+    Fn(Call),
+    Closure(Arc<dyn for<'a> Fn(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + Sync>),
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handler({:?}, {:?})", self.id, self.kind)
+    }
+}

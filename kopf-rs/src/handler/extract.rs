@@ -1,0 +1,1 @@
+//! Arguments: the name picks the datum, the type picks the conversion.

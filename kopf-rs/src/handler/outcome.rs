@@ -1,0 +1,20 @@
+//! How one attempt of a handler ended, as the engine saw it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The end of one attempt.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It returned; a result goes to `status.{id}`.
+    Succeeded(Option<Value>),
+    /// `TemporaryError`: again after the delay.
+    Temporary { message: String, delay: Duration },
+    /// `PermanentError`.
+    Permanent { message: String },
+    /// Any other error, a panic included: the handler's `errors` mode decides.
+    Arbitrary { message: String },
+    /// Cancelled at the handler's timeout.
+    TimedOut { after: Duration },
+}

@@ -1,0 +1,13 @@
+//! Kubernetes objects as data: bodies, paths, diffs, essences, patches, selectors, references.
+//!
+//! Total functions over plain values. Must not know handlers, storage or HTTP.
+
+pub(crate) mod body;
+pub(crate) mod diff;
+pub(crate) mod essence;
+pub(crate) mod patch;
+pub(crate) mod path;
+pub(crate) mod raw;
+pub(crate) mod reference;
+pub(crate) mod resource;
+pub(crate) mod selector;

@@ -1,0 +1,103 @@
+//! The body of an object: a JSON tree with Kubernetes' well-known stanzas.
+
+use std::ops::Deref;
+
+use serde_json::{Map, Value};
+
+use crate::object::reference::Reference;
+
+/// A whole Kubernetes object. Dereferences to its JSON; an absent stanza reads as `null` or empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body(Value);
+
+impl Body {
+    /// Wrap the JSON of an object.
+    #[must_use]
+    pub fn new(value: Value) -> Self {
+        Self(value)
+    }
+    /// The stanza `spec`.
+    #[must_use]
+    pub fn spec(&self) -> &Value {
+        &self.0["spec"]
+    }
+    /// The stanza `status`.
+    #[must_use]
+    pub fn status(&self) -> &Value {
+        &self.0["status"]
+    }
+    /// The stanza `metadata`.
+    #[must_use]
+    pub fn metadata(&self) -> &Value {
+        &self.0["metadata"]
+    }
+    /// `metadata.name`, empty where absent.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata()["name"].as_str().unwrap_or_default()
+    }
+    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.metadata()["namespace"].as_str()
+    }
+    /// `metadata.uid`, empty where absent.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.metadata()["uid"].as_str().unwrap_or_default()
+    }
+    /// `metadata.resourceVersion`, empty where absent.
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        self.metadata()["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+    }
+    /// `metadata.labels`.
+    #[must_use]
+    pub fn labels(&self) -> &Map<String, Value> {
+        map(&self.metadata()["labels"])
+    }
+    /// `metadata.annotations`.
+    #[must_use]
+    pub fn annotations(&self) -> &Map<String, Value> {
+        map(&self.metadata()["annotations"])
+    }
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        !self.metadata()["deletionTimestamp"].is_null()
+    }
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.metadata()["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+    }
+    /// What others need to name this object.
+    #[must_use]
+    pub fn reference(&self) -> Reference {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Reference {
+            api_version: text(&self.0["apiVersion"]),
+            kind: text(&self.0["kind"]),
+            name: self.name().to_owned(),
+            namespace: self.namespace().map(str::to_owned),
+            uid: self.uid().to_owned(),
+        }
+    }
+}
+
+impl Deref for Body {
+    type Target = Value;
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+fn map(value: &Value) -> &Map<String, Value> {
+    static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    value.as_object().unwrap_or(&EMPTY)
+}

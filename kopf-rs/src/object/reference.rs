@@ -1,0 +1,27 @@
+//! Naming an object to others: log lines, events, owner references.
+
+use std::fmt;
+
+/// Which object is meant. Displays as `namespace/name`, or `name` where cluster-scoped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reference {
+    /// `group/version`, or `v1` for the core group.
+    pub api_version: String,
+    /// The kind, such as `Pod`.
+    pub kind: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`, if namespaced.
+    pub namespace: Option<String>,
+    /// `metadata.uid`.
+    pub uid: String,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}

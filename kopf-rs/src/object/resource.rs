@@ -1,0 +1,85 @@
+//! A served kind, as discovery describes it.
+
+use std::fmt;
+
+/// One resource of the cluster in one version. Displays as `plural.version.group`, as in Kopf.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// API group; empty for core.
+    pub group: String,
+    /// API version, such as `v1`.
+    pub version: String,
+    /// Plural name, such as `pods`.
+    pub plural: String,
+    /// Kind, such as `Pod`.
+    pub kind: String,
+    /// Singular name, such as `pod`.
+    pub singular: String,
+    /// Short names, such as `po`.
+    pub short_names: Vec<String>,
+    /// Categories, such as `all`.
+    pub categories: Vec<String>,
+    /// Names of subresources, such as `status`.
+    pub subresources: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether this version is the preferred one of its group.
+    pub preferred: bool,
+    /// Verbs the server offers.
+    pub verbs: Vec<String>,
+}
+
+impl Resource {
+    /// `v1` or `group/version`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Path of the collection, or of one object, or of its subresource.
+    pub(crate) fn path(
+        &self,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        subresource: Option<&str>,
+    ) -> String {
+        let mut path = if self.group.is_empty() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
+        };
+        if let (true, Some(namespace)) = (self.namespaced, namespace) {
+            path.push_str("/namespaces/");
+            path.push_str(namespace);
+        }
+        for part in [Some(self.plural.as_str()), name, subresource]
+            .into_iter()
+            .flatten()
+        {
+            path.push('/');
+            path.push_str(part);
+        }
+        path
+    }
+
+    /// Whether `status` is a subresource.
+    #[must_use]
+    pub fn has_status_subresource(&self) -> bool {
+        self.subresources.iter().any(|name| name == "status")
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.plural, self.version)?;
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
+    }
+}

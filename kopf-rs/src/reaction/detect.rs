@@ -1,0 +1,1 @@
+//! Which reason a change has (core.md 5).

@@ -1,0 +1,3 @@
+//! The clock and the gates. If it mentions an object it is in the wrong place.
+
+pub(crate) mod clock;
