@@ -2,23 +2,123 @@
 //!
 //! Hides paging, re-lists, 410, bookmarks, back-off, the status subresource. Must not know causes, or why it is asked.
 
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderValue;
+use tokio::sync::Semaphore;
+
 pub(crate) mod connect;
 pub(crate) mod discover;
 pub(crate) mod error;
+pub(crate) mod read;
+mod request;
 pub(crate) mod watch;
 pub(crate) mod write;
 
 /// The Kubernetes client handlers and embedding programs use.
 pub use kube::Client;
 
-/// A connection to one cluster.
+/// A connection to one cluster. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
+    shared: Arc<Shared>,
+}
+
+/// How we appear to the server, and how hard we lean on it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterSettings {
+    /// The operator's name: field manager of its writes, and its user agent.
+    pub(crate) operator: String,
+    /// Writes under way at the same time. Every one of them is a connection of its own.
+    pub(crate) writes: usize,
+}
+
+/// What all clones know together.
+struct Shared {
+    operator: String,
+    agent: HeaderValue,
+    writes: Semaphore,
+    /// API groups whose server has refused a streaming list.
+    unstreamable: Notes,
+    /// Resources whose schema has dropped something we wrote, already warned of.
+    pruned: Notes,
+    /// Group versions that could not be discovered, already warned of.
+    broken: Notes,
+}
+
+/// Things noted once.
+#[derive(Default)]
+struct Notes(Mutex<BTreeSet<String>>);
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self {
+            operator: "kopf-rs".to_owned(),
+            writes: 32,
+        }
+    }
 }
 
 impl Cluster {
+    /// With default settings.
     pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+        Self::with_settings(client, &ClusterSettings::default())
+    }
+
+    pub(crate) fn with_settings(client: Client, settings: &ClusterSettings) -> Self {
+        let agent = format!(
+            "kopf-rs/{} ({})",
+            env!("CARGO_PKG_VERSION"),
+            settings.operator
+        );
+        Self {
+            client,
+            shared: Arc::new(Shared {
+                operator: settings.operator.clone(),
+                agent: HeaderValue::from_str(&agent)
+                    .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
+                writes: Semaphore::new(settings.writes.max(1)),
+                unstreamable: Notes::default(),
+                pruned: Notes::default(),
+                broken: Notes::default(),
+            }),
+        }
+    }
+
+    /// For handlers.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("operator", &self.shared.operator)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Notes {
+    /// Whether `note` is new.
+    fn add(&self, note: &str) -> bool {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !notes.contains(note) && notes.insert(note.to_owned())
+    }
+    fn has(&self, note: &str) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(note)
+    }
+    /// Whether `note` was there.
+    fn remove(&self, note: &str) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(note)
     }
 }

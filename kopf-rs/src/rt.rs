@@ -1,3 +1,4 @@
 //! The clock and the gates. If it mentions an object it is in the wrong place.
 
+pub(crate) mod backoff;
 pub(crate) mod clock;

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use crate::object::resource::Resource;
+
 /// A request that did not do what it was for. Displays as one line fit for a log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
@@ -17,7 +21,7 @@ pub(crate) enum ClusterError {
     /// 401.
     #[error("unauthorized: {0}")]
     Unauthorized(String),
-    /// 403, with the RBAC rule that would allow it.
+    /// 403, with the RBAC rule that would allow it; empty where RBAC is not the reason (quota, admission, a namespace that ends).
     #[error("forbidden: {message}")]
     Denied { message: String, rule: String },
     /// 400, 413, 415, 422: the request itself is refused and will be again.
@@ -33,4 +37,242 @@ pub(crate) enum ClusterError {
     /// No answer: connection refused, reset, timed out. The request may have been carried out.
     #[error("unreachable: {0}")]
     Unreachable(String),
+}
+
+/// What was asked for, so that a refusal can name the rule that is missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) verbs: &'static [&'static str],
+    /// `None`: a path outside of all resources, such as discovery.
+    pub(crate) resource: Option<&'a Resource>,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) subresource: Option<&'a str>,
+}
+
+/// The body of a refusal, as far as we read it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    message: Option<String>,
+    reason: Option<String>,
+    code: Option<u16>,
+    details: Option<Details>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    #[serde(rename = "retryAfterSeconds")]
+    retry_after: Option<u64>,
+    causes: Option<Vec<StatusCause>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusCause {
+    field: Option<String>,
+}
+
+// === impl ClusterError ===
+
+impl ClusterError {
+    /// Whether the same request may well succeed a little later.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Unreachable(_))
+    }
+
+    /// How long the server wants to be left alone.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Read the body of an answer that is not 2xx. Text that is no `Status` becomes the message, cut short.
+    pub(crate) fn read(code: u16, body: &[u8]) -> Self {
+        let mut status = serde_json::from_slice::<Self>(body).unwrap_or_else(|_| Self {
+            message: Some(first_words(&String::from_utf8_lossy(body))),
+            ..Self::default()
+        });
+        status.code = Some(code);
+        status
+    }
+
+    pub(crate) fn code(&self) -> u16 {
+        self.code.unwrap_or(500)
+    }
+
+    /// `header` is the `Retry-After` of the answer, in seconds.
+    pub(crate) fn into_error(self, asked: &Asked<'_>, header: Option<u64>) -> ClusterError {
+        let code = self.code();
+        let other_object = self.names_other_object();
+        let retry_after = header.or(self.details.as_ref().and_then(|found| found.retry_after));
+        let message = self
+            .message
+            .filter(|text| !text.is_empty())
+            .or(self.reason)
+            .unwrap_or_else(|| format!("status {code} without a message"));
+        match code {
+            401 => ClusterError::Unauthorized(message),
+            403 => ClusterError::Denied {
+                rule: asked.rule(&message),
+                message,
+            },
+            404 => ClusterError::NotFound(message),
+            409 => ClusterError::Conflict(message),
+            410 => ClusterError::Gone(message),
+            422 if other_object => ClusterError::Conflict(message),
+            408 | 429 | 500.. => ClusterError::Busy {
+                code,
+                message,
+                retry_after: retry_after.map(Duration::from_secs),
+            },
+            _ => ClusterError::Invalid(message),
+        }
+    }
+
+    /// A uid in a patch that is not the object's is answered as a wrong value of an immutable field.
+    fn names_other_object(&self) -> bool {
+        self.details
+            .iter()
+            .flat_map(|details| details.causes.iter().flatten())
+            .any(|cause| cause.field.as_deref() == Some("metadata.uid"))
+    }
+}
+
+// === impl Asked ===
+
+impl Asked<'_> {
+    /// The rule to add, in YAML; empty where the message is not RBAC's.
+    fn rule(&self, message: &str) -> String {
+        if !message.contains("\" cannot ") {
+            return String::new();
+        }
+        let verbs = quoted(self.verbs);
+        let Some(resource) = self.resource else {
+            return format!(
+                "in a ClusterRole bound to this operator:\n  - nonResourceURLs: [\"/api\", \"/api/*\", \"/apis\", \"/apis/*\", \"/version\"]\n    verbs: {verbs}"
+            );
+        };
+        let place = match self.namespace.filter(|_| resource.namespaced) {
+            Some(namespace) => format!("in a Role in namespace \"{namespace}\" (or a ClusterRole)"),
+            None => "in a ClusterRole".to_owned(),
+        };
+        let mut plural = resource.plural.clone();
+        if let Some(subresource) = self.subresource {
+            plural = format!("{plural}/{subresource}");
+        }
+        format!(
+            "{place} bound to this operator:\n  - apiGroups: [\"{}\"]\n    resources: [\"{plural}\"]\n    verbs: {verbs}",
+            resource.group
+        )
+    }
+}
+
+fn quoted(words: &[&str]) -> String {
+    format!("[\"{}\"]", words.join("\", \""))
+}
+
+fn first_words(text: &str) -> String {
+    const LONGEST: usize = 256;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(resource: &Resource) -> Asked<'_> {
+        Asked {
+            verbs: &["list", "watch"],
+            resource: Some(resource),
+            namespace: Some("prod"),
+            subresource: None,
+        }
+    }
+
+    fn error(code: u16, body: &str) -> ClusterError {
+        let resource = Resource {
+            group: "demo.rtfm.co.ua".into(),
+            plural: "myapps".into(),
+            namespaced: true,
+            ..Resource::default()
+        };
+        Status::read(code, body.as_bytes()).into_error(&asked(&resource), None)
+    }
+
+    #[test]
+    fn a_denial_by_rbac_carries_the_rule() {
+        let body = r#"{"kind":"Status","code":403,"reason":"Forbidden","message":"myapps.demo.rtfm.co.ua is forbidden: User \"op\" cannot list resource \"myapps\" in API group \"demo.rtfm.co.ua\" in the namespace \"prod\""}"#;
+        let ClusterError::Denied { message, rule } = error(403, body) else {
+            panic!("not a denial");
+        };
+        assert!(message.starts_with("myapps.demo.rtfm.co.ua is forbidden"));
+        assert_eq!(
+            rule,
+            "in a Role in namespace \"prod\" (or a ClusterRole) bound to this operator:\n  - apiGroups: [\"demo.rtfm.co.ua\"]\n    resources: [\"myapps\"]\n    verbs: [\"list\", \"watch\"]"
+        );
+    }
+
+    #[test]
+    fn a_denial_for_another_reason_has_no_rule() {
+        let body = r#"{"message":"pods \"x\" is forbidden: exceeded quota: small"}"#;
+        let ClusterError::Denied { rule, .. } = error(403, body) else {
+            panic!("not a denial");
+        };
+        assert_eq!(rule, "");
+    }
+
+    #[test]
+    fn every_code_has_its_word() {
+        for (code, word) in [
+            (400, "invalid: no"),
+            (401, "unauthorized: no"),
+            (404, "not found: no"),
+            (409, "conflict: no"),
+            (410, "gone: no"),
+            (415, "invalid: no"),
+            (422, "invalid: no"),
+            (429, "server is not able to answer now (429): no"),
+            (503, "server is not able to answer now (503): no"),
+        ] {
+            assert_eq!(error(code, r#"{"message":"no"}"#).to_string(), word);
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_status_is_cut_and_a_silent_refusal_is_named() {
+        let page = format!("<html>\n  {}", "x".repeat(1000));
+        let ClusterError::Busy { message, .. } = error(502, &page) else {
+            panic!("not busy");
+        };
+        assert_eq!(message.len(), 256);
+        assert!(message.starts_with("<html> xxx"));
+        assert_eq!(
+            error(404, "").to_string(),
+            "not found: status 404 without a message"
+        );
+    }
+
+    #[test]
+    fn a_foreign_uid_is_a_conflict_although_the_server_calls_it_invalid() {
+        let body = r#"{"message":"is invalid: metadata.uid: Invalid value: \"b\": field is immutable","details":{"causes":[{"reason":"FieldValueInvalid","field":"metadata.uid"}]}}"#;
+        assert!(matches!(error(422, body), ClusterError::Conflict(_)));
+    }
+
+    #[test]
+    fn retry_after_is_read_from_the_header_or_from_the_body() {
+        let resource = Resource::default();
+        let body = br#"{"message":"slow down","details":{"retryAfterSeconds":7}}"#;
+        let from_body = Status::read(429, body).into_error(&asked(&resource), None);
+        assert_eq!(from_body.retry_after(), Some(Duration::from_secs(7)));
+        let from_header = Status::read(429, body).into_error(&asked(&resource), Some(3));
+        assert_eq!(from_header.retry_after(), Some(Duration::from_secs(3)));
+    }
 }

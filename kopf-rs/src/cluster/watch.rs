@@ -32,6 +32,18 @@ pub(crate) struct WatchPace {
     pub(crate) page: u32,
 }
 
+impl Default for WatchPace {
+    fn default() -> Self {
+        Self {
+            inactivity: Duration::from_secs(70),
+            // Jitter takes up to a sixth off: 200 to 235 s, so that a quiet watch ends before a middlebox cuts it at 240 s.
+            server_timeout: Duration::from_secs(235),
+            backoff: (Duration::from_millis(800), Duration::from_secs(30)),
+            page: 500,
+        }
+    }
+}
+
 /// What a watch tells.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
@@ -41,8 +53,10 @@ pub(crate) enum WatchEvent {
     Object(EventType, Raw),
     /// The listing is complete.
     Synced,
-    /// The watch is in trouble and tries again by itself.
+    /// The watch is in trouble and tries again by itself. Told once, not on every try.
     Trouble(ClusterError),
+    /// The trouble is over.
+    Resumed,
 }
 
 impl Cluster {

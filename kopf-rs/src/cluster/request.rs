@@ -1,0 +1,199 @@
+//! One HTTP exchange: built by hand, its body read once, its refusal put into our words.
+//!
+//! The only place that sends. Must not know what the bodies mean.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::time::{sleep, timeout};
+
+use crate::cluster::Cluster;
+use crate::cluster::error::{Asked, ClusterError, Status};
+use crate::rt::backoff::Backoff;
+
+/// Until the last byte of an answer; the server itself gives up after 60 s.
+const PATIENCE: Duration = Duration::from_secs(65);
+/// Quick tries of one request, before the caller is told.
+const TRIES: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A server that wants to be left alone for longer is the caller's business.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// A request, ready to be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    /// Path and query.
+    pub(super) target: String,
+    pub(super) accept: &'static str,
+    /// Content type and content.
+    pub(super) body: Option<(&'static str, Bytes)>,
+    pub(super) asked: Asked<'a>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn get(target: String, asked: Asked<'a>) -> Self {
+        Self {
+            method: Method::GET,
+            target,
+            accept: "application/json",
+            body: None,
+            asked,
+        }
+    }
+
+    fn request(&self, cluster: &Cluster) -> Result<Request<Body>, ClusterError> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(self.target.as_str())
+            .header(ACCEPT, self.accept)
+            .header(USER_AGENT, cluster.shared.agent.clone());
+        let mut content = Body::empty();
+        if let Some((kind, bytes)) = &self.body {
+            request = request.header(CONTENT_TYPE, *kind);
+            content = Body::from(bytes.clone());
+        }
+        request
+            .body(content)
+            .map_err(|error| ClusterError::Invalid(format!("no request can be made: {error}")))
+    }
+}
+
+impl Cluster {
+    /// Send once; the body of the answer, which is 2xx, is still to be read.
+    pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Body>, ClusterError> {
+        let answer = self.client.send(call.request(self)?).await;
+        let answer = answer.map_err(|error| no_answer(&error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let code = answer.status().as_u16();
+        let retry_after = retry_after(answer.headers());
+        let body = read(answer.into_body()).await.unwrap_or_default();
+        Err(Status::read(code, &body).into_error(&call.asked, retry_after))
+    }
+
+    /// Send once; the whole body of the answer, which is 2xx.
+    pub(super) async fn exchange(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
+        let exchange = async { read(self.open(call).await?.into_body()).await };
+        timeout(PATIENCE, exchange).await.unwrap_or_else(|_| {
+            let seconds = PATIENCE.as_secs();
+            Err(ClusterError::Unreachable(format!(
+                "no complete answer within {seconds} seconds"
+            )))
+        })
+    }
+
+    /// As [`Cluster::exchange`], with a few quick tries where the server is busy or cannot be reached.
+    ///
+    /// Only for requests that may be carried out twice.
+    pub(super) async fn persist(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        for _ in 1..TRIES {
+            let error = match self.exchange_in_turn(call).await {
+                Err(error) if error.is_transient() => error,
+                done => return done,
+            };
+            let asked_for = error.retry_after().unwrap_or_default();
+            if asked_for > LONGEST_RETRY_AFTER {
+                return Err(error);
+            }
+            tracing::debug!("{} {} will be repeated: {error}", call.method, call.target);
+            sleep(asked_for + backoff.next_pause()).await;
+        }
+        self.exchange_in_turn(call).await
+    }
+
+    /// Writes wait for a slot; nobody holds one while it pauses.
+    pub(super) async fn exchange_in_turn(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
+        if call.method == Method::GET {
+            return self.exchange(call).await;
+        }
+        let slot = self.shared.writes.acquire().await;
+        let answer = self.exchange(call).await;
+        drop(slot);
+        answer
+    }
+}
+
+/// A value of a query, escaped.
+pub(super) fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+async fn read(body: Body) -> Result<Bytes, ClusterError> {
+    match body.collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) => Err(no_answer(&error)),
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+}
+
+fn no_answer(error: &kube::Error) -> ClusterError {
+    let reasons = reasons(error);
+    if matches!(error, kube::Error::Auth(_)) {
+        return ClusterError::Unauthorized(format!("no credentials: {reasons}"));
+    }
+    let hint = hint(&reasons);
+    ClusterError::Unreachable(format!("{reasons}{hint}"))
+}
+
+/// The chain of causes in one line, outermost first, nothing twice.
+fn reasons(error: &kube::Error) -> String {
+    let mut reason: Option<&(dyn Error + 'static)> = error.source();
+    let mut line = String::new();
+    while let Some(error) = reason {
+        let words = error.to_string();
+        if !line.contains(&words) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&words);
+        }
+        reason = error.source();
+    }
+    if line.is_empty() {
+        error.to_string()
+    } else {
+        line
+    }
+}
+
+/// What the user can do about it.
+fn hint(reasons: &str) -> &'static str {
+    let knows = |words: &str| reasons.contains(words);
+    if knows("UnknownIssuer") || knows("SelfSigned") {
+        " (the server's certificate is not signed by the authority in the kubeconfig: check certificate-authority)"
+    } else if knows("NotValidForName") || knows("not valid for name") {
+        " (the server's certificate is for another host name: check the server in the kubeconfig, or set tls-server-name)"
+    } else if knows("Expired") {
+        " (the server's certificate has expired, or the clock of this machine is wrong)"
+    } else if knows("InvalidContentType") || knows("corrupt message") {
+        " (the server does not speak TLS there: is it http:// rather than https://?)"
+    } else if knows("CertificateRequired") || knows("BadCertificate") {
+        " (the server does not accept our client certificate)"
+    } else if knows("dns error") || knows("failed to lookup address") {
+        " (the host name of the server is not known: check the server in the kubeconfig)"
+    } else if knows("Connection refused") {
+        " (nothing listens there: is the cluster running?)"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,115 @@
+//! Noticing that the server has not kept what was written, as a schema without the field makes it.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cluster::Cluster;
+use crate::cluster::write::Part;
+use crate::object::patch::Patch;
+use crate::object::raw::Raw;
+use crate::object::resource::Resource;
+
+impl Cluster {
+    /// Warn, once per resource, of fields the reply does not show as they were sent. Metadata are not looked at.
+    pub(super) fn warn_if_pruned(
+        &self,
+        resource: &Resource,
+        patch: &Patch,
+        part: Part,
+        reply: &Raw,
+    ) {
+        let Some(sent) = patch.as_value().as_object() else {
+            return;
+        };
+        if !sent.keys().any(|key| part.takes(key)) {
+            return;
+        }
+        let key = resource.to_string();
+        if self.shared.pruned.has(&key) {
+            return;
+        }
+        let found: HashMap<String, &RawValue> =
+            serde_json::from_str(reply.text()).unwrap_or_default();
+        let mut differences = Vec::new();
+        for (key, sent) in sent.iter().filter(|(key, _)| part.takes(key)) {
+            let found = found
+                .get(key)
+                .and_then(|text| serde_json::from_str(text.get()).ok());
+            compare(key, sent, found.as_ref(), &mut differences);
+        }
+        if !differences.is_empty() && self.shared.pruned.add(&key) {
+            let facts = reply.facts();
+            tracing::warn!(
+                target: "kopf.objects",
+                namespace = facts.namespace.as_deref(),
+                name = facts.name,
+                uid = facts.uid,
+                kind = resource.kind,
+                api_version = resource.api_version(),
+                "Merge-patching finished with inconsistencies: {} (does the schema of {key} have these fields?)",
+                differences.join(", ")
+            );
+        }
+    }
+}
+
+/// Note every leaf of `sent` that is not in `found`.
+fn compare(path: &str, sent: &Value, found: Option<&Value>, differences: &mut Vec<String>) {
+    match (sent, found) {
+        (Value::Null, None | Some(Value::Null)) => {}
+        (Value::Null, Some(_)) => differences.push(format!("{path} is still there")),
+        (Value::Object(sent), found) => {
+            for (key, sent) in sent {
+                let found = found.and_then(|found| found.get(key));
+                compare(&format!("{path}.{key}"), sent, found, differences);
+            }
+        }
+        (_, None) => differences.push(format!("{path} is missing")),
+        (sent, Some(found)) if !same(sent, found) => {
+            differences.push(format!("{path} is different"));
+        }
+        _ => {}
+    }
+}
+
+/// Numbers are compared by value: the server may write `1.0` as `1`.
+fn same(sent: &Value, found: &Value) -> bool {
+    sent == found || (sent.is_number() && sent.as_f64() == found.as_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(sent: &Value, found: &Value, expected: &[&str]) {
+        let mut differences = Vec::new();
+        compare("status", sent, Some(found), &mut differences);
+        assert_eq!(differences, expected);
+    }
+
+    #[test]
+    fn leaves_are_compared_and_what_others_wrote_is_not() {
+        check(&json!({"a": 1}), &json!({"a": 1, "b": 2}), &[]);
+        check(&json!({"a": 1.0, "gone": null}), &json!({"a": 1}), &[]);
+        check(
+            &json!({"a": {"b": 1}}),
+            &json!({}),
+            &["status.a.b is missing"],
+        );
+        check(
+            &json!({"a": [1]}),
+            &json!({"a": [2]}),
+            &["status.a is different"],
+        );
+        check(
+            &json!({"a": null}),
+            &json!({"a": 1}),
+            &["status.a is still there"],
+        );
+        check(&json!({"a": {}}), &json!({}), &[]);
+    }
+}

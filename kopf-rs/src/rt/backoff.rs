@@ -1,0 +1,69 @@
+//! Pauses that grow with every failure and never fall in step with anybody else's.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+/// Exponential back-off with jitter: the n-th pause is between half and all of `first * 2^n`, at most `longest`.
+#[derive(Clone, Debug)]
+pub(crate) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    failures: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            failures: 0,
+        }
+    }
+
+    /// Count a failure; how long to wait after it.
+    pub(crate) fn next_pause(&mut self) -> Duration {
+        let doubled = 2u32.saturating_pow(self.failures.min(20));
+        self.failures = self.failures.saturating_add(1);
+        let ceiling = self.first.saturating_mul(doubled).min(self.longest);
+        ceiling - jitter(ceiling / 2)
+    }
+
+    /// All is well again: the next failure is a first one.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// A random part of `whole`, from nothing to all of it.
+pub(crate) fn jitter(whole: Duration) -> Duration {
+    const STEPS: u32 = 1 << 10;
+    // A fresh `RandomState` differs from all before it: enough for spreading load, and no dependency.
+    let random = RandomState::new().build_hasher().finish();
+    let step = u32::try_from(random % u64::from(STEPS)).unwrap_or_default();
+    whole / STEPS * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_to_the_longest_and_starts_over_after_a_reset() {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+        for ceiling in [1, 2, 4, 8, 16, 30, 30] {
+            let pause = backoff.next_pause();
+            assert!(pause <= Duration::from_secs(ceiling), "{pause:?}");
+            assert!(pause >= Duration::from_secs(ceiling) / 2, "{pause:?}");
+        }
+        backoff.reset();
+        assert!(backoff.next_pause() <= Duration::from_secs(1));
+    }
+
+    #[test]
+    fn two_pauses_differ() {
+        let pauses: std::collections::BTreeSet<_> =
+            (0..16).map(|_| jitter(Duration::from_secs(60))).collect();
+        assert!(pauses.len() > 1);
+    }
+}
