@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod essence;
 pub(crate) mod patch;
 pub(crate) mod path;
+pub(crate) mod python;
 pub(crate) mod raw;
 pub(crate) mod reference;
 pub(crate) mod resource;

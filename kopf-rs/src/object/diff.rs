@@ -1,8 +1,14 @@
 //! Structural differences of two JSON trees, in Kopf's form (core.md 6.4).
+//!
+//! `null` is absence, lists are atomic, numbers are compared by value. Displays as Kopf's log lines show it. Total functions;
+//! must not know which trees are compared.
+
+use std::fmt;
 
 use serde_json::Value;
 
 use crate::object::path::FieldPath;
+use crate::object::python::Python;
 
 /// What happened to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,14 +42,33 @@ impl Diff {
     /// Compare two states; `None` is absence.
     #[must_use]
     pub fn between(old: Option<&Value>, new: Option<&Value>) -> Self {
-        let _ = (old, new);
-        todo!("core")
+        let mut items = Vec::new();
+        compare(old, new, &mut Vec::new(), &mut items);
+        Self(items)
     }
     /// The differences at or under `field`, with relative paths.
+    ///
+    /// A difference above it is compared anew: where `spec` appeared, so did `spec.size`.
     #[must_use]
     pub fn reduced(&self, field: &FieldPath) -> Self {
-        let _ = field;
-        todo!("core")
+        let mut items = Vec::new();
+        for item in &self.0 {
+            let (at, wanted) = (item.field.parts(), field.parts());
+            if let Some(rest) = at.strip_prefix(wanted) {
+                items.push(DiffItem {
+                    field: FieldPath::from_parts(rest.iter().cloned()),
+                    ..item.clone()
+                });
+            } else if let Some(rest) = wanted.strip_prefix(at) {
+                let rest = FieldPath::from_parts(rest.iter().cloned());
+                let within = |side: &Option<Value>| {
+                    side.as_ref().and_then(|side| rest.resolve(side)).cloned()
+                };
+                let (old, new) = (within(&item.old), within(&item.new));
+                compare(old.as_ref(), new.as_ref(), &mut Vec::new(), &mut items);
+            }
+        }
+        Self(items)
     }
     /// Whether nothing differs.
     #[must_use]
@@ -53,5 +78,227 @@ impl Diff {
     /// The differences, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, DiffItem> {
         self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Diff {
+    type Item = &'a DiffItem;
+    type IntoIter = std::slice::Iter<'a, DiffItem>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl DiffOp {
+    /// `add`, `change` or `remove`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Change => "change",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+impl fmt::Display for DiffOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for DiffItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field: Value = self.field.parts().to_vec().into();
+        write!(
+            f,
+            "('{}', {}, {}, {})",
+            self.op,
+            Python::tuple(&field),
+            Python::value(self.old.as_ref().unwrap_or(&Value::Null)),
+            Python::value(self.new.as_ref().unwrap_or(&Value::Null)),
+        )
+    }
+}
+
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (number, item) in self.0.iter().enumerate() {
+            if number > 0 {
+                f.write_str(" ")?;
+            }
+            write!(f, "{item}")?;
+            if number + 1 < self.0.len() || number == 0 {
+                f.write_str(",")?;
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+/// Whether two values mean the same: `null` is absence, and a number is a number however it is written.
+pub(crate) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let (a, b) = (present(a), present(b));
+    match (a, b) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            a.iter().all(|(key, value)| same(Some(value), b.get(key)))
+                && b.iter()
+                    .all(|(key, value)| value.is_null() || a.contains_key(key))
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        (Some(Value::Number(a)), Some(Value::Number(b))) => a == b || same_number(a, b),
+        (a, b) => a == b,
+    }
+}
+
+/// A float may lose its last bit on the way through text and back; that is no change.
+fn same_number(a: &serde_json::Number, b: &serde_json::Number) -> bool {
+    if !a.is_f64() && !b.is_f64() {
+        return false;
+    }
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => (a - b).abs() <= f64::EPSILON * a.abs().max(b.abs()),
+        _ => false,
+    }
+}
+
+fn present(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null())
+}
+
+fn compare(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    path: &mut Vec<String>,
+    items: &mut Vec<DiffItem>,
+) {
+    let (old, new) = (present(old), present(new));
+    let op = match (old, new) {
+        (None, None) => return,
+        (None, Some(_)) => DiffOp::Add,
+        (Some(_), None) => DiffOp::Remove,
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            let added = b.iter().filter(|(key, _)| !a.contains_key(*key));
+            let kept = a.iter().filter(|(key, _)| !b.contains_key(*key));
+            let common = a.iter().filter(|(key, _)| b.contains_key(*key));
+            let keys = added.chain(kept).chain(common).map(|(key, _)| key);
+            for key in keys {
+                path.push(key.clone());
+                compare(a.get(key), b.get(key), path, items);
+                path.pop();
+            }
+            return;
+        }
+        _ if same(old, new) => return,
+        _ => DiffOp::Change,
+    };
+    items.push(DiffItem {
+        op,
+        field: FieldPath::from_parts(path.iter().cloned()),
+        old: old.cloned(),
+        new: new.cloned(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn diff(old: &Value, new: &Value) -> String {
+        Diff::between(Some(old), Some(new)).to_string()
+    }
+
+    #[test]
+    fn differs_as_in_kopf() {
+        for (old, new, expected) in [
+            (json!({"a": 1}), json!({"a": 1}), "()"),
+            (
+                json!(null),
+                json!({"a": 1}),
+                "(('add', (), None, {'a': 1}),)",
+            ),
+            (
+                json!({"a": 1}),
+                json!(null),
+                "(('remove', (), {'a': 1}, None),)",
+            ),
+            (
+                json!({"spec": {"a": "v"}}),
+                json!({"spec": {"a": "w"}}),
+                "(('change', ('spec', 'a'), 'v', 'w'),)",
+            ),
+            (
+                json!({"a": 1, "b": 1, "c": 1}),
+                json!({"b": 2, "d": 1, "c": 1}),
+                "(('add', ('d',), None, 1), ('remove', ('a',), 1, None), ('change', ('b',), 1, 2))",
+            ),
+            (
+                json!({"a": 1}),
+                json!({"a": null}),
+                "(('remove', ('a',), 1, None),)",
+            ),
+            (json!({"a": null}), json!({}), "()"),
+            (
+                json!({"l": [1, 2]}),
+                json!({"l": [1, 3]}),
+                "(('change', ('l',), [1, 2], [1, 3]),)",
+            ),
+            (
+                json!({"l": [1.0, {"a": null}]}),
+                json!({"l": [1, {}]}),
+                "()",
+            ),
+            (
+                json!({"a": {"b": 1}}),
+                json!({"a": 1}),
+                "(('change', ('a',), {'b': 1}, 1),)",
+            ),
+            (
+                json!({"spec": 1}),
+                json!({"spec": 1, "metadata": {"labels": {"l": "x"}}}),
+                "(('add', ('metadata',), None, {'labels': {'l': 'x'}}),)",
+            ),
+        ] {
+            assert_eq!(diff(&old, &new), expected);
+        }
+    }
+
+    #[test]
+    fn a_lost_last_bit_is_no_change() {
+        let a = 0.1_f64;
+        let b = f64::from_bits(a.to_bits() + 1);
+        assert_eq!(diff(&json!({"x": a}), &json!({"x": b})), "()");
+        assert_ne!(
+            diff(
+                &json!({"x": 9_007_199_254_740_993_u64}),
+                &json!({"x": 9_007_199_254_740_992_u64})
+            ),
+            "()"
+        );
+        assert_ne!(diff(&json!({"x": true}), &json!({"x": 1})), "()");
+    }
+
+    #[test]
+    fn reduces_to_a_field() {
+        let old = json!({"spec": {"a": {"x": 1}, "b": 1}});
+        let new = json!({"spec": {"a": {"x": 2}, "c": 1}});
+        let whole = Diff::between(Some(&old), Some(&new));
+        let reduced = |diff: &Diff, field| diff.reduced(&FieldPath::parse(field)).to_string();
+        assert_eq!(reduced(&whole, "spec.a"), "(('change', ('x',), 1, 2),)");
+        assert_eq!(reduced(&whole, "spec.a.x"), "(('change', (), 1, 2),)");
+        assert_eq!(reduced(&whole, "spec.a.x.y"), "()");
+        assert_eq!(reduced(&whole, "status"), "()");
+        assert_eq!(whole.reduced(&FieldPath::default()), whole);
+        let created = Diff::between(None, Some(&new));
+        assert_eq!(
+            reduced(&created, "spec.a"),
+            "(('add', (), None, {'x': 2}),)"
+        );
+        assert_eq!(reduced(&created, "spec.b"), "()");
     }
 }

@@ -1,1 +1,294 @@
 //! The part of an object that counts for change detection (core.md 6.1).
+//!
+//! Everything but system metadata, status, and the annotations operators keep for themselves. Values of Secrets appear as digests,
+//! for the essence is stored where more eyes see it. Must not know who stores it.
+
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use blake2::Digest as _;
+use blake2::digest::consts::U12;
+use serde_json::{Map, Value};
+
+use crate::object::body::Body;
+use crate::object::diff::same;
+use crate::object::path::FieldPath;
+
+/// An essence, cheap to clone, with its digest made at most once.
+#[derive(Clone, Debug)]
+pub(crate) struct Essence {
+    value: Arc<Value>,
+    digest: Arc<OnceLock<String>>,
+}
+
+/// Annotations of operators, which are nobody's intention.
+#[derive(Clone, Debug)]
+pub(crate) struct Marks {
+    own: String,
+}
+
+impl Essence {
+    /// The essence of `body`, with the `extra` fields that handlers opted into.
+    pub(crate) fn of<'a>(
+        body: &Body,
+        extra: impl IntoIterator<Item = &'a FieldPath>,
+        marks: &Marks,
+    ) -> Self {
+        let mut essence = stanzas(body);
+        for field in extra {
+            if let Some(value) = field.resolve(body) {
+                place(&mut essence, field, value);
+            }
+        }
+        clean_metadata(&mut essence, body, marks);
+        for stanza in ["metadata", "status"] {
+            if is_empty(essence.get(stanza)) {
+                essence.remove(stanza);
+            }
+        }
+        Self::from(Value::Object(essence))
+    }
+    pub(crate) fn value(&self) -> &Arc<Value> {
+        &self.value
+    }
+    /// A short name of this very essence.
+    pub(crate) fn digest(&self) -> &str {
+        self.digest.get_or_init(|| digest(&self.value))
+    }
+    /// Whether nothing that counts differs.
+    pub(crate) fn is_same(&self, other: &Value) -> bool {
+        same(Some(&self.value), Some(other))
+    }
+}
+
+impl From<Value> for Essence {
+    fn from(value: Value) -> Self {
+        Self {
+            value: Arc::new(value),
+            digest: Arc::default(),
+        }
+    }
+}
+
+impl Marks {
+    /// The prefix of this operator is `own`.
+    pub(crate) fn new(own: impl Into<String>) -> Self {
+        Self { own: own.into() }
+    }
+    /// Whether annotations under `prefix` belong to some operator: to us, to Kopf, to another one of our kind, or to one that says so.
+    fn covers(&self, prefix: &str, annotations: &Map<String, Value>) -> bool {
+        let of = |domain: &str| {
+            prefix
+                .strip_suffix(domain)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        prefix == self.own
+            || of("kopf.zalando.org")
+            || of("kopf.rs")
+            || annotations.contains_key(&format!("{prefix}/kopf-managed"))
+    }
+}
+
+/// The digest of a JSON value: 16 characters of base64.
+pub(crate) fn digest(value: &Value) -> String {
+    hash(value.to_string().as_bytes())
+}
+
+fn hash(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(blake2::Blake2b::<U12>::digest(bytes))
+}
+
+/// All stanzas but the system's; of Secrets, digests of the values.
+fn stanzas(body: &Body) -> Map<String, Value> {
+    let secret = body["apiVersion"] == "v1" && body["kind"] == "Secret";
+    let system = ["apiVersion", "kind", "metadata", "status"];
+    let members = body.as_object().into_iter().flatten();
+    members
+        .filter(|(key, _)| !system.contains(&key.as_str()))
+        .map(|(key, value)| {
+            let hidden = secret && (key == "data" || key == "stringData");
+            let value = if hidden {
+                conceal(value, body.uid())
+            } else {
+                value.clone()
+            };
+            (key.clone(), value)
+        })
+        .collect()
+}
+
+/// Digests in place of values; salted, so that equal values of two Secrets do not look equal.
+fn conceal(values: &Value, salt: &str) -> Value {
+    let Some(members) = values.as_object() else {
+        return values.clone();
+    };
+    members
+        .iter()
+        .map(|(key, value)| {
+            let hidden = hash(format!("{salt}\n{key}\n{value}").as_bytes());
+            (key.clone(), format!("digest:{hidden}").into())
+        })
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+/// Put an extra field in, unless it changes with every write: such a field would make every write a reason for the next.
+fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
+    let [first, rest @ ..] = field.parts() else {
+        return;
+    };
+    let system = first == "metadata"
+        && rest
+            .first()
+            .is_some_and(|it| it == "resourceVersion" || it == "managedFields");
+    let is_partial = first == "metadata" || first == "status";
+    if system || (!is_partial && essence.contains_key(first)) {
+        return; // Other stanzas are in the essence already, whole.
+    }
+    let mut at = essence.entry(first.clone()).or_insert(Value::Null);
+    for key in rest {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        at = &mut at[key.as_str()];
+    }
+    *at = value.clone();
+}
+
+/// Labels, and annotations without operators' own and `kubectl`'s.
+fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) {
+    const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let all = body.annotations();
+    let opted = essence
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations"))
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    let annotations: Map<String, Value> = all
+        .iter()
+        .filter(|(key, _)| key.as_str() != KUBECTL || opted.contains_key(KUBECTL))
+        .filter(|(key, _)| {
+            key.split_once('/')
+                .is_none_or(|(prefix, _)| !marks.covers(prefix, all))
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let metadata = essence
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    let Some(metadata) = metadata.as_object_mut() else {
+        return;
+    };
+    metadata.insert("annotations".into(), Value::Object(annotations));
+    metadata.insert("labels".into(), Value::Object(body.labels().clone()));
+    metadata.retain(|key, value| match key.as_str() {
+        "annotations" | "labels" => !is_empty(Some(value)),
+        "resourceVersion" | "managedFields" => false,
+        _ => true,
+    });
+}
+
+fn is_empty(value: Option<&Value>) -> bool {
+    value.is_some_and(|value| value.as_object().is_some_and(Map::is_empty))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn essence(body: Value, extra: &[&str]) -> Value {
+        let extra: Vec<_> = extra.iter().map(|it| FieldPath::parse(it)).collect();
+        let marks = Marks::new("my.example.com");
+        Value::clone(Essence::of(&Body::new(body), &extra, &marks).value())
+    }
+
+    #[test]
+    fn system_fields_do_not_count() {
+        let body = json!({
+            "apiVersion": "g/v1", "kind": "X", "spec": {"a": 1}, "data": {"k": "v"}, "status": {"s": 1},
+            "metadata": {"name": "n", "uid": "u", "resourceVersion": "1", "generation": 3, "finalizers": ["f"],
+                         "labels": {"l": "1"}, "annotations": {"x": "y", "kubectl.kubernetes.io/last-applied-configuration": "z"}},
+        });
+        assert_eq!(
+            essence(body, &[]),
+            json!({"spec": {"a": 1}, "data": {"k": "v"}, "metadata": {"labels": {"l": "1"}, "annotations": {"x": "y"}}})
+        );
+        let bare = json!({"spec": {}, "status": {}, "metadata": {"labels": {}, "annotations": {"kopf.zalando.org/x": "1"}}});
+        assert_eq!(essence(bare, &[]), json!({"spec": {}}));
+        assert_eq!(essence(json!({"metadata": {"name": "n"}}), &[]), json!({}));
+    }
+
+    #[test]
+    fn annotations_of_operators_do_not_count() {
+        for (key, counts) in [
+            ("kopf.zalando.org/last-handled-configuration", false),
+            ("sub.kopf.zalando.org/x", false),
+            ("notkopf.zalando.org/x", true),
+            ("other.kopf.rs/x", false),
+            ("kopf.rs/x", false),
+            ("mykopf.rs/x", true),
+            ("my.example.com/x", false),
+            ("marked.example.com/x", false),
+            ("marked.example.com/kopf-managed", false),
+            ("kopf.example.com/x", true),
+            ("kopf-managed", true),
+            ("plain", true),
+        ] {
+            let mut body =
+                json!({"metadata": {"annotations": {"marked.example.com/kopf-managed": "yes"}}});
+            body["metadata"]["annotations"][key] = json!("1");
+            let found = essence(body, &[])["metadata"]["annotations"]
+                .get(key)
+                .is_some();
+            assert_eq!(found, counts, "{key}");
+        }
+    }
+
+    #[test]
+    fn extra_fields_count() {
+        let body = json!({"spec": {"a": 1}, "status": {"s": {"t": 1}, "u": 2}, "metadata": {"name": "n", "resourceVersion": "7",
+            "annotations": {"my.example.com/x": "1", "y": "1"}}});
+        assert_eq!(
+            essence(body.clone(), &["status.s.t", "status.none", "spec.a"])["status"],
+            json!({"s": {"t": 1}})
+        );
+        assert_eq!(
+            essence(body.clone(), &["metadata.name"])["metadata"],
+            json!({"name": "n", "annotations": {"y": "1"}})
+        );
+        assert_eq!(
+            essence(body.clone(), &["metadata.annotations"])["metadata"],
+            json!({"annotations": {"y": "1"}})
+        );
+        assert_eq!(
+            essence(body, &["metadata", "metadata.resourceVersion"])["metadata"],
+            json!({"name": "n", "annotations": {"y": "1"}})
+        );
+    }
+
+    #[test]
+    fn secrets_stay_secret() {
+        let secret = |value: &str, uid: &str| {
+            let body = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"uid": uid}, "data": {"k": value}});
+            essence(body, &["data.k", "data"])
+        };
+        let one = secret("aHVudGVyMg==", "u1");
+        assert!(!one.to_string().contains("aHVudGVyMg"), "{one}");
+        assert_eq!(one["type"], json!("Opaque"));
+        assert_eq!(one, secret("aHVudGVyMg==", "u1"));
+        assert_ne!(one, secret("other", "u1"));
+        assert_ne!(one, secret("aHVudGVyMg==", "u2"));
+    }
+
+    #[test]
+    fn digests_tell_essences_apart() {
+        let of = |value: Value| Essence::from(value).digest().to_owned();
+        assert_eq!(of(json!({"a": 1, "b": 2})), of(json!({"b": 2, "a": 1})));
+        assert_ne!(of(json!({"a": 1})), of(json!({"a": 2})));
+        assert_eq!(of(json!({})).len(), 16);
+    }
+}

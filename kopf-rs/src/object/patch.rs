@@ -1,11 +1,15 @@
 //! What a handler, or the framework, wants changed on the object: a merge patch in the making.
+//!
+//! Promises to stay a JSON object whatever is put in. Must not know how it is sent.
 
 use std::ops::{Index, IndexMut};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A merge patch (RFC 7386): `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// Absent keys come into being when written to. Lists are replaced whole.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Patch(Value);
 
 impl Patch {
@@ -17,12 +21,54 @@ impl Patch {
     /// Whether nothing is to be changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.as_object().is_none_or(serde_json::Map::is_empty)
+        self.0.as_object().is_none_or(Map::is_empty)
     }
     /// The patch as JSON.
     #[must_use]
     pub fn as_value(&self) -> &Value {
         &self.0
+    }
+    /// Add another merge patch, which wins where both speak. Anything but a JSON object changes nothing.
+    pub fn merge(&mut self, other: Value) {
+        if other.is_object() {
+            compose(&mut self.0, other);
+        }
+    }
+    /// The patch so far; an empty one stays behind.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// What stands at `path`.
+    pub(crate) fn get(&self, path: &[&str]) -> Option<&Value> {
+        path.iter()
+            .try_fold(&self.0, |value, key| value.as_object()?.get(*key))
+    }
+    /// Put `value` at `path`. Unlike indexing it cannot fail: what is no object on the way is replaced.
+    pub(crate) fn set(&mut self, path: &[&str], value: Value) {
+        let mut at = &mut self.0;
+        for key in path {
+            at = object(at).entry((*key).to_owned()).or_insert(Value::Null);
+        }
+        *at = value;
+    }
+    /// Forget what is wanted at `path`, and the parents that are empty then.
+    pub(crate) fn unset(&mut self, path: &[&str]) {
+        unset(&mut self.0, path);
+    }
+    /// Without the parts that `body` already fulfils.
+    pub(crate) fn effective(mut self, body: &Value) -> Self {
+        if let Value::Object(wanted) = &mut self.0 {
+            drop_fulfilled(wanted, body);
+        }
+        self
+    }
+}
+
+impl Default for Patch {
+    fn default() -> Self {
+        Self(Value::Object(Map::new()))
     }
 }
 
@@ -36,5 +82,175 @@ impl Index<&str> for Patch {
 impl IndexMut<&str> for Patch {
     fn index_mut(&mut self, key: &str) -> &mut Value {
         &mut self.0[key]
+    }
+}
+
+/// Apply a merge patch to a document.
+pub(crate) fn apply(document: &mut Value, patch: &Value) {
+    let Value::Object(members) = patch else {
+        *document = patch.clone();
+        return;
+    };
+    let document = object(document);
+    for (key, wanted) in members {
+        if wanted.is_null() {
+            document.remove(key);
+        } else {
+            apply(document.entry(key.clone()).or_insert(Value::Null), wanted);
+        }
+    }
+}
+
+/// Two merge patches into one: as [`apply`], but `null` is kept, for it still has to remove something.
+fn compose(first: &mut Value, second: Value) {
+    match (first, second) {
+        (Value::Object(first), Value::Object(second)) => {
+            for (key, wanted) in second {
+                compose(first.entry(key).or_insert(Value::Null), wanted);
+            }
+        }
+        (first, second) => *first = second,
+    }
+}
+
+fn unset(value: &mut Value, path: &[&str]) {
+    let (Some((key, rest)), Value::Object(members)) = (path.split_first(), value) else {
+        return;
+    };
+    let emptied = members.get_mut(*key).is_some_and(|member| {
+        unset(member, rest);
+        rest.is_empty() || member.as_object().is_some_and(Map::is_empty)
+    });
+    if emptied {
+        members.remove(*key);
+    }
+}
+
+fn drop_fulfilled(wanted: &mut Map<String, Value>, found: &Value) {
+    wanted.retain(|key, wanted| match (wanted, found.get(key)) {
+        (Value::Null, found) => found.is_some(),
+        (Value::Object(wanted), Some(found @ Value::Object(_))) if !wanted.is_empty() => {
+            drop_fulfilled(wanted, found);
+            !wanted.is_empty()
+        }
+        (Value::Object(wanted), Some(Value::Object(_))) => !wanted.is_empty(),
+        (wanted, found) => found != Some(&*wanted),
+    });
+}
+
+fn object(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(members) => members,
+        _ => unreachable!("made an object above"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn patch(value: Value) -> Patch {
+        let mut patch = Patch::new();
+        patch.merge(value);
+        patch
+    }
+
+    #[test]
+    fn keys_come_into_being() {
+        let mut patch = Patch::new();
+        assert!(patch.is_empty());
+        patch["status"]["a"]["b"] = json!(1);
+        assert_eq!(*patch.as_value(), json!({"status": {"a": {"b": 1}}}));
+        assert_eq!(patch.take()["status"]["a"]["b"], json!(1));
+        assert!(patch.is_empty());
+        assert_eq!(patch["nothing"], Value::Null);
+        assert!(patch.is_empty());
+    }
+
+    #[test]
+    fn merging_composes() {
+        let mut patch = patch(json!({"a": {"x": 1, "y": 2}, "b": 1}));
+        patch.merge(json!({"a": {"x": null, "z": [3]}, "b": {"c": 1}}));
+        patch.merge(json!("no patch"));
+        assert_eq!(
+            *patch.as_value(),
+            json!({"a": {"x": null, "y": 2, "z": [3]}, "b": {"c": 1}})
+        );
+    }
+
+    #[test]
+    fn set_and_unset_are_total() {
+        let mut patch = patch(json!({"metadata": "broken"}));
+        patch.set(&["metadata", "annotations", "a"], json!("1"));
+        assert_eq!(
+            patch.get(&["metadata", "annotations", "a"]),
+            Some(&json!("1"))
+        );
+        assert_eq!(patch.get(&["metadata", "annotations", "a", "b"]), None);
+        patch.unset(&["metadata", "annotations", "b"]);
+        assert!(!patch.is_empty());
+        patch.unset(&["metadata", "annotations", "a"]);
+        assert!(patch.is_empty());
+    }
+
+    #[test]
+    fn what_is_fulfilled_is_not_asked_for() {
+        let body = json!({"status": {"a": 1, "l": [1, 2]}, "spec": {"x": {"y": 1}}});
+        for (wanted, left) in [
+            (
+                json!({"status": {"a": 1, "l": [1, 2], "gone": null}}),
+                json!({}),
+            ),
+            (
+                json!({"status": {"a": 1, "l": [2]}}),
+                json!({"status": {"l": [2]}}),
+            ),
+            (
+                json!({"status": {"a": null}, "spec": {"x": {"y": 1}}}),
+                json!({"status": {"a": null}}),
+            ),
+            (json!({"spec": {}, "other": {}}), json!({"other": {}})),
+            (json!({"spec": {"x": 1}}), json!({"spec": {"x": 1}})),
+            (json!({"a": {"b": null}}), json!({"a": {"b": null}})),
+        ] {
+            assert_eq!(*patch(wanted).effective(&body).as_value(), left);
+        }
+    }
+
+    #[test]
+    fn applies_as_the_standard_says() {
+        for (document, with, expected) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (
+                json!({"a": "b", "b": "c"}),
+                json!({"a": null}),
+                json!({"b": "c"}),
+            ),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (
+                json!({"a": {"b": "c"}}),
+                json!({"a": {"b": "d", "c": null}}),
+                json!({"a": {"b": "d"}}),
+            ),
+            (
+                json!([1, 2]),
+                json!({"a": "b", "c": null}),
+                json!({"a": "b"}),
+            ),
+            (
+                json!({}),
+                json!({"a": {"bb": {"ccc": null}}}),
+                json!({"a": {"bb": {}}}),
+            ),
+        ] {
+            let mut document = document;
+            apply(&mut document, &with);
+            assert_eq!(document, expected);
+        }
     }
 }

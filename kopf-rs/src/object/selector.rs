@@ -1,4 +1,9 @@
 //! Which resources a handler is for (core.md 3).
+//!
+//! A selector is understood once, then matched against what discovery found, anew on every discovery. Must not know how
+//! resources are discovered.
+
+use std::fmt;
 
 use crate::object::resource::Resource;
 
@@ -37,19 +42,260 @@ pub enum SelectorName {
 #[error("{0}")]
 pub struct SelectorError(pub String);
 
+/// What a selector means in one cluster. Where nothing is served and nothing is wrong with what was found, the selector is unresolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection<'a> {
+    /// The resources to serve.
+    pub(crate) resources: Vec<&'a Resource>,
+    /// Several resources where one was meant: none of them is served until that changes.
+    pub(crate) ambiguous: Vec<&'a Resource>,
+    /// Meant, but they can be neither listed nor watched.
+    pub(crate) unwatchable: Vec<&'a Resource>,
+    /// Meant, but they cannot be patched, which the handler needs.
+    pub(crate) unpatchable: Vec<&'a Resource>,
+}
+
 impl Selector {
     /// Kopf's positional forms: `["group", "version", "plural"]`, `["group/version", "plural"]`, `["plural.group"]`, `["plural"]`.
     ///
     /// # Errors
     /// Where the parts name no resource.
     pub fn positional(parts: &[&str]) -> Result<Self, SelectorError> {
-        let _ = parts;
-        todo!("core")
+        let (name, place) = match parts {
+            [name] => return Self::dotted(name),
+            [.., name] => (*name, &parts[..parts.len() - 1]),
+            [] => {
+                return Err(SelectorError(
+                    "expected the name of a resource, found nothing".into(),
+                ));
+            }
+        };
+        let (group, version) = Self::place(place)?;
+        Self::named(group, version, SelectorName::Any(name.into()))
     }
+
+    /// All resources (but events) of `[]`, `["group"]`, `["group/version"]`, `["v1"]` or `["group", "version"]`.
+    ///
+    /// # Errors
+    /// Where there are more parts than that.
+    pub fn everything(place: &[&str]) -> Result<Self, SelectorError> {
+        let (group, version) = Self::place(place)?;
+        Self::named(group, version, SelectorName::Everything)
+    }
+
+    /// From keywords.
+    ///
+    /// # Errors
+    /// Where the name is empty.
+    pub fn named(
+        group: Option<String>,
+        version: Option<String>,
+        name: SelectorName,
+    ) -> Result<Self, SelectorError> {
+        if name.text() == Some("") {
+            return Err(SelectorError(
+                "expected the name of a resource, found an empty string".into(),
+            ));
+        }
+        Ok(Self {
+            group,
+            version,
+            name,
+        })
+    }
+
+    /// `name`, `name.group`, `name.version.group`, `name.version.` (core), `name.v1` (core).
+    fn dotted(text: &str) -> Result<Self, SelectorError> {
+        let mut parts = text.splitn(3, '.');
+        let name = parts.next().unwrap_or_default();
+        let (group, version) = match (parts.next(), parts.next()) {
+            (None, _) => (None, None),
+            (Some(version), Some(group)) if is_version(version) => (Some(group), Some(version)),
+            (Some("v1"), None) => (Some(""), Some("v1")),
+            (Some(version), None) if is_version(version) => (None, Some(version)),
+            (Some(_), _) => (text.get(name.len() + 1..), None),
+        };
+        Self::named(
+            group.map(str::to_owned),
+            version.map(str::to_owned),
+            SelectorName::Any(name.to_owned()),
+        )
+    }
+
+    /// Group and version of the leading positional parts.
+    fn place(parts: &[&str]) -> Result<(Option<String>, Option<String>), SelectorError> {
+        let (group, version) = match parts {
+            [] => (None, None),
+            ["v1"] => (Some(""), Some("v1")),
+            [one] => match one.rsplit_once('/') {
+                Some((group, version)) => (Some(group), Some(version)),
+                None => (Some(*one), None),
+            },
+            [group, version] => (Some(*group), Some(*version)),
+            _ => {
+                return Err(SelectorError(format!(
+                    "expected at most a group, a version and a name, found {} parts",
+                    parts.len() + 1
+                )));
+            }
+        };
+        Ok((group.map(str::to_owned), version.map(str::to_owned)))
+    }
+
     /// Whether `resource` is meant.
     #[must_use]
     pub fn matches(&self, resource: &Resource) -> bool {
-        let _ = resource;
-        todo!("core")
+        let has = |names: &[String], name: &String| names.contains(name);
+        self.group.as_ref().is_none_or(|it| *it == resource.group)
+            && match &self.version {
+                Some(version) => *version == resource.version,
+                None => resource.preferred,
+            }
+            && match &self.name {
+                SelectorName::Any(name) => {
+                    [&resource.kind, &resource.plural, &resource.singular].contains(&name)
+                        || has(&resource.short_names, name)
+                }
+                SelectorName::Kind(name) => *name == resource.kind,
+                SelectorName::Plural(name) => *name == resource.plural,
+                SelectorName::Singular(name) => *name == resource.singular,
+                SelectorName::Shortcut(name) => has(&resource.short_names, name),
+                SelectorName::Category(name) => has(&resource.categories, name),
+                SelectorName::Everything => !is_events(resource),
+            }
+    }
+
+    /// Whether one resource is meant, rather than any number of them.
+    #[must_use]
+    pub fn is_specific(&self) -> bool {
+        !matches!(
+            self.name,
+            SelectorName::Category(_) | SelectorName::Everything
+        )
+    }
+
+    /// What the selector means among `resources`; `writes`: whether its handlers need to patch objects.
+    pub(crate) fn select<'a>(&self, resources: &'a [Resource], writes: bool) -> Selection<'a> {
+        let mut found: Vec<&Resource> = resources.iter().filter(|it| self.matches(it)).collect();
+        if self.is_specific() {
+            if found.iter().any(|it| it.group.is_empty()) {
+                found.retain(|it| it.group.is_empty());
+            }
+            if found.len() > 1 {
+                return Selection {
+                    ambiguous: found,
+                    ..Selection::default()
+                };
+            }
+        }
+        let mut selection = Selection::default();
+        for resource in found {
+            let may = |verb: &str| resource.verbs.iter().any(|it| it == verb);
+            if !may("list") || !may("watch") {
+                selection.unwatchable.push(resource);
+            } else if writes && !may("patch") {
+                selection.unpatchable.push(resource);
+            } else {
+                selection.resources.push(resource);
+            }
+        }
+        selection
     }
 }
+
+impl Selection<'_> {
+    /// Whether nothing in the cluster is meant: its CRD may come later.
+    pub(crate) fn is_unresolved(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl SelectorName {
+    /// The name, where there is one.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Any(name)
+            | Self::Kind(name)
+            | Self::Plural(name)
+            | Self::Singular(name)
+            | Self::Shortcut(name)
+            | Self::Category(name) => Some(name),
+            Self::Everything => None,
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As a user may write it: `plural.version.group`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            SelectorName::Category(name) => write!(f, "category={name}")?,
+            name => f.write_str(name.text().unwrap_or("everything"))?,
+        }
+        match (&self.version, self.group.as_deref()) {
+            (None, None) => Ok(()),
+            (None, Some("")) => f.write_str(" of the core group"),
+            (None, Some(group)) => write!(f, ".{group}"),
+            (Some(version), None | Some("")) => write!(f, ".{version}"),
+            (Some(version), Some(group)) => write!(f, ".{version}.{group}"),
+        }
+    }
+}
+
+impl TryFrom<&str> for Selector {
+    type Error = SelectorError;
+    fn try_from(name: &str) -> Result<Self, SelectorError> {
+        Self::positional(&[name])
+    }
+}
+
+impl TryFrom<(&str, &str)> for Selector {
+    type Error = SelectorError;
+    fn try_from((place, name): (&str, &str)) -> Result<Self, SelectorError> {
+        Self::positional(&[place, name])
+    }
+}
+
+impl TryFrom<(&str, &str, &str)> for Selector {
+    type Error = SelectorError;
+    fn try_from((group, version, name): (&str, &str, &str)) -> Result<Self, SelectorError> {
+        Self::positional(&[group, version, name])
+    }
+}
+
+impl From<&Resource> for Selector {
+    /// Exactly this resource in this version.
+    fn from(resource: &Resource) -> Self {
+        Self {
+            group: Some(resource.group.clone()),
+            version: Some(resource.version.clone()),
+            name: SelectorName::Plural(resource.plural.clone()),
+        }
+    }
+}
+
+/// `v1`, `v2beta1`: what can be told from a group by its looks.
+fn is_version(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let Some(rest) = text.strip_prefix('v') else {
+        return false;
+    };
+    digits(rest)
+        || ["alpha", "beta"]
+            .iter()
+            .filter_map(|stage| rest.split_once(stage))
+            .any(|(major, minor)| digits(major) && digits(minor))
+}
+
+/// Events are not objects people mean when they say everything.
+fn is_events(resource: &Resource) -> bool {
+    resource.plural == "events"
+        && match resource.group.as_str() {
+            "" => resource.version == "v1",
+            "events.k8s.io" => resource.preferred,
+            _ => false,
+        }
+}
+
+#[cfg(test)]
+mod tests;
