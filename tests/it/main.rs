@@ -1,1 +1,3 @@
 //! The only integration binary: one module per behaviour.
+
+mod harness;

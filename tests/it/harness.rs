@@ -1,0 +1,141 @@
+//! The harness itself, on every server: objects, awaited conditions, and what the real server brings along.
+
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::json;
+
+scenarios! {
+    objects_are_created_changed_awaited_and_gone [real];
+    a_crd_of_ones_own_is_served_when_applied [real];
+    requests_are_told_apart_by_user_agent [real];
+    a_user_without_rights_is_refused [real];
+    kubectl_sees_the_namespace [real];
+    events_of_a_scenario_become_its_lines [real];
+}
+
+async fn objects_are_created_changed_awaited_and_gone(bed: Bed) {
+    let stored = bed
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: '1'}}")
+        .await;
+    assert_eq!(stored[0]["metadata"]["namespace"], bed.namespace());
+    let change = async {
+        bed.patch(
+            "configmaps",
+            "settings",
+            &json!({"data": {"a": "\u{1f680}"}}),
+        )
+        .await;
+    };
+    let seen = bed.until("the change is there", "ConfigMap", "settings", |object| {
+        object.is_some_and(|object| object["data"]["a"] == "\u{1f680}")
+    });
+    let ((), seen) = tokio::join!(change, seen);
+    assert_eq!(
+        bed.get("configmaps", "settings").await.as_ref(),
+        Some(&seen)
+    );
+    assert_eq!(
+        bed.list("configmaps")
+            .await
+            .iter()
+            .filter(|object| object["metadata"]["name"] == "settings")
+            .count(),
+        1
+    );
+    bed.delete("configmaps", "settings").await;
+    bed.until("it is gone", "configmaps", "settings", |object| {
+        object.is_none()
+    })
+    .await;
+    assert_eq!(bed.get("configmaps", "settings").await, None);
+}
+
+async fn a_crd_of_ones_own_is_served_when_applied(bed: Bed) {
+    let group = format!("{}.example.com", bed.namespace());
+    let yaml = format!(
+        "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: gadgets.{group}}}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{plural: gadgets, singular: gadget, kind: Gadget}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {{status: {{}}}}
+    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+---
+apiVersion: {group}/v1
+kind: Gadget
+metadata: {{name: one}}
+spec: {{size: 1}}
+"
+    );
+    bed.apply(&yaml).await;
+    let again = bed.apply(&yaml).await;
+    assert_eq!(again[1]["metadata"]["generation"], 1);
+    bed.patch(
+        &format!("gadgets.{group}"),
+        "one/status",
+        &json!({"status": {"ready": true}}),
+    )
+    .await;
+    let gadget = bed
+        .get(&format!("Gadget.{group}"), "one")
+        .await
+        .expect("the gadget is there");
+    assert_eq!(
+        (&gadget["spec"]["size"], &gadget["status"]["ready"]),
+        (&json!(1), &json!(true))
+    );
+}
+
+async fn requests_are_told_apart_by_user_agent(bed: Bed) {
+    bed.get("configmaps", "nobody").await;
+    let path = format!("/api/v1/namespaces/{}/configmaps/nobody", bed.namespace());
+    let audit = bed.real().expect("this is the real server").audit();
+    let ours = audit.iter().filter(|entry| {
+        entry["userAgent"] == Bed::USER_AGENT && entry["requestURI"] == path.as_str()
+    });
+    assert_eq!(
+        ours.map(|entry| entry["responseStatus"]["code"].clone())
+            .collect::<Vec<_>>(),
+        [404]
+    );
+}
+
+async fn a_user_without_rights_is_refused(bed: Bed) {
+    let real = bed.real().expect("this is the real server");
+    let user = real.restricted_user();
+    let kubeconfig = real.kubeconfig_of(&user);
+    let argument = format!("--kubeconfig={}", kubeconfig.display());
+    let refused = bed.kubectl(&[&argument, "get", "pods"]).await;
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        message.contains("Forbidden") && message.contains(&user),
+        "{message}"
+    );
+}
+
+async fn kubectl_sees_the_namespace(bed: Bed) {
+    bed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
+        .await;
+    let output = bed
+        .kubectl(&["get", "configmap", "settings", "--output=name"])
+        .await;
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "configmap/settings\n"
+    );
+}
+
+async fn events_of_a_scenario_become_its_lines(bed: Bed) {
+    tokio::spawn(async { tracing::warn!("from a task") })
+        .await
+        .expect("the task ends");
+    bed.lines()
+        .until("from the task", |line| line.contains("from a task"))
+        .await;
+}

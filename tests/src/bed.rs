@@ -1,0 +1,271 @@
+//! The bed a scenario lies on: one server, an administrator's client, a namespace of its own.
+//!
+//! Objects are raw JSON, named by kind or plural (`pods`, `MyApp`, `myapps.demo.example.com`) or by a collection's path
+//! (`/apis/apps/v1/namespaces/other/deployments`). The bed's own requests carry the user agent [`Bed::USER_AGENT`], so that
+//! those of an operator can be counted apart. Everything unexpected panics: it fails the test. Must not know operators.
+
+mod start;
+mod wait;
+
+use std::path::Path;
+use std::process::Output;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::lines::Lines;
+use crate::play::Server;
+use crate::real::{RealServer, kubectl};
+use crate::resource::{Resource, documents, group_roots, listed, root_of};
+use start::Backend;
+
+/// One server, and what a test may do to it.
+pub struct Bed {
+    server: Server,
+    backend: Backend,
+    /// As an operator gets it.
+    client: kube::Client,
+    /// The same, with the user agent of the tests.
+    own: kube::Client,
+    namespace: String,
+    lines: Lines,
+    known: Mutex<Vec<Resource>>,
+}
+
+impl Bed {
+    /// The user agent of the bed's own requests.
+    pub const USER_AGENT: &'static str = "kopf-rs-tests";
+
+    /// A fresh bed; its [`Bed::lines`] stay empty unless the test installs their subscriber.
+    ///
+    /// # Panics
+    ///
+    /// Where the server cannot be had. Scenarios run by [`crate::scenarios!`] are skipped instead where Go is missing.
+    pub async fn start(server: Server) -> Self {
+        Self::with_lines(server, Lines::new(server.patience())).await
+    }
+
+    /// Which server this is.
+    #[must_use]
+    pub fn server(&self) -> Server {
+        self.server
+    }
+
+    /// An administrator's client, for an operator.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// The namespace that is this bed's alone.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// What the operator and the handlers of this scenario have logged.
+    #[must_use]
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// The administrator's kubeconfig file.
+    ///
+    /// # Panics
+    ///
+    /// For the in-memory server, which has no address.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        self.backend
+            .kubeconfig
+            .as_ref()
+            .expect("the in-memory server has no kubeconfig: use Tcp or Real")
+    }
+
+    /// The real server, where this is one: its audit log, its users without rights, its controllers.
+    #[must_use]
+    pub fn real(&self) -> Option<&'static RealServer> {
+        self.backend.real
+    }
+
+    /// Runs kubectl as the administrator in this bed's namespace, building it first where needed.
+    ///
+    /// # Panics
+    ///
+    /// Where kubectl cannot be run at all; its own failure is in the output.
+    pub async fn kubectl(&self, args: &[&str]) -> Output {
+        let kubeconfig = self.kubeconfig().to_owned();
+        let namespace = format!("--namespace={}", self.namespace);
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let run = move || {
+            let mut all = vec![namespace.as_str()];
+            all.extend(args.iter().map(String::as_str));
+            kubectl(&kubeconfig, &all)
+        };
+        let output = tokio::task::spawn_blocking(run)
+            .await
+            .expect("kubectl's thread ends");
+        output.unwrap_or_else(|error| panic!("kubectl: {error}"))
+    }
+
+    /// Creates or merges every document of a YAML or JSON text, and returns the objects as stored.
+    ///
+    /// Objects of namespaced kinds that name no namespace get the bed's. A CRD is awaited until its kind is served.
+    pub async fn apply(&self, text: &str) -> Vec<Value> {
+        let mut stored = Vec::new();
+        for document in documents(text) {
+            stored.push(self.apply_one(document).await);
+        }
+        stored
+    }
+
+    async fn apply_one(&self, object: Value) -> Value {
+        let is_crd = object["kind"] == "CustomResourceDefinition";
+        let (path, object) = self.placed(object).await;
+        let stored = match self.request("POST", &path, Some(&object)).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                let name = object["metadata"]["name"]
+                    .as_str()
+                    .expect("an object that exists has a name");
+                self.must("PATCH", &format!("{path}/{name}"), Some(&object))
+                    .await
+            }
+            Err(error) => panic!("POST {path}: {error}\n{object:#}"),
+            Ok(stored) => stored,
+        };
+        if is_crd {
+            self.until_served(&stored).await
+        } else {
+            stored
+        }
+    }
+
+    /// Creates an object, where its `apiVersion`, `kind` and namespace say.
+    pub async fn create(&self, object: &Value) -> Value {
+        let (path, object) = self.placed(object.clone()).await;
+        self.must("POST", &path, Some(&object)).await
+    }
+
+    /// An object, if it is there.
+    pub async fn get(&self, resource: &str, name: &str) -> Option<Value> {
+        let path = self.path(resource, name).await;
+        match self.request("GET", &path, None).await {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("GET {path}: {error}"),
+        }
+    }
+
+    /// All objects of a kind in the bed's namespace.
+    pub async fn list(&self, resource: &str) -> Vec<Value> {
+        let path = self.collection(resource).await;
+        let mut list = self.must("GET", &path, None).await;
+        match list["items"].take() {
+            Value::Array(items) => items,
+            other => panic!("GET {path}: items are {other}"),
+        }
+    }
+
+    /// Merges into an object; `name` may end in a subresource (`example-app/status`).
+    pub async fn patch(&self, resource: &str, name: &str, merge: &Value) -> Value {
+        let path = self.path(resource, name).await;
+        self.must("PATCH", &path, Some(merge)).await
+    }
+
+    /// Asks for an object's deletion; finalizers may keep it.
+    pub async fn delete(&self, resource: &str, name: &str) -> Value {
+        let path = self.path(resource, name).await;
+        self.must("DELETE", &path, None).await
+    }
+
+    /// Any request, by path, with the server's refusal as a value. PATCH is a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// What the server or the connection says.
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, kube::Error> {
+        let content = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let bytes = body
+            .map(|value| value.to_string().into_bytes())
+            .unwrap_or_default();
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request
+            .header("content-type", content)
+            .body(bytes)
+            .map_err(kube::Error::HttpError)?;
+        self.own.request(request).await
+    }
+
+    async fn must(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let answer = self.request(method, path, body).await;
+        answer.unwrap_or_else(|error| {
+            panic!(
+                "{method} {path}: {error}\n{:#}",
+                body.unwrap_or(&Value::Null)
+            )
+        })
+    }
+
+    /// The collection path of an object, and the object with its namespace filled in.
+    async fn placed(&self, mut object: Value) -> (String, Value) {
+        let root = root_of(object["apiVersion"].as_str().unwrap_or_default());
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let resource = self
+            .lookup(&kind, |known| known.root == root && known.kind == kind)
+            .await;
+        if resource.namespaced && object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = json!(self.namespace);
+        }
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        (resource.collection(namespace), object)
+    }
+
+    async fn path(&self, resource: &str, name: &str) -> String {
+        format!("{}/{name}", self.collection(resource).await)
+    }
+
+    async fn collection(&self, resource: &str) -> String {
+        if resource.starts_with('/') {
+            return resource.to_owned();
+        }
+        self.lookup(resource, |known| known.is_meant_by(resource))
+            .await
+            .collection(&self.namespace)
+    }
+
+    /// A known resource, else one of what the server serves now.
+    async fn lookup(&self, word: &str, wanted: impl Fn(&Resource) -> bool) -> Resource {
+        let remembered =
+            |known: &[Resource]| known.iter().find(|resource| wanted(resource)).cloned();
+        let found = remembered(&self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(resource) = found {
+            return resource;
+        }
+        let served = self.discover().await;
+        let found = remembered(&served);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = served;
+        found.unwrap_or_else(|| panic!("the server does not serve `{word}`"))
+    }
+
+    /// Core resources first, so that a bare `events` means those.
+    async fn discover(&self) -> Vec<Resource> {
+        let groups = self.must("GET", "/apis", None).await;
+        let mut served = Vec::new();
+        for root in std::iter::once("/api/v1".to_owned()).chain(group_roots(&groups)) {
+            // A group may go away between the two requests, with its last CRD.
+            if let Ok(list) = self.request("GET", &root, None).await {
+                served.extend(listed(&root, &list));
+            }
+        }
+        served
+    }
+}

@@ -1,0 +1,75 @@
+//! What could not be tested here, and why.
+//!
+//! A missing toolchain is no failure on a developer's machine: the test passes, and a line in the file named by
+//! `KOPF_RS_SKIP_FILE` tells `./test` what to print last. With `CI=true` nothing is skipped: the same gap panics.
+
+use std::io::Write as _;
+
+/// A component that this machine lacks.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{what} is not installed ({detail})")]
+pub struct Missing {
+    /// The component, as a user would install it.
+    pub what: String,
+    /// What was tried, and how it failed.
+    pub detail: String,
+}
+
+/// Records that `test` did not run for want of `missing`.
+///
+/// # Panics
+///
+/// With `CI=true`, where every component must be present.
+pub fn skipped(test: &str, missing: &Missing) {
+    let ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(
+        !ci,
+        "{test}: {missing}, and nothing is skipped with CI=true"
+    );
+    record(
+        std::env::var_os("KOPF_RS_SKIP_FILE").as_deref(),
+        test,
+        missing,
+    );
+}
+
+fn record(file: Option<&std::ffi::OsStr>, test: &str, missing: &Missing) {
+    let line = format!("{test}: {missing}\n");
+    let written = file.map(|path| {
+        std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)?
+            .write_all(line.as_bytes())
+    });
+    if !matches!(written, Some(Ok(()))) {
+        say(&format!("skipped {line}"));
+    }
+}
+
+/// Writes to standard error past the test runner's capture: for what a person waits on.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Missing, record};
+
+    #[test]
+    fn a_skip_is_a_line_with_its_reason() {
+        let file = std::env::temp_dir().join(format!("kopf-rs-skip-{}", std::process::id()));
+        let missing = Missing {
+            what: "Go".into(),
+            detail: "no `go` on PATH".into(),
+        };
+        record(Some(file.as_os_str()), "update::real", &missing);
+        record(Some(file.as_os_str()), "create::real", &missing);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(
+            text,
+            "update::real: Go is not installed (no `go` on PATH)\ncreate::real: Go is not installed (no `go` on PATH)\n"
+        );
+    }
+}
