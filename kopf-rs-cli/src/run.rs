@@ -1,0 +1,291 @@
+//! `kopf-rs run`: find the sources, build them, become the operator.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::args::Run;
+use crate::cargo::{self, Build};
+use crate::runner::{Kopf, Runner};
+use crate::script::Script;
+use crate::source::{Library, Program, Source};
+use crate::workspace::{Inherited, Workspace};
+
+/// Sources that cannot be one operator.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error(
+        "{0} is a program of its own, and cannot be joined with other paths\n  run it alone, or move its handlers into a library"
+    )]
+    NotAlone(String),
+    #[error(
+        "the paths are built on different kopf-rs, and each of them would keep its own handlers:\n  {one}\n  {other}\n  \
+         make them use the same one"
+    )]
+    TwoKopfs { one: String, other: String },
+    #[error("{}: no kopf-rs library there (expected its Cargo.toml)", .0.display())]
+    NoKopfThere(PathBuf),
+    #[error("{} cannot be started: {error}", .program.display())]
+    Start {
+        program: PathBuf,
+        error: std::io::Error,
+    },
+}
+
+/// Where a build happens and what it takes over.
+struct Surroundings {
+    /// The folder cargo runs in.
+    folder: PathBuf,
+    target: PathBuf,
+    inherited: Inherited,
+}
+
+/// Build and run; returns only where the operator could not be started or, on other systems than Unix, has ended.
+pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    let here = [PathBuf::from(".")];
+    let paths = if run.paths.is_empty() {
+        &here[..]
+    } else {
+        &run.paths[..]
+    };
+    let package = run.build.package.as_deref();
+    let offline: Vec<OsString> = network_args(run);
+    let sources = paths
+        .iter()
+        .map(|path| Source::find(path, package, &offline))
+        .collect::<Result<Vec<Source>, _>>()?;
+    let what = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let (program, folder) = match &sources[..] {
+        [Source::Program(program)] => build_program(program, run, &what)?,
+        sources => build_runner(sources, run, &what)?,
+    };
+    become_operator(&program, &folder, operator_args)
+}
+
+fn build_program(
+    program: &Program,
+    run: &Run,
+    what: &str,
+) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
+    let target = &program.workspace.target_directory;
+    let mut args = build_args(run);
+    args.extend(run.build.network.wants_lock().then(|| "--locked".into()));
+    if !run.build.features.features.is_empty() {
+        args.push("--features".into());
+        args.push(run.build.features.features.join(",").into());
+    }
+    if run.build.features.no_default_features {
+        args.push("--no-default-features".into());
+    }
+    let built = Build {
+        what,
+        manifest: &program.package.manifest_path,
+        program: &program.target,
+        folder: program.package.folder(),
+        target,
+        args,
+        stand_ins: Vec::new(),
+    }
+    .run()?;
+    Ok((built, target.join("kopf-run").join(&program.package.name)))
+}
+
+fn build_runner(
+    sources: &[Source],
+    run: &Run,
+    what: &str,
+) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
+    if let Some(program) = sources
+        .iter()
+        .find(|source| matches!(source, Source::Program(_)))
+    {
+        return Err(RunError::NotAlone(program.name()).into());
+    }
+    let kopf = the_kopf(sources, run)?;
+    let around = surroundings(&sources[0], &kopf);
+    if run.build.network.wants_lock() {
+        for source in sources {
+            if let Source::Library(library) = source {
+                let manifest = &library.package.manifest_path;
+                cargo::check_lock(manifest, run.build.network.is_offline())?;
+            }
+        }
+    }
+    let features = &run.build.features;
+    let runner = Runner::new(sources, &around.target, around.inherited, &kopf, features);
+    runner.write()?;
+    if run.flags.verbosity.verbose || run.flags.verbosity.debug {
+        eprintln!("Building {what} in {}", runner.folder.display());
+    }
+    let built = Build {
+        what,
+        manifest: &runner.folder.join("Cargo.toml"),
+        program: &runner.name,
+        folder: &around.folder,
+        target: &around.target,
+        args: build_args(run),
+        stand_ins: runner.stand_ins.clone(),
+    }
+    .run()?;
+    Ok((built, runner.folder))
+}
+
+/// The one kopf-rs that everything is linked with.
+fn the_kopf(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
+    let mut libraries = sources.iter().filter_map(|source| match source {
+        Source::Library(library) => Some((library, Kopf::of(&library.kopf))),
+        _ => None,
+    });
+    let Some((_, first)) = libraries.next() else {
+        return kopf_of_scripts(sources, run);
+    };
+    match libraries.find(|(_, kopf)| *kopf != first) {
+        Some((_, other)) => Err(RunError::TwoKopfs {
+            one: first.0.to_string().trim().to_owned(),
+            other: other.0.to_string().trim().to_owned(),
+        }),
+        None => Ok(first),
+    }
+}
+
+/// What a file names itself, else the folder that was asked for, else the checkout this program was built from, else its version.
+fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
+    let named = sources.iter().find_map(|source| match source {
+        Source::Script(script) => kopf_of_script(script),
+        _ => None,
+    });
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    if let Some(folder) = &run.build.kopf_path {
+        let real = folder.canonicalize().ok();
+        let real = real.filter(|real| real.join("Cargo.toml").is_file());
+        return real
+            .map(|real| Kopf::at(&real))
+            .ok_or_else(|| RunError::NoKopfThere(folder.clone()));
+    }
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kopf-rs");
+    Ok(if checkout.join("Cargo.toml").is_file() {
+        Kopf::at(&checkout)
+    } else {
+        Kopf::version(concat!("=", env!("CARGO_PKG_VERSION")))
+    })
+}
+
+fn kopf_of_script(script: &Script) -> Option<Kopf> {
+    let dependencies = script.table("dependencies");
+    match dependencies.get("kopf-rs")? {
+        toml::Value::String(version) => Some(Kopf::version(version)),
+        toml::Value::Table(table) => {
+            let source = ["path", "version", "git", "branch", "tag", "rev", "registry"];
+            let table = table.clone().into_iter();
+            Some(Kopf(
+                table
+                    .filter(|(key, _)| source.contains(&key.as_str()))
+                    .collect(),
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn surroundings(first: &Source, kopf: &Kopf) -> Surroundings {
+    match first {
+        Source::Library(Library {
+            package, workspace, ..
+        })
+        | Source::Program(Program {
+            package, workspace, ..
+        }) => within(workspace, package.folder()),
+        Source::Script(script) => {
+            let folder = script.file.parent().unwrap_or(Path::new("/"));
+            match enclosing(folder) {
+                Some(workspace) => within(&workspace, folder),
+                None => alone(folder, kopf),
+            }
+        }
+    }
+}
+
+fn within(workspace: &Workspace, folder: &Path) -> Surroundings {
+    Surroundings {
+        folder: folder.to_owned(),
+        target: workspace.target_directory.clone(),
+        inherited: Inherited::of(&workspace.workspace_root),
+    }
+}
+
+/// A file outside of any crate: a target folder beside it, and the versions a checkout of kopf-rs has been tested with.
+fn alone(folder: &Path, kopf: &Kopf) -> Surroundings {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let checkout = kopf.0.get("path").and_then(toml::Value::as_str);
+    let lock = checkout.map(|path| Path::new(path).with_file_name("Cargo.lock"));
+    Surroundings {
+        folder: folder.to_owned(),
+        target: target
+            .and_then(|target| std::path::absolute(target).ok())
+            .unwrap_or_else(|| folder.join("target")),
+        inherited: Inherited::none(lock.filter(|lock| lock.is_file())),
+    }
+}
+
+/// The workspace a folder is in.
+fn enclosing(folder: &Path) -> Option<Workspace> {
+    let mut manifests = folder.ancestors().map(|above| above.join("Cargo.toml"));
+    let manifest = manifests.find(|manifest| manifest.is_file())?;
+    cargo::metadata(&manifest, &[]).ok()
+}
+
+fn network_args(run: &Run) -> Vec<OsString> {
+    let offline = run.build.network.is_offline();
+    offline.then(|| "--offline".into()).into_iter().collect()
+}
+
+fn build_args(run: &Run) -> Vec<OsString> {
+    let mut args = network_args(run);
+    args.extend(run.build.release.then(|| "--release".into()));
+    args
+}
+
+/// Replace this process: the operator gets the signals, and its exit code is ours.
+#[cfg(unix)]
+fn become_operator(
+    program: &Path,
+    folder: &Path,
+    args: &[OsString],
+) -> Result<ExitCode, Box<dyn Error>> {
+    use std::os::unix::process::CommandExt;
+    let error = operator(program, folder, args).exec();
+    Err(RunError::Start {
+        program: program.to_owned(),
+        error,
+    }
+    .into())
+}
+
+#[cfg(not(unix))]
+fn become_operator(
+    program: &Path,
+    folder: &Path,
+    args: &[OsString],
+) -> Result<ExitCode, Box<dyn Error>> {
+    let status = operator(program, folder, args)
+        .status()
+        .map_err(|error| RunError::Start {
+            program: program.to_owned(),
+            error,
+        })?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn operator(program: &Path, folder: &Path, args: &[OsString]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).env("KOPF_RS_RUN_DIR", folder);
+    command
+}

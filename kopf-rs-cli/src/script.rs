@@ -1,0 +1,271 @@
+//! Single `.rs` files: where their manifest is, what it says, and what cargo is given instead of the file.
+//!
+//! Two forms are read: a `` //! ```cargo `` doc comment (plain Rust) and `---` frontmatter (the syntax of cargo's own scripts,
+//! which the stable compiler does not take yet: these lines are blanked in a copy, so that all others keep their numbers).
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use crate::workspace::absolute_paths;
+
+/// A file ready to be made a package.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    /// The file, absolute.
+    pub(crate) file: PathBuf,
+    /// What cargo compiles instead of it, where the compiler would not take the file as it is.
+    pub(crate) copy: Option<String>,
+    /// Its manifest, paths made absolute; empty where it has none.
+    pub(crate) manifest: Table,
+}
+
+/// A single file that cannot be made a package.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScriptError {
+    #[error("{} cannot be read: {error}", .file.display())]
+    Unreadable {
+        file: PathBuf,
+        error: std::io::Error,
+    },
+    #[error(
+        "{}:{line}: the manifest is no TOML: {message}\n  \
+         expected what Cargo.toml has, such as\n    [dependencies]\n    serde = \"1\"",
+        .file.display()
+    )]
+    NoToml {
+        file: PathBuf,
+        line: usize,
+        message: String,
+    },
+    #[error("{}:{line}: the manifest that begins here has no end: expected a line `{fence}`", .file.display())]
+    Open {
+        file: PathBuf,
+        line: usize,
+        fence: String,
+    },
+}
+
+/// The manifest's text, and where it is.
+#[derive(Debug, PartialEq)]
+struct Block {
+    text: String,
+    /// Line of the file (from 1) that the first line of `text` is on.
+    line: usize,
+    /// The lines (from 0) to blank, fences included.
+    blank: Option<std::ops::RangeInclusive<usize>>,
+}
+
+/// A manifest without an end: the line (from 1) it begins on and the line that is missing.
+type Unended = (usize, String);
+
+// === impl Script ===
+
+impl Script {
+    /// Read `file`; errors name it as the user typed it, `shown`.
+    pub(crate) fn read(file: &Path, shown: &Path) -> Result<Self, ScriptError> {
+        let text = std::fs::read_to_string(file).map_err(|error| ScriptError::Unreadable {
+            file: shown.to_owned(),
+            error,
+        })?;
+        let block = find(&text).map_err(|(line, fence)| ScriptError::Open {
+            file: shown.to_owned(),
+            line,
+            fence,
+        })?;
+        let Some(block) = block else {
+            return Ok(Self::new(file, None, Table::new()));
+        };
+        let manifest: Table = toml::from_str(&block.text).map_err(|error| ScriptError::NoToml {
+            file: shown.to_owned(),
+            line: block.line + line_of(&block.text, error.span().map_or(0, |span| span.start)),
+            message: error.message().to_owned(),
+        })?;
+        let base = file.parent().unwrap_or(Path::new("/"));
+        let copy = block.blank.map(|lines| blanked(&text, &lines));
+        Ok(Self::new(file, copy, absolute_paths(manifest, base)))
+    }
+
+    fn new(file: &Path, copy: Option<String>, manifest: Table) -> Self {
+        Self {
+            file: file.to_owned(),
+            copy,
+            manifest,
+        }
+    }
+
+    /// The package's name: what the manifest says, else the file's own made fit.
+    pub(crate) fn name(&self) -> String {
+        let said = self
+            .manifest
+            .get("package")
+            .and_then(|package| package.get("name"))
+            .and_then(Value::as_str);
+        let stem = self.file.file_stem().unwrap_or_default().to_string_lossy();
+        said.map_or_else(|| fit(&stem), str::to_owned)
+    }
+
+    /// A table of the manifest, empty where it is not there.
+    pub(crate) fn table(&self, key: &str) -> Table {
+        match self.manifest.get(key) {
+            Some(Value::Table(table)) => table.clone(),
+            _ => Table::new(),
+        }
+    }
+}
+
+/// A name cargo takes for a package, and Kubernetes as a part of an annotation's prefix.
+fn fit(stem: &str) -> String {
+    let plain: String = stem
+        .to_lowercase()
+        .chars()
+        .map(|letter| match letter {
+            'a'..='z' | '0'..='9' => letter,
+            _ => '-',
+        })
+        .collect();
+    let plain = plain.trim_matches('-');
+    let taken = [
+        "",
+        "test",
+        "core",
+        "std",
+        "alloc",
+        "serde",
+        "serde-json",
+        "kube",
+        "tokio",
+        "tracing",
+        "main",
+        "lib",
+    ];
+    if taken.contains(&plain) || plain.starts_with("kopf-rs") {
+        format!("{plain}-operator")
+            .trim_start_matches('-')
+            .to_owned()
+    } else if plain.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("op-{plain}")
+    } else {
+        plain.to_owned()
+    }
+}
+
+fn find(text: &str) -> Result<Option<Block>, Unended> {
+    let lines: Vec<&str> = text.lines().collect();
+    let shebang = lines
+        .first()
+        .is_some_and(|line| line.starts_with("#!") && !line.starts_with("#!["));
+    let first = lines
+        .iter()
+        .enumerate()
+        .skip(usize::from(shebang))
+        .find(|(_, line)| !line.trim().is_empty());
+    match first {
+        Some((start, line)) if line.starts_with("---") => frontmatter(&lines, start).map(Some),
+        _ => comment(&lines),
+    }
+}
+
+fn frontmatter(lines: &[&str], start: usize) -> Result<Block, Unended> {
+    let dashes = lines[start].len() - lines[start].trim_start_matches('-').len();
+    let fence = "-".repeat(dashes);
+    let length = lines[start + 1..]
+        .iter()
+        .position(|line| line.trim_end() == fence)
+        .ok_or((start + 1, fence))?;
+    Ok(Block {
+        text: lines[start + 1..=start + length].join("\n"),
+        line: start + 2,
+        blank: Some(start..=start + 1 + length),
+    })
+}
+
+fn comment(lines: &[&str]) -> Result<Option<Block>, Unended> {
+    let inner = |line: &'_ str| line.trim_start().starts_with("//!");
+    let content = |line: &str| {
+        let text = line.trim_start().trim_start_matches("//!");
+        text.strip_prefix(' ').unwrap_or(text).to_owned()
+    };
+    let opens = |line: &&str| inner(line) && content(line).trim_end() == "```cargo";
+    let Some(start) = lines.iter().position(opens) else {
+        return Ok(None);
+    };
+    let body: Vec<String> = lines[start + 1..]
+        .iter()
+        .take_while(|line| inner(line))
+        .map(|line| content(line))
+        .take_while(|line| line.trim_end() != "```")
+        .collect();
+    let end = lines.get(start + 1 + body.len());
+    if !end.is_some_and(|line| inner(line) && content(line).trim_end() == "```") {
+        return Err((start + 1, "//! ```".to_owned()));
+    }
+    Ok(Some(Block {
+        text: body.join("\n"),
+        line: start + 2,
+        blank: None,
+    }))
+}
+
+/// How many lines come before the byte `at`.
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+fn blanked(text: &str, lines: &std::ops::RangeInclusive<usize>) -> String {
+    let kept = text.split('\n').enumerate();
+    let kept: Vec<&str> = kept
+        .map(|(at, line)| if lines.contains(&at) { "" } else { line })
+        .collect();
+    kept.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doc_comment_holds_the_manifest() {
+        let text = "#!/usr/bin/env x\n//! My operator.\n//!\n//! ```cargo\n//! [dependencies]\n//! a = \"1\"\n//! ```\nuse a;\n";
+        let block = find(text).unwrap().unwrap();
+        assert_eq!(block.text, "[dependencies]\na = \"1\"");
+        assert_eq!((block.line, block.blank), (5, None));
+    }
+
+    #[test]
+    fn frontmatter_is_blanked_and_lines_stay() {
+        let text = "#!/usr/bin/env x\n---cargo\n[dependencies]\n---\nfn f() {}\n";
+        let block = find(text).unwrap().unwrap();
+        assert_eq!((block.text.as_str(), block.line), ("[dependencies]", 3));
+        let copy = blanked(text, &block.blank.unwrap());
+        assert_eq!(copy, "#!/usr/bin/env x\n\n\n\nfn f() {}\n");
+    }
+
+    #[test]
+    fn a_file_may_have_none() {
+        assert_eq!(find("").unwrap(), None);
+        assert_eq!(find("//! ```\n//! code\n//! ```\n").unwrap(), None);
+    }
+
+    #[test]
+    fn an_open_manifest_is_named() {
+        assert_eq!(find("---\na = 1\n"), Err((1, "---".into())));
+        assert_eq!(
+            find("//! ```cargo\n//! a = 1\nfn f() {}\n"),
+            Err((1, "//! ```".into()))
+        );
+    }
+
+    #[test]
+    fn names_are_made_fit() {
+        for (stem, name) in [
+            ("myapp", "myapp"),
+            ("My_App", "my-app"),
+            ("01-minimal", "op-01-minimal"),
+            ("serde", "serde-operator"),
+            ("ö", "operator"),
+        ] {
+            assert_eq!(fit(stem), name);
+        }
+    }
+}

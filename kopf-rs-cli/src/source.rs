@@ -1,0 +1,226 @@
+//! What a PATH is: a crate with a library of handlers, a program of its own, or a single file.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::cargo::{self, CargoError};
+use crate::script::{Script, ScriptError};
+use crate::workspace::{Dependency, Package, Target, Workspace};
+
+/// What a PATH turned out to be.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Library(Library),
+    Program(Program),
+    Script(Script),
+}
+
+/// A crate whose library holds annotated functions.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) package: Package,
+    pub(crate) workspace: Workspace,
+    /// The kopf-rs it is built on.
+    pub(crate) kopf: Dependency,
+}
+
+/// A crate with a program that is an operator by itself.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) package: Package,
+    pub(crate) workspace: Workspace,
+    /// The name of the program.
+    pub(crate) target: String,
+}
+
+/// A PATH that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourceError {
+    #[error("{} does not exist\n  expected the folder of a crate, or a single .rs file", .0.display())]
+    Absent(PathBuf),
+    #[error("{} is neither the folder of a crate nor a .rs file", .0.display())]
+    Strange(PathBuf),
+    #[error("{} has no Cargo.toml{}", .0.display(), instead(.0))]
+    NoManifest(PathBuf),
+    #[error(
+        "{}: package `{package}` has neither a library nor a program whose main is `kopf_rs::main!()`\n  \
+         put the annotated functions into src/lib.rs, or the line `kopf_rs::main!();` in the place of `fn main` into src/main.rs",
+        .path.display()
+    )]
+    Neither { path: PathBuf, package: String },
+    #[error(
+        "{}: package `{package}` does not depend on kopf-rs, so it cannot have handlers\n  run in that folder: cargo add kopf-rs",
+        .path.display()
+    )]
+    NoKopf { path: PathBuf, package: String },
+    #[error(
+        "{}: package `{package}` has several programs whose main is `kopf_rs::main!()`: {}\n  \
+         choose one in its Cargo.toml: [package] default-run = \"NAME\"",
+        .path.display(), .programs.join(", ")
+    )]
+    Several {
+        path: PathBuf,
+        package: String,
+        programs: Vec<String>,
+    },
+    #[error("{} is a workspace of several packages: choose one with --package NAME\n  its packages: {}", .path.display(), .packages.join(", "))]
+    Virtual {
+        path: PathBuf,
+        packages: Vec<String>,
+    },
+    #[error("{} has no package `{package}`\n  its packages: {}", .path.display(), .packages.join(", "))]
+    NoPackage {
+        path: PathBuf,
+        package: String,
+        packages: Vec<String>,
+    },
+    #[error(transparent)]
+    Cargo(#[from] CargoError),
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+}
+
+impl Source {
+    /// Look at `path`; `package` chooses one of a workspace, `cargo_args` go with the question to cargo.
+    pub(crate) fn find(
+        path: &Path,
+        package: Option<&str>,
+        cargo_args: &[OsString],
+    ) -> Result<Self, SourceError> {
+        let real = path
+            .canonicalize()
+            .map_err(|_| SourceError::Absent(path.to_owned()))?;
+        if real.is_file() && real.extension().is_some_and(|ending| ending == "rs") {
+            return Ok(Self::Script(Script::read(&real, path)?));
+        }
+        let manifest = if real.ends_with("Cargo.toml") {
+            real
+        } else if real.is_dir() {
+            real.join("Cargo.toml")
+        } else {
+            return Err(SourceError::Strange(path.to_owned()));
+        };
+        if !manifest.is_file() {
+            return Err(SourceError::NoManifest(path.to_owned()));
+        }
+        let workspace = cargo::metadata(&manifest, cargo_args)?;
+        let package = choose(&workspace, &manifest, package, path)?.clone();
+        of_package(package, workspace, path)
+    }
+
+    /// The name the operator goes by.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Library(Library { package, .. }) | Self::Program(Program { package, .. }) => {
+                package.name.clone()
+            }
+            Self::Script(script) => script.name(),
+        }
+    }
+}
+
+fn choose<'a>(
+    workspace: &'a Workspace,
+    manifest: &Path,
+    wanted: Option<&str>,
+    path: &Path,
+) -> Result<&'a Package, SourceError> {
+    let names = || {
+        let names = workspace.packages.iter();
+        names.map(|package| package.name.clone()).collect()
+    };
+    let mut packages = workspace.packages.iter();
+    match wanted {
+        Some(name) => packages
+            .find(|package| package.name == name)
+            .ok_or_else(|| SourceError::NoPackage {
+                path: path.to_owned(),
+                package: name.to_owned(),
+                packages: names(),
+            }),
+        None => packages
+            .find(|package| package.manifest_path == manifest)
+            .ok_or_else(|| SourceError::Virtual {
+                path: path.to_owned(),
+                packages: names(),
+            }),
+    }
+}
+
+/// A program on `kopf_rs::main!` runs as it is; only without one is the library linked into a generated program.
+fn of_package(package: Package, workspace: Workspace, path: &Path) -> Result<Source, SourceError> {
+    let (path, name) = (path.to_owned(), package.name.clone());
+    if let Some(target) = program_of(&package, &path)? {
+        return Ok(Source::Program(Program {
+            package,
+            workspace,
+            target,
+        }));
+    }
+    if package.library().is_none() {
+        return Err(SourceError::Neither {
+            path,
+            package: name,
+        });
+    }
+    let Some(kopf) = package.dependency("kopf-rs").cloned() else {
+        return Err(SourceError::NoKopf {
+            path,
+            package: name,
+        });
+    };
+    Ok(Source::Library(Library {
+        package,
+        workspace,
+        kopf,
+    }))
+}
+
+fn program_of(package: &Package, path: &Path) -> Result<Option<String>, SourceError> {
+    let operators = package.programs().filter(|target| is_operator(target));
+    let operators: Vec<String> = operators.map(|target| target.name.clone()).collect();
+    let default = package.default_run.as_ref();
+    match operators.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some(only.clone())),
+        several => match default.filter(|name| several.contains(name)) {
+            Some(name) => Ok(Some(name.clone())),
+            None => Err(SourceError::Several {
+                path: path.to_owned(),
+                package: package.name.clone(),
+                programs: operators,
+            }),
+        },
+    }
+}
+
+/// Whether the main of a program is ours: told by its text, since only the compiler knows for sure.
+fn is_operator(target: &Target) -> bool {
+    let text = std::fs::read_to_string(&target.src_path).unwrap_or_default();
+    let mut lines = text.lines().map(str::trim_start);
+    lines.any(|line| {
+        let ours = ["kopf_rs::main!", "cli::main(", "cli::run("];
+        !line.starts_with("//")
+            && (line.starts_with("main!") || ours.iter().any(|call| line.contains(call)))
+    })
+}
+
+/// What may have been meant by a folder that is no crate.
+fn instead(path: &Path) -> String {
+    let files = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = files
+        .map(|entry| entry.path())
+        .filter(|file| file.extension().is_some_and(|ending| ending == "rs"))
+        .collect();
+    files.sort();
+    match files.first() {
+        Some(file) => format!(
+            "\n  expected the folder of a crate, or a single .rs file: kopf-rs run {}",
+            file.display()
+        ),
+        None => format!(
+            "\n  expected the folder of a crate, or a single .rs file; to begin a crate: cargo init --lib {}",
+            path.display()
+        ),
+    }
+}

@@ -1,0 +1,234 @@
+//! What cargo knows about a folder: its packages, its target folder, and the tables of its root manifest.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// What `cargo metadata --no-deps` answers, as far as it matters here.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Workspace {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) workspace_root: PathBuf,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// One package of a workspace.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) default_run: Option<String>,
+}
+
+/// A library, a program, an example, ...
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) kind: Vec<String>,
+    pub(crate) src_path: PathBuf,
+}
+
+/// A dependency as the manifest declares it, inheritance resolved.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    pub(crate) req: String,
+    pub(crate) source: Option<String>,
+    pub(crate) path: Option<PathBuf>,
+    /// `None` for ordinary ones, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+    pub(crate) uses_default_features: bool,
+    pub(crate) features: Vec<String>,
+}
+
+/// What a generated workspace takes over from the user's, so that dependencies are the same and built the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Inherited {
+    pub(crate) resolver: String,
+    pub(crate) patch: Table,
+    pub(crate) profile: Table,
+    /// The lock file, where there is one.
+    pub(crate) lock: Option<PathBuf>,
+}
+
+// === impl Package ===
+
+impl Package {
+    pub(crate) fn folder(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// The library, if it is one that can be linked into a program.
+    pub(crate) fn library(&self) -> Option<&Target> {
+        self.targets.iter().find(|target| {
+            target
+                .kind
+                .iter()
+                .any(|kind| kind == "lib" || kind == "rlib")
+        })
+    }
+
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Target> {
+        self.targets
+            .iter()
+            .filter(|target| target.kind.iter().any(|kind| kind == "bin"))
+    }
+
+    /// The ordinary dependency of that name.
+    pub(crate) fn dependency(&self, name: &str) -> Option<&Dependency> {
+        self.dependencies
+            .iter()
+            .find(|dependency| dependency.name == name && dependency.kind.is_none())
+    }
+}
+
+// === impl Inherited ===
+
+impl Inherited {
+    /// Read the root manifest of a workspace. What cannot be read is left out: cargo has read it before and says what is wrong.
+    pub(crate) fn of(root: &Path) -> Self {
+        let manifest: Table = std::fs::read_to_string(root.join("Cargo.toml"))
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default();
+        let table = |key: &str| match manifest.get(key) {
+            Some(Value::Table(table)) => table.clone(),
+            _ => Table::new(),
+        };
+        let lock = root.join("Cargo.lock");
+        Self {
+            resolver: resolver(&manifest),
+            patch: absolute_paths(table("patch"), root),
+            profile: table("profile"),
+            lock: lock.is_file().then_some(lock),
+        }
+    }
+
+    /// For single files outside of any workspace: builds that are quick to link.
+    pub(crate) fn none(lock: Option<PathBuf>) -> Self {
+        let profile = "dev.debug = 'line-tables-only'\ndev.package.'*'.debug = false";
+        Self {
+            resolver: "3".into(),
+            patch: Table::new(),
+            profile: profile.parse().expect("a table"),
+            lock,
+        }
+    }
+
+    /// The same, where `package` is built as a package of the workspace and not as one of its dependencies: what a profile says
+    /// for `package."*"` must not reach it.
+    pub(crate) fn spare(&mut self, package: &str) {
+        for (name, profile) in &mut self.profile {
+            let Value::Table(profile) = profile else {
+                continue;
+            };
+            let own = own_settings(name, profile);
+            if let Some(Value::Table(packages)) = profile.get_mut("package")
+                && !own.is_empty()
+            {
+                packages.entry(package).or_insert_with(|| Value::Table(own));
+            }
+        }
+    }
+}
+
+/// For each setting of `package."*"`, the one that holds for the workspace's own packages.
+fn own_settings(name: &str, profile: &Table) -> Table {
+    let everyone = profile
+        .get("package")
+        .and_then(|packages| packages.get("*"))
+        .and_then(Value::as_table);
+    let Some(everyone) = everyone else {
+        return Table::new();
+    };
+    let settings = everyone.keys().filter_map(|key| {
+        let value = profile.get(key).cloned().or_else(|| default_of(name, key));
+        value.map(|value| (key.clone(), value))
+    });
+    settings.collect()
+}
+
+/// Cargo's own default of a profile setting.
+fn default_of(profile: &str, key: &str) -> Option<Value> {
+    let release = profile != "dev" && profile != "test";
+    match key {
+        "opt-level" => Some(Value::Integer(if release { 3 } else { 0 })),
+        "debug" | "debug-assertions" | "overflow-checks" => Some(Value::Boolean(!release)),
+        "codegen-units" => Some(Value::Integer(if release { 16 } else { 256 })),
+        _ => None,
+    }
+}
+
+fn resolver(manifest: &Table) -> String {
+    let said = |section: &str, key: &str| {
+        manifest
+            .get(section)
+            .and_then(|section| section.get(key))
+            .and_then(Value::as_str)
+    };
+    let said_outright = said("workspace", "resolver").or_else(|| said("package", "resolver"));
+    let by_edition = match said("package", "edition") {
+        Some("2021") => "2",
+        Some("2015" | "2018") => "1",
+        _ => "3",
+    };
+    said_outright.unwrap_or(by_edition).to_owned()
+}
+
+/// Make every `path = "..."` in the table independent of where the table is written.
+pub(crate) fn absolute_paths(mut table: Table, base: &Path) -> Table {
+    for (key, value) in &mut table {
+        match value {
+            Value::String(path) if key == "path" => {
+                *path = base.join(&*path).to_string_lossy().into_owned();
+            }
+            Value::Table(inner) => *inner = absolute_paths(std::mem::take(inner), base),
+            _ => {}
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_patches_become_absolute() {
+        let patch: Table = "crates-io.a.path = '../a'\ncrates-io.b.git = 'x'"
+            .parse()
+            .unwrap();
+        let absolute = absolute_paths(patch, Path::new("/w/root"));
+        assert_eq!(
+            absolute["crates-io"]["a"]["path"].as_str(),
+            Some("/w/root/../a")
+        );
+        assert_eq!(absolute["crates-io"]["b"]["git"].as_str(), Some("x"));
+    }
+
+    #[test]
+    fn settings_for_dependencies_do_not_reach_the_users_crate() {
+        let mut inherited = Inherited {
+            profile: "dev.debug = 1\ndev.package.'*'.debug = false\ndev.package.'*'.opt-level = 3"
+                .parse()
+                .unwrap(),
+            ..Inherited::default()
+        };
+        inherited.spare("mine");
+        let mine = &inherited.profile["dev"]["package"]["mine"];
+        assert_eq!(mine["debug"].as_integer(), Some(1));
+        assert_eq!(mine["opt-level"].as_integer(), Some(0));
+    }
+
+    #[test]
+    fn the_resolver_is_the_workspaces_own() {
+        let of = |text: &str| resolver(&text.parse().unwrap());
+        assert_eq!(of("workspace.resolver = '2'"), "2");
+        assert_eq!(of("package.edition = '2021'"), "2");
+        assert_eq!(of("package.edition = '2024'"), "3");
+    }
+}

@@ -1,0 +1,259 @@
+//! The command line flags every operator built on kopf-rs has, as data.
+//!
+//! A crate of its own, so that the program `kopf-rs` can tell a flag's value from a path, check the flags and print their
+//! help before anything is built, without linking the framework. What the flags mean is decided by `kopf_rs::cli`.
+//! Must not know kopf-rs, nor do anything but parse.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, Command, ValueEnum, error::ErrorKind};
+
+/// What was typed. One field group per heading of the help.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Flags {
+    /// Which objects are served.
+    #[command(flatten)]
+    pub scope: ScopeFlags,
+    /// Which cluster is spoken to, and what is put into it.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// How much is logged.
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+    /// What a log line looks like.
+    #[command(flatten)]
+    pub lines: LineFlags,
+}
+
+/// `-A`, `-n`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What is served")]
+pub struct ScopeFlags {
+    /// Serve the whole cluster (the default)
+    #[arg(short = 'A', long, env = "KOPF_RUN_CLUSTERWIDE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub all_namespaces: bool,
+    /// Serve the namespaces that match the pattern, such as `team-*,!team-test`; repeat for more
+    /// [env: KOPF_RUN_NAMESPACES, separated by spaces]
+    #[arg(short = 'n', long = "namespace", value_name = "PATTERN")]
+    pub namespaces: Vec<String>,
+}
+
+/// Where the cluster is.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterFlags {
+    /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Use this context of the kubeconfig instead of its current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Bring an own API server in this process, empty, on 127.0.0.1; a kubeconfig for kubectl is written and its path printed
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
+          conflicts_with_all = ["kubeconfig", "context"])]
+    pub embedded: Option<u16>,
+    /// Apply the objects of this YAML or JSON file, or of all such files in this folder, before the operator starts; repeat for more
+    #[arg(long, value_name = "FILE|DIR")]
+    pub apply: Vec<PathBuf>,
+    /// Handle everything there is, then exit: with 0, or with 1 where a handler failed for good
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `-v`, `-d`, `-q`.
+#[derive(Args, Clone, Copy, Debug, Default)]
+#[command(next_help_heading = "Logging (to stderr)")]
+pub struct Verbosity {
+    /// Log what the operator does in detail
+    #[arg(short, long, env = "KOPF_RUN_VERBOSE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub verbose: bool,
+    /// The same, and what the libraries under it do
+    #[arg(short, long, env = "KOPF_RUN_DEBUG", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub debug: bool,
+    /// Log warnings and errors only
+    #[arg(short, long, env = "KOPF_RUN_QUIET", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub quiet: bool,
+}
+
+/// The shape of log lines.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Logging (to stderr)")]
+pub struct LineFlags {
+    /// The shape of log lines
+    #[arg(
+        long,
+        env = "KOPF_RUN_LOG_FORMAT",
+        value_enum,
+        ignore_case = true,
+        default_value_t,
+        hide_env_values = true
+    )]
+    pub log_format: LogFormat,
+    /// The key of the object reference in JSON lines
+    #[arg(
+        long,
+        env = "KOPF_RUN_LOG_REFKEY",
+        value_name = "KEY",
+        default_value = "object",
+        hide_env_values = true
+    )]
+    pub log_refkey: String,
+    /// Begin lines about an object with `[namespace/name]` (the default, except in JSON)
+    #[arg(long, env = "KOPF_RUN_LOG_PREFIX", value_parser = BoolishValueParser::new(), overrides_with = "no_log_prefix",
+          num_args = 0, default_missing_value = "true", hide_env_values = true)]
+    pub log_prefix: Option<bool>,
+    /// Do not
+    #[arg(long, overrides_with = "log_prefix")]
+    pub no_log_prefix: bool,
+}
+
+/// `--log-format`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// The message only
+    Plain,
+    /// Time, source, level and message
+    #[default]
+    Full,
+    /// One JSON object per line
+    Json,
+}
+
+/// Which namespaces are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Nothing was said: the whole cluster.
+    Unsaid,
+    /// `-A`: the whole cluster.
+    Cluster,
+    /// `-n`: those that match one of the patterns.
+    Namespaces(Vec<String>),
+}
+
+// === impl ScopeFlags ===
+
+impl ScopeFlags {
+    /// The scope, with Kopf's two environment variables in the place of absent `-n`.
+    ///
+    /// # Errors
+    ///
+    /// A usage error (exit code 2) where both the cluster and namespaces are asked for.
+    pub fn scope(
+        &self,
+        env: &dyn Fn(&str) -> Option<OsString>,
+        command: &mut Command,
+    ) -> Result<Scope, clap::Error> {
+        let patterns = if self.namespaces.is_empty() {
+            patterns_of_environment(env)
+        } else {
+            self.namespaces.clone()
+        };
+        match (self.all_namespaces, patterns.is_empty()) {
+            (true, true) => Ok(Scope::Cluster),
+            (false, true) => Ok(Scope::Unsaid),
+            (false, false) => Ok(Scope::Namespaces(patterns)),
+            (true, false) => Err(command.error(
+                ErrorKind::ArgumentConflict,
+                "-A/--all-namespaces (or KOPF_RUN_CLUSTERWIDE) serves all namespaces, -n/--namespace (or KOPF_RUN_NAMESPACES) \
+                 some of them: give one of the two",
+            )),
+        }
+    }
+}
+
+fn patterns_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let value = |key| {
+        env(key)
+            .and_then(|value| value.into_string().ok())
+            .unwrap_or_default()
+    };
+    let several = value("KOPF_RUN_NAMESPACES");
+    let one = value("KOPF_RUN_NAMESPACE");
+    let patterns = several.split_whitespace().chain([one.trim()]);
+    patterns
+        .filter(|pattern| !pattern.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+// === impl LineFlags ===
+
+impl LineFlags {
+    /// Whether lines begin with the object's name.
+    #[must_use]
+    pub fn prefixed(&self) -> bool {
+        let default = self.log_format != LogFormat::Json;
+        !self.no_log_prefix && self.log_prefix.unwrap_or(default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Any {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn parse(args: &[&str]) -> Result<Flags, clap::Error> {
+        Any::try_parse_from([&["any"], args].concat()).map(|any| any.flags)
+    }
+
+    fn scope(args: &[&str], env: &[(&str, &str)]) -> Result<Scope, clap::Error> {
+        let lookup = |key: &str| {
+            env.iter()
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| value.into())
+        };
+        parse(args)?
+            .scope
+            .scope(&lookup, &mut <Any as clap::CommandFactory>::command())
+    }
+
+    #[test]
+    fn namespaces_come_from_flags_else_from_the_environment() {
+        let env = [
+            ("KOPF_RUN_NAMESPACES", "a b*"),
+            ("KOPF_RUN_NAMESPACE", "old"),
+        ];
+        let given = |patterns: &[&str]| {
+            Scope::Namespaces(patterns.iter().map(ToString::to_string).collect())
+        };
+        assert_eq!(scope(&[], &[]).unwrap(), Scope::Unsaid);
+        assert_eq!(scope(&["-A"], &[]).unwrap(), Scope::Cluster);
+        assert_eq!(scope(&[], &env).unwrap(), given(&["a", "b*", "old"]));
+        assert_eq!(
+            scope(&["-n", "x, y", "-n", "z"], &env).unwrap(),
+            given(&["x, y", "z"])
+        );
+        assert_eq!(
+            scope(&["-A"], &env).unwrap_err().kind(),
+            ErrorKind::ArgumentConflict
+        );
+    }
+
+    #[test]
+    fn embedded_takes_an_optional_port() {
+        assert_eq!(parse(&["--embedded"]).unwrap().cluster.embedded, Some(0));
+        assert_eq!(
+            parse(&["--embedded=6443"]).unwrap().cluster.embedded,
+            Some(6443)
+        );
+        assert!(parse(&["--embedded=many"]).is_err());
+        assert!(parse(&["--embedded", "--context", "x"]).is_err());
+    }
+
+    #[test]
+    fn prefix_follows_the_format_unless_said() {
+        let prefixed = |args: &[&str]| parse(args).unwrap().lines.prefixed();
+        assert!(prefixed(&[]));
+        assert!(!prefixed(&["--log-format", "JSON"]));
+        assert!(prefixed(&["--log-format", "json", "--log-prefix"]));
+        assert!(!prefixed(&["--no-log-prefix"]));
+    }
+}
