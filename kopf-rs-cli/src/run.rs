@@ -216,7 +216,7 @@ fn within(workspace: &Workspace, folder: &Path) -> Surroundings {
     Surroundings {
         folder: folder.to_owned(),
         target: workspace.target_directory.clone(),
-        inherited: Inherited::of(&workspace.workspace_root),
+        inherited: Inherited::of(&workspace.root),
     }
 }
 

@@ -9,7 +9,8 @@ use toml::{Table, Value};
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Workspace {
     pub(crate) packages: Vec<Package>,
-    pub(crate) workspace_root: PathBuf,
+    #[serde(rename = "workspace_root")]
+    pub(crate) root: PathBuf,
     pub(crate) target_directory: PathBuf,
 }
 

@@ -35,7 +35,7 @@ pub struct ScopeFlags {
     #[arg(short = 'A', long, env = "KOPF_RUN_CLUSTERWIDE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub all_namespaces: bool,
     /// Serve the namespaces that match the pattern, such as `team-*,!team-test`; repeat for more
-    /// [env: KOPF_RUN_NAMESPACES, separated by spaces]
+    /// [env: `KOPF_RUN_NAMESPACES`, separated by spaces]
     #[arg(short = 'n', long = "namespace", value_name = "PATTERN")]
     pub namespaces: Vec<String>,
 }
