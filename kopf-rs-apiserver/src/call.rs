@@ -1,0 +1,370 @@
+//! One HTTP request, understood: verb, target, query, accepted form, body.
+//!
+//! Promise: no I/O and no store; the same request always becomes the same call. Must not know whether the target exists.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, header, request::Parts};
+use serde_json::Value;
+
+use crate::object::Body;
+use crate::status::Refusal;
+
+/// What a request wants, in Kubernetes' words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verb {
+    /// Read one object, or a page that is no object.
+    Get,
+    /// Read a collection.
+    List,
+    /// Follow a collection.
+    Watch,
+    /// `POST` to a collection.
+    Create,
+    /// `PUT` to an object.
+    Update,
+    /// `PATCH` to an object.
+    Patch,
+    /// `DELETE` of one object.
+    Delete,
+    /// `DELETE` of a collection.
+    DeleteCollection,
+    /// Anything else: discovery, health, unknown paths.
+    Other,
+}
+
+/// Where a request goes, if it goes to a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+/// The form the answer is wanted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    #[default]
+    Whole,
+    Table,
+    Partial,
+    /// Aggregated discovery, `v2` or `v2beta1`.
+    Aggregated(&'static str),
+}
+
+/// A request, understood.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) raw_path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) verb: Verb,
+    /// The segments of the path, decoded.
+    pub(crate) segments: Vec<String>,
+    pub(crate) path: Option<Path>,
+    pub(crate) form: Option<Form>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) user_agent: Option<String>,
+    pub(crate) authorization: Option<String>,
+    pub(crate) body: Bytes,
+}
+
+// === impl Call ===
+
+impl Call {
+    pub(crate) fn new(parts: &Parts, body: Bytes) -> Self {
+        let raw_path = parts.uri.path().to_owned();
+        let mut segments: Vec<String> = raw_path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(|part| decode(part, false))
+            .collect();
+        let query = parse_query(parts.uri.query().unwrap_or_default());
+        let watched = legacy_watch(&mut segments);
+        let path = resource_path(&segments);
+        let wants_watch = watched
+            || query
+                .iter()
+                .any(|(key, value)| key == "watch" && !matches!(value.as_str(), "false" | "0"));
+        Self {
+            verb: verb_of(&parts.method, path.as_ref(), wants_watch),
+            method: parts.method.clone(),
+            raw_path,
+            query,
+            segments,
+            path,
+            form: accepted(&parts.headers),
+            content_type: header_text(&parts.headers, &header::CONTENT_TYPE),
+            user_agent: header_text(&parts.headers, &header::USER_AGENT),
+            authorization: header_text(&parts.headers, &header::AUTHORIZATION),
+            body,
+        }
+    }
+
+    /// A query parameter, empty if absent.
+    pub(crate) fn param(&self, key: &str) -> &str {
+        self.query
+            .iter()
+            .find(|(found, _)| found == key)
+            .map_or("", |(_, value)| value)
+    }
+
+    /// A query parameter that is a switch.
+    pub(crate) fn switch(&self, key: &str) -> bool {
+        let given = self.query.iter().find(|(found, _)| found == key);
+        given.is_some_and(|(_, value)| !matches!(value.as_str(), "false" | "0"))
+    }
+
+    /// The media type of the body, without parameters.
+    pub(crate) fn media_type(&self) -> &str {
+        let given = self.content_type.as_deref().unwrap_or_default();
+        given.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The body as a JSON map, from JSON or YAML.
+    pub(crate) fn object(&self) -> Result<Body, Refusal> {
+        match self.value()? {
+            Value::Object(body) => Ok(body),
+            _ => Err(Refusal::bad_request(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct",
+            )),
+        }
+    }
+
+    /// The body as JSON, from JSON or YAML.
+    pub(crate) fn value(&self) -> Result<Value, Refusal> {
+        match self.media_type() {
+            "" | "application/json" | "*/*" => {
+                serde_json::from_slice(&self.body).map_err(|error| {
+                    Refusal::bad_request(format!(
+                        "couldn't get version/kind; json parse error: {error}"
+                    ))
+                })
+            }
+            "application/yaml" => self.yaml(),
+            _ => Err(Refusal::unsupported_media(&[
+                "application/json",
+                "application/yaml",
+            ])),
+        }
+    }
+
+    /// The body as YAML.
+    pub(crate) fn yaml(&self) -> Result<Value, Refusal> {
+        let text = std::str::from_utf8(&self.body)
+            .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+        let options = serde_saphyr::options! { strict_booleans: true };
+        serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))
+    }
+
+    /// Whether nothing is to be persisted.
+    pub(crate) fn dry_run(&self) -> Result<bool, Refusal> {
+        match self.param("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => Err(Refusal::bad_request(format!(
+                "invalid dryRun value: {other:?}, the only supported value is All"
+            ))),
+        }
+    }
+}
+
+fn header_text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+/// Take out the `watch` of paths like `/api/v1/watch/pods`.
+fn legacy_watch(segments: &mut Vec<String>) -> bool {
+    let at = match segments.first().map(String::as_str) {
+        Some("api") => 2,
+        Some("apis") => 3,
+        _ => return false,
+    };
+    let found = segments.get(at).is_some_and(|word| word == "watch") && segments.len() > at + 1;
+    if found {
+        segments.remove(at);
+    }
+    found
+}
+
+fn resource_path(segments: &[String]) -> Option<Path> {
+    let (group, version, rest) = match segments {
+        [api, version, rest @ ..] if api == "api" => ("", version, rest),
+        [apis, group, version, rest @ ..] if apis == "apis" => (group.as_str(), version, rest),
+        _ => return None,
+    };
+    let mut path = Path {
+        group: group.to_owned(),
+        version: version.clone(),
+        ..Path::default()
+    };
+    let rest = match rest {
+        [word, namespace, plural, rest @ ..]
+            if word == "namespaces" && !is_namespace_subresource(group, plural, rest) =>
+        {
+            path.namespace = Some(namespace.clone());
+            path.plural.clone_from(plural);
+            rest
+        }
+        [plural, rest @ ..] => {
+            path.plural.clone_from(plural);
+            rest
+        }
+        [] => return None,
+    };
+    match rest {
+        [] => {}
+        [name] => path.name = Some(name.clone()),
+        [name, sub] => {
+            path.name = Some(name.clone());
+            path.subresource = Some(sub.clone());
+        }
+        _ => return None,
+    }
+    Some(path)
+}
+
+fn is_namespace_subresource(group: &str, word: &str, rest: &[String]) -> bool {
+    group.is_empty() && rest.is_empty() && matches!(word, "status" | "finalize")
+}
+
+fn verb_of(method: &Method, path: Option<&Path>, watch: bool) -> Verb {
+    let Some(path) = path else {
+        return Verb::Other;
+    };
+    let named = path.name.is_some();
+    match (method.as_str(), named) {
+        ("GET" | "HEAD", true) if watch && path.subresource.is_none() => Verb::Watch,
+        ("GET" | "HEAD", true) => Verb::Get,
+        ("GET" | "HEAD", false) if watch => Verb::Watch,
+        ("GET" | "HEAD", false) => Verb::List,
+        ("POST", _) => Verb::Create,
+        ("PUT", true) => Verb::Update,
+        ("PATCH", true) => Verb::Patch,
+        ("DELETE", true) => Verb::Delete,
+        ("DELETE", false) => Verb::DeleteCollection,
+        _ => Verb::Other,
+    }
+}
+
+fn parse_query(text: &str) -> Vec<(String, String)> {
+    text.split('&')
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            (decode(key, true), decode(value, true))
+        })
+        .collect()
+}
+
+/// Undo percent encoding; in queries `+` is a space.
+fn decode(text: &str, query: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        let code = bytes
+            .get(at + 1..at + 3)
+            .filter(|_| byte == b'%')
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        if let Some(code) = code {
+            decoded.push(code);
+            at += 3;
+        } else {
+            decoded.push(if query && byte == b'+' { b' ' } else { byte });
+            at += 1;
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// The first accepted form this server can give; `None` if there is none.
+fn accepted(headers: &HeaderMap) -> Option<Form> {
+    let Some(accept) = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()) else {
+        return Some(Form::Whole);
+    };
+    accept.split(',').find_map(form_of)
+}
+
+fn form_of(media: &str) -> Option<Form> {
+    let mut parts = media.split(';').map(str::trim);
+    if !matches!(parts.next()?, "application/json" | "*/*" | "application/*") {
+        return None;
+    }
+    let params: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
+    let get = |key: &str| params.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+    match (get("as"), get("g"), get("v")) {
+        (None, _, _) => Some(Form::Whole),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => Some(Form::Table),
+        (
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
+            Some("meta.k8s.io"),
+            Some("v1" | "v1beta1"),
+        ) => Some(Form::Partial),
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
+            Some(Form::Aggregated("v2"))
+        }
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
+            Some(Form::Aggregated("v2beta1"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(method: &str, uri: &str) -> Call {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(uri)
+            .body(())
+            .unwrap();
+        Call::new(&request.into_parts().0, Bytes::new())
+    }
+
+    #[test]
+    fn paths_by_table() {
+        for line in [
+            "GET /api/v1/pods List pods - - -",
+            "GET /api/v1/pods?watch=1 Watch pods - - -",
+            "GET /api/v1/watch/pods Watch pods - - -",
+            "GET /api/v1/namespaces/a Get namespaces - a -",
+            "PUT /api/v1/namespaces/a/status Update namespaces - a status",
+            "POST /api/v1/namespaces/a/pods Create pods a - -",
+            "PATCH /apis/g/v1/namespaces/a/ws/n%2Dm/status Patch ws a n-m status",
+            "DELETE /apis/g/v1/ws DeleteCollection ws - - -",
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let call = call(words[0], words[1]);
+            let path = call.path.unwrap();
+            let shown = |part: Option<String>| part.unwrap_or_else(|| "-".to_owned());
+            let found = [
+                format!("{:?}", call.verb),
+                path.plural,
+                shown(path.namespace),
+                shown(path.name),
+                shown(path.subresource),
+            ];
+            assert_eq!(found.as_slice(), &words[2..], "{line}");
+        }
+        assert_eq!(call("GET", "/apis/g/v1").path, None);
+    }
+
+    #[test]
+    fn the_first_form_that_can_be_given_is_given() {
+        assert_eq!(form_of("application/vnd.kubernetes.protobuf"), None);
+        assert_eq!(
+            form_of(" application/json;as=Table;v=v1;g=meta.k8s.io"),
+            Some(Form::Table)
+        );
+        assert_eq!(form_of("application/json"), Some(Form::Whole));
+    }
+}

@@ -1,0 +1,160 @@
+//! What goes when something goes: dependants of an owner, the content of a namespace, the instances of a CRD.
+//!
+//! Promise: done at once and under the same lock, where a real cluster's controllers take a moment. Finalizers are respected.
+//! Must not know requests.
+
+use serde_json::{Value, json};
+
+use crate::kind::{CollectionId, Kind, crd};
+use crate::object::{Body, Stored, finalizers, metadata, metadata_mut, owners, text};
+use crate::store::Store;
+use crate::verb::{Deletion, delete_key};
+use crate::write;
+
+/// The finalizer of an owner that waits for its dependants.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Let go of everything that hung on a removed object.
+pub(crate) fn removed(store: &mut Store, kind: &Kind, stored: &Stored) {
+    release_dependents(store, &stored.slim.uid, &Deletion::default());
+    for owner in &stored.slim.owners {
+        release_foreground(store, owner);
+    }
+    if let Some(namespace) = &stored.slim.namespace {
+        finish_namespace(store, namespace);
+    }
+    crd::finish(store, kind);
+}
+
+/// Delete the dependants that have no other living owner; unhook the others.
+pub(crate) fn release_dependents(store: &mut Store, owner: &str, how: &Deletion) {
+    for (id, key) in store.dependents(owner) {
+        let Some((kind, stored)) = found(store, id, &key) else {
+            continue;
+        };
+        let others = stored
+            .slim
+            .owners
+            .iter()
+            .any(|uid| uid != owner && store.place_of(uid).is_some());
+        if others {
+            unhook(store, &kind, &stored, owner);
+        } else {
+            // Gone already, or refused by a rule: both leave nothing to do here.
+            let _outcome = delete_key(store, &kind, &key, how);
+        }
+    }
+}
+
+/// Take the owner out of all its dependants, so that they stay.
+pub(crate) fn orphan_dependents(store: &mut Store, owner: &str) {
+    for (id, key) in store.dependents(owner) {
+        if let Some((kind, stored)) = found(store, id, &key) {
+            unhook(store, &kind, &stored, owner);
+        }
+    }
+}
+
+/// Remove an owner that only waited for its dependants, if none is left.
+pub(crate) fn release_foreground(store: &mut Store, owner: &str) {
+    let Some((id, key)) = store.place_of(owner).cloned() else {
+        return;
+    };
+    let Some((kind, stored)) = found(store, id, &key) else {
+        return;
+    };
+    let body = stored.body();
+    let waits = stored.slim.terminating && finalizers(&body).contains(&FOREGROUND);
+    if waits
+        && !store
+            .dependents(owner)
+            .iter()
+            .any(|(id, key)| blocks(store, *id, key, owner))
+    {
+        let mut body = body;
+        remove_finalizer(&mut body, FOREGROUND);
+        if finalizers(&body).is_empty() {
+            write::remove(store, &kind, &key);
+        } else {
+            store.put(id, body);
+        }
+    }
+}
+
+fn blocks(store: &Store, id: CollectionId, key: &str, owner: &str) -> bool {
+    store.get(id, key).is_some_and(|stored| {
+        let body = stored.body();
+        let empty = Body::new();
+        owners(metadata(&body).unwrap_or(&empty))
+            .iter()
+            .any(|found| {
+                text(found, "uid") == owner
+                    && found.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+            })
+    })
+}
+
+fn found(
+    store: &Store,
+    id: CollectionId,
+    key: &str,
+) -> Option<(std::sync::Arc<Kind>, std::sync::Arc<Stored>)> {
+    Some((store.kinds.of_collection(id)?.clone(), store.get(id, key)?))
+}
+
+fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
+    let mut body = stored.body();
+    let meta = metadata_mut(&mut body);
+    if let Some(Value::Array(owners)) = meta.get_mut("ownerReferences") {
+        owners.retain(|found| found.get("uid").and_then(Value::as_str) != Some(owner));
+        if owners.is_empty() {
+            meta.remove("ownerReferences");
+        }
+    }
+    store.put(kind.collection, body);
+}
+
+/// Take a finalizer off a body.
+pub(crate) fn remove_finalizer(body: &mut Body, name: &str) {
+    let meta = metadata_mut(body);
+    if let Some(Value::Array(finalizers)) = meta.get_mut("finalizers") {
+        finalizers.retain(|found| found.as_str() != Some(name));
+        if finalizers.is_empty() {
+            meta.remove("finalizers");
+        }
+    }
+}
+
+/// Put a finalizer on a body.
+pub(crate) fn add_finalizer(body: &mut Body, name: &str) {
+    let slot = metadata_mut(body)
+        .entry("finalizers")
+        .or_insert_with(|| json!([]));
+    if let Some(items) = slot.as_array_mut()
+        && !items.iter().any(|found| found.as_str() == Some(name))
+    {
+        items.push(name.into());
+    }
+}
+
+/// Delete what is in a namespace; the namespace follows when it is empty.
+pub(crate) fn empty_namespace(store: &mut Store, namespace: &str) {
+    for (id, key) in store.everything_in(namespace) {
+        if let Some((kind, _)) = found(store, id, &key) {
+            let _outcome = delete_key(store, &kind, &key, &Deletion::at_once());
+        }
+    }
+    finish_namespace(store, namespace);
+}
+
+fn finish_namespace(store: &mut Store, namespace: &str) {
+    let Some(kind) = store.kinds.kind("", "v1", "namespaces").cloned() else {
+        return;
+    };
+    let terminating = store
+        .get(kind.collection, namespace)
+        .is_some_and(|found| found.slim.terminating && finalizers(&found.body()).is_empty());
+    if terminating && !store.anything_in(namespace) {
+        write::remove(store, &kind, namespace);
+    }
+}

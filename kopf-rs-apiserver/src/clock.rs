@@ -1,0 +1,60 @@
+//! The one clock of the server: a wall anchor taken once, moved on by tokio's elapsed time.
+//!
+//! Promise: under `tokio::time::pause` timestamps move with virtual time, and nothing else here reads a clock.
+//! Must not know what the timestamps are for.
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// Wall time that follows tokio's time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    wall: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    /// Anchor the clock at the real wall time of now.
+    pub(crate) fn new() -> Self {
+        Self {
+            wall: Timestamp::now(),
+            since: Instant::now(),
+        }
+    }
+
+    /// The time now, as tokio sees it.
+    pub(crate) fn now(&self) -> Timestamp {
+        let elapsed = Instant::now().saturating_duration_since(self.since);
+        let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::ZERO);
+        self.wall.saturating_add(elapsed).unwrap_or(self.wall)
+    }
+
+    /// The time now as Kubernetes writes it: UTC, whole seconds.
+    pub(crate) fn stamp(&self) -> String {
+        stamp(self.now())
+    }
+
+    /// Days since the epoch and whole seconds, for certificate validity.
+    pub(crate) fn unix_seconds(&self) -> i64 {
+        self.now().as_second()
+    }
+}
+
+/// A moment as Kubernetes writes it: UTC, whole seconds.
+pub(crate) fn stamp(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn virtual_time_moves_the_stamp() {
+        let clock = Clock::new();
+        let before = clock.now();
+        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+        assert_eq!(clock.now().as_second() - before.as_second(), 3600);
+        assert_eq!(clock.stamp().len(), "2026-01-01T00:00:00Z".len());
+    }
+}

@@ -1,0 +1,361 @@
+//! Faults on demand: requests refused, answers lost, watches cut or silent.
+//!
+//! Promise: a fault acts on the requests it matches, in the order they come, and no longer than its handle lives.
+//! Must not know the store.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::call::{Call, Verb};
+
+/// Something that goes wrong, and with which requests.
+///
+/// Without further calls a fault acts on every request (on every watch, for those that concern watches).
+///
+/// ```
+/// use kopf_rs_apiserver::{ApiServer, Fault, Verb};
+///
+/// let server = ApiServer::new();
+/// // The second and the third patch of that object are refused.
+/// let fault = server.fault(Fault::answer(409).on(Verb::Patch).plural("myapps").name("x").nth(2).times(2));
+/// assert_eq!(fault.hits(), 0);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a fault acts only once it was given to `ApiServer::fault`"]
+pub struct Fault {
+    action: Action,
+    verb: Option<Verb>,
+    method: Option<String>,
+    group: Option<String>,
+    plural: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+    first: usize,
+    times: Option<usize>,
+}
+
+/// What goes wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Answer(u16, Option<Duration>),
+    AnswerAfterWrite(u16),
+    DropBefore,
+    DropAfter,
+    Delay(Duration),
+    Stream(StreamAction),
+}
+
+/// What goes wrong with a watch that was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamAction {
+    CutAfter(usize),
+    Stall,
+    Reset,
+    Gone,
+}
+
+// === impl Fault ===
+
+impl Fault {
+    fn new(action: Action) -> Self {
+        Self {
+            action,
+            verb: None,
+            method: None,
+            group: None,
+            plural: None,
+            namespace: None,
+            name: None,
+            subresource: None,
+            first: 1,
+            times: None,
+        }
+    }
+
+    /// Answer with this status code, before anything is written.
+    pub fn answer(code: u16) -> Self {
+        Self::new(Action::Answer(code, None))
+    }
+
+    /// Ask the client to come back later (only for [`Fault::answer`]).
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        if let Action::Answer(code, _) = self.action {
+            self.action = Action::Answer(code, Some(delay));
+        }
+        self
+    }
+
+    /// Do what was asked, then answer with this status code: the real answer is lost.
+    pub fn answer_after_write(code: u16) -> Self {
+        Self::new(Action::AnswerAfterWrite(code))
+    }
+
+    /// Drop the connection before anything is written.
+    pub fn drop_before() -> Self {
+        Self::new(Action::DropBefore)
+    }
+
+    /// Do what was asked, then drop the connection.
+    pub fn drop_after() -> Self {
+        Self::new(Action::DropAfter)
+    }
+
+    /// Wait this long before doing what was asked.
+    pub fn delay(delay: Duration) -> Self {
+        Self::new(Action::Delay(delay))
+    }
+
+    /// End watches at once, those that are open too.
+    pub fn cut() -> Self {
+        Self::cut_after(0)
+    }
+
+    /// End watches after so many events.
+    pub fn cut_after(events: usize) -> Self {
+        Self::new(Action::Stream(StreamAction::CutAfter(events)))
+    }
+
+    /// Keep watches open and say nothing on them, those that are open too.
+    pub fn stall() -> Self {
+        Self::new(Action::Stream(StreamAction::Stall))
+    }
+
+    /// Break the connections of watches, those that are open too.
+    pub fn reset() -> Self {
+        Self::new(Action::Stream(StreamAction::Reset))
+    }
+
+    /// Send an error event 410 on watches, those that are open too, and end them.
+    pub fn gone() -> Self {
+        Self::new(Action::Stream(StreamAction::Gone))
+    }
+
+    /// Only requests with this verb.
+    pub fn on(mut self, verb: Verb) -> Self {
+        self.verb = Some(verb);
+        self
+    }
+
+    /// Only requests with this HTTP method.
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.method = Some(method.into());
+        self
+    }
+
+    /// Only requests to this API group.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Only requests to this resource, by plural.
+    pub fn plural(mut self, plural: impl Into<String>) -> Self {
+        self.plural = Some(plural.into());
+        self
+    }
+
+    /// Only requests in this namespace.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only requests to the object of this name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Only requests to this subresource; an empty one means the objects themselves.
+    pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
+        self.subresource = Some(subresource.into());
+        self
+    }
+
+    /// Begin with the nth matching request, counted from 1.
+    pub fn nth(mut self, nth: usize) -> Self {
+        self.first = nth.max(1);
+        self
+    }
+
+    /// Act so many times, then never again.
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    fn matches(&self, call: &Call) -> bool {
+        let empty = crate::call::Path::default();
+        let path = call.path.as_ref().unwrap_or(&empty);
+        let same =
+            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|w| w == found);
+        let text = |found: &Option<String>| found.clone().unwrap_or_default();
+        self.verb.is_none_or(|verb| verb == call.verb)
+            && self
+                .method
+                .as_deref()
+                .is_none_or(|m| call.method.as_str().eq_ignore_ascii_case(m))
+            && same(&self.group, &path.group)
+            && same(&self.plural, &path.plural)
+            && same(&self.namespace, &text(&path.namespace))
+            && same(&self.name, &text(&path.name))
+            && same(&self.subresource, &text(&path.subresource))
+    }
+}
+
+/// A fault that was given to the server.
+#[derive(Debug)]
+struct Armed {
+    id: u64,
+    fault: Fault,
+    seen: usize,
+    hits: Arc<AtomicUsize>,
+}
+
+// === impl Armed ===
+
+impl Armed {
+    /// Count a matching request; whether the fault acts on it.
+    fn acts_on(&mut self, call: &Call) -> bool {
+        if !self.fault.matches(call) {
+            return false;
+        }
+        self.seen += 1;
+        let acts = self.seen >= self.fault.first
+            && self
+                .fault
+                .times
+                .is_none_or(|times| self.seen < self.fault.first + times);
+        if acts {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        acts
+    }
+}
+
+/// A fault in force. Dropping it ends the fault.
+#[derive(Debug)]
+#[must_use = "the fault ends when its handle is dropped"]
+pub struct FaultHandle {
+    id: u64,
+    hits: Arc<AtomicUsize>,
+    faults: Faults,
+}
+
+// === impl FaultHandle ===
+
+impl FaultHandle {
+    /// How often the fault acted so far.
+    #[must_use]
+    pub fn hits(&self) -> usize {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// End the fault.
+    pub fn clear(self) {
+        drop(self);
+    }
+}
+
+impl Drop for FaultHandle {
+    fn drop(&mut self) {
+        self.faults.disarm(self.id);
+    }
+}
+
+/// All faults in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    armed: Mutex<(u64, Vec<Armed>)>,
+    signal: watch::Sender<()>,
+}
+
+// === impl Faults ===
+
+impl Faults {
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                armed: Mutex::default(),
+                signal: watch::Sender::new(()),
+            }),
+        }
+    }
+
+    pub(crate) fn arm(&self, fault: Fault) -> FaultHandle {
+        let hits = Arc::<AtomicUsize>::default();
+        let mut armed = self.armed();
+        armed.0 += 1;
+        let id = armed.0;
+        armed.1.push(Armed {
+            id,
+            fault,
+            seen: 0,
+            hits: hits.clone(),
+        });
+        drop(armed);
+        self.shared.signal.send_replace(());
+        FaultHandle {
+            id,
+            hits,
+            faults: self.clone(),
+        }
+    }
+
+    /// The faults of a request that comes in, in the order they were given.
+    pub(crate) fn of_request(&self, call: &Call) -> Vec<Action> {
+        let mut armed = self.armed();
+        let requests = armed
+            .1
+            .iter_mut()
+            .filter(|a| !matches!(a.fault.action, Action::Stream(_)));
+        requests
+            .filter_map(|armed| armed.acts_on(call).then_some(armed.fault.action))
+            .collect()
+    }
+
+    /// The next fault of a watch that is open, of those given after `seen`, which moves on.
+    pub(crate) fn of_stream(&self, call: &Call, seen: &mut u64) -> Option<(u64, StreamAction)> {
+        let mut armed = self.armed();
+        let before = *seen;
+        for armed in armed.1.iter_mut().filter(|armed| armed.id > before) {
+            *seen = armed.id;
+            if let Action::Stream(action) = armed.fault.action
+                && armed.acts_on(call)
+            {
+                return Some((armed.id, action));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn is_armed(&self, id: u64) -> bool {
+        self.armed().1.iter().any(|armed| armed.id == id)
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.shared.signal.subscribe()
+    }
+
+    fn disarm(&self, id: u64) {
+        self.armed().1.retain(|armed| armed.id != id);
+        self.shared.signal.send_replace(());
+    }
+
+    fn armed(&self) -> MutexGuard<'_, (u64, Vec<Armed>)> {
+        // A panic elsewhere leaves the list whole: every change is a single push or retain.
+        self.shared
+            .armed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

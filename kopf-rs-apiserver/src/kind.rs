@@ -1,0 +1,347 @@
+//! The kinds that are served: names, scope, subresources, and where their objects are kept.
+//!
+//! Promise: a path is served exactly if its kind is in [`Kinds`]. Discovery answers are made from the same table.
+//! Must not know objects, verbs or transports.
+
+pub(crate) mod builtin;
+pub(crate) mod crd;
+pub(crate) mod discovery;
+pub(crate) mod shape;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::status::Subject;
+
+/// Which collection of the store holds the objects of a kind; all versions of a kind share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CollectionId(pub(crate) u32);
+
+/// What a kind can do and how its objects are treated.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent traits, not states"
+)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// Has the status subresource.
+    pub(crate) status: bool,
+    /// Carries `metadata.generation`.
+    pub(crate) generation: bool,
+    /// An immediate deletion answers the object rather than a `Status`.
+    pub(crate) returns_deleted: bool,
+    /// A replace without resourceVersion is accepted.
+    pub(crate) unconditional: bool,
+    /// A replace of an absent object creates it.
+    pub(crate) create_on_update: bool,
+    /// Only `create`, and nothing is stored.
+    pub(crate) review: bool,
+    /// Comes with the server, not from a CRD.
+    pub(crate) builtin: bool,
+}
+
+/// The scale subresource: where the numbers are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
+}
+
+/// A printer column of a CRD version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i64,
+    pub(crate) path: String,
+}
+
+/// How objects of a served version differ from what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Only `apiVersion` differs.
+    Stored,
+    /// `events.k8s.io/v1`, stored as core `v1` Events.
+    NewEvent,
+}
+
+/// One served version of a kind.
+#[expect(
+    clippy::struct_field_names,
+    reason = "`kind` and `list_kind` are Kubernetes' own names"
+)]
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) traits: Traits,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) schema: Option<Arc<Value>>,
+    pub(crate) selectable: Vec<String>,
+    pub(crate) shape: Shape,
+    pub(crate) collection: CollectionId,
+    /// The version objects are kept in.
+    pub(crate) stored_version: String,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// `group/version`, or `version` in the core group.
+    pub(crate) fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+
+    /// The subject of a refusal, by plural.
+    pub(crate) fn subject<'a>(&'a self, name: &'a str) -> Subject<'a> {
+        Subject {
+            group: &self.group,
+            word: &self.plural,
+            name,
+        }
+    }
+
+    /// The subject of an `Invalid` refusal, by kind.
+    pub(crate) fn subject_by_kind<'a>(&'a self, name: &'a str) -> Subject<'a> {
+        Subject {
+            group: &self.group,
+            word: &self.kind,
+            name,
+        }
+    }
+
+    /// Whether this is the core kind of that plural.
+    pub(crate) fn is_core(&self, plural: &str) -> bool {
+        self.group.is_empty() && self.plural == plural
+    }
+
+    /// Whether this is the kind of custom resource definitions.
+    pub(crate) fn is_crd(&self) -> bool {
+        self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
+    }
+
+    pub(crate) fn verbs(&self) -> &'static [&'static str] {
+        if self.traits.review {
+            &["create"]
+        } else {
+            &[
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch",
+            ]
+        }
+    }
+
+    /// The names of the subresources that are served.
+    pub(crate) fn subresources(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        if self.scale.is_some() {
+            names.push("scale");
+        }
+        if self.traits.status {
+            names.push("status");
+        }
+        names
+    }
+}
+
+/// `group/version`, or `version` in the core group.
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// A group's version with its kinds, by plural.
+#[derive(Debug, Default)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) kinds: BTreeMap<String, Arc<Kind>>,
+}
+
+/// A group with its versions, the preferred one first.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) builtin: bool,
+}
+
+// === impl Group ===
+
+impl Group {
+    /// The place of a version, made if it is not there.
+    fn version(&mut self, name: &str) -> usize {
+        let place = |group: &Self| group.versions.iter().position(|v| v.name == name);
+        if let Some(at) = place(self) {
+            return at;
+        }
+        self.versions.push(Version {
+            name: name.to_owned(),
+            ..Version::default()
+        });
+        if !self.builtin {
+            self.versions
+                .sort_by_key(|version| Reverse(version_order(&version.name)));
+        }
+        place(self).unwrap_or_default()
+    }
+}
+
+/// All served kinds, in discovery order.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    pub(crate) groups: Vec<Group>,
+    next_collection: u32,
+}
+
+// === impl Kinds ===
+
+impl Kinds {
+    pub(crate) fn new_collection(&mut self) -> CollectionId {
+        self.next_collection += 1;
+        CollectionId(self.next_collection)
+    }
+
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Version> {
+        let group = self.group(group)?;
+        group.versions.iter().find(|found| found.name == version)
+    }
+
+    pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+        self.version(group, version)?.kinds.get(plural)
+    }
+
+    /// Any served version of that plural, the preferred one first.
+    pub(crate) fn any_version(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
+        let group = self.group(group)?;
+        group
+            .versions
+            .iter()
+            .find_map(|version| version.kinds.get(plural))
+    }
+
+    /// The kind as it is stored, by collection.
+    pub(crate) fn of_collection(&self, id: CollectionId) -> Option<&Arc<Kind>> {
+        self.iter().find(|kind| {
+            kind.collection == id
+                && kind.shape == Shape::Stored
+                && kind.version == kind.stored_version
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.groups
+            .iter()
+            .flat_map(|group| &group.versions)
+            .flat_map(|version| version.kinds.values())
+    }
+
+    /// Start serving a kind, in place of an older definition of the same name.
+    pub(crate) fn add(&mut self, kind: Kind) {
+        let group = match self.groups.iter().position(|g| g.name == kind.group) {
+            Some(found) => &mut self.groups[found],
+            None => self.add_group(&kind),
+        };
+        let at = group.version(&kind.version);
+        let version = &mut group.versions[at];
+        version.kinds.insert(kind.plural.clone(), Arc::new(kind));
+    }
+
+    /// Groups of custom resources come after the server's own, in alphabetical order.
+    fn add_group(&mut self, kind: &Kind) -> &mut Group {
+        let builtin = kind.traits.builtin;
+        let at = if builtin {
+            self.groups.len()
+        } else {
+            self.groups
+                .iter()
+                .position(|g| !g.builtin && g.name > kind.group)
+                .unwrap_or(self.groups.len())
+        };
+        self.groups.insert(
+            at,
+            Group {
+                name: kind.group.clone(),
+                versions: Vec::new(),
+                builtin,
+            },
+        );
+        &mut self.groups[at]
+    }
+
+    /// Stop serving all versions of a kind.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        for found in self.groups.iter_mut().filter(|g| g.name == group) {
+            for version in &mut found.versions {
+                version.kinds.remove(plural);
+            }
+            found.versions.retain(|version| !version.kinds.is_empty());
+        }
+        self.groups.retain(|group| !group.versions.is_empty());
+    }
+}
+
+/// Kubernetes' order of versions: GA over beta over alpha, newer over older, anything else last.
+pub(crate) fn version_order(version: &str) -> (u8, u64, u64, Reverse<String>) {
+    let last = |text: &str| Reverse(text.to_owned());
+    let Some(rest) = version.strip_prefix('v') else {
+        return (0, 0, 0, last(version));
+    };
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let Ok(major) = rest[..digits].parse::<u64>() else {
+        return (0, 0, 0, last(version));
+    };
+    let (rank, minor) = match &rest[digits..] {
+        "" => return (4, major, 0, last("")),
+        tail if tail.starts_with("beta") => (3, &tail[4..]),
+        tail if tail.starts_with("alpha") => (2, &tail[5..]),
+        _ => return (0, 0, 0, last(version)),
+    };
+    match minor.parse::<u64>() {
+        Ok(minor) => (rank, major, minor, last("")),
+        Err(_) => (0, 0, 0, last(version)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut versions = ["v1alpha1", "foo", "v2", "v1beta2", "v10", "v1", "v1beta10"];
+        versions.sort_by_key(|version| Reverse(version_order(version)));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo"]
+        );
+    }
+}

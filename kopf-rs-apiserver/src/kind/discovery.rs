@@ -1,0 +1,193 @@
+//! Discovery answers, plain and aggregated, made from the table of kinds.
+//!
+//! Promise: both forms tell the same. Must not know how they are asked for.
+
+use serde_json::{Value, json};
+
+use super::{Group, Kind, Kinds, Version, api_version};
+
+/// `/api`
+pub(crate) fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}],
+    })
+}
+
+/// `/apis`
+pub(crate) fn groups(kinds: &Kinds) -> Value {
+    let groups: Vec<Value> = named_groups(kinds)
+        .map(|g| describe_group(g, false))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/GROUP`
+pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+    named_groups(kinds)
+        .find(|group| group.name == name)
+        .map(|group| describe_group(group, true))
+}
+
+/// `/api/v1`, `/apis/GROUP/VERSION`
+pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+    let found = kinds.version(group, version)?;
+    let mut resources = Vec::new();
+    for kind in found.kinds.values() {
+        resources.push(describe_kind(kind));
+        for name in kind.subresources() {
+            resources.push(describe_subresource(kind, name));
+        }
+    }
+    Some(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": api_version(group, version),
+        "resources": resources,
+    }))
+}
+
+/// `/api` and `/apis` in the aggregated form; `version` is `v2` or `v2beta1`.
+pub(crate) fn aggregated(kinds: &Kinds, core: bool, version: &str) -> Value {
+    let items: Vec<Value> = kinds
+        .groups
+        .iter()
+        .filter(|group| group.name.is_empty() == core)
+        .map(aggregate_group)
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn named_groups(kinds: &Kinds) -> impl Iterator<Item = &Group> {
+    kinds.groups.iter().filter(|group| !group.name.is_empty())
+}
+
+fn describe_group(group: &Group, alone: bool) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|version| {
+            json!({
+                "groupVersion": api_version(&group.name, &version.name),
+                "version": version.name,
+            })
+        })
+        .collect();
+    let mut answer = json!({
+        "name": group.name,
+        "versions": versions,
+        "preferredVersion": versions.first(),
+    });
+    if alone {
+        answer["kind"] = "APIGroup".into();
+        answer["apiVersion"] = "v1".into();
+    }
+    answer
+}
+
+fn describe_kind(kind: &Kind) -> Value {
+    let mut answer = json!({
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": kind.verbs(),
+    });
+    if !kind.short_names.is_empty() {
+        answer["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        answer["categories"] = json!(kind.categories);
+    }
+    if !kind.traits.review {
+        answer["storageVersionHash"] = storage_hash(kind).into();
+    }
+    answer
+}
+
+/// Eight bytes that change with the stored version; clients only compare it.
+fn storage_hash(kind: &Kind) -> String {
+    use base64::Engine as _;
+    let text = format!("{}/{}/{}", kind.group, kind.stored_version, kind.kind);
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    base64::engine::general_purpose::STANDARD.encode(hash.to_be_bytes())
+}
+
+fn describe_subresource(kind: &Kind, name: &str) -> Value {
+    let mut answer = json!({
+        "name": format!("{}/{name}", kind.plural),
+        "singularName": "",
+        "namespaced": kind.namespaced,
+        "kind": if name == "scale" { "Scale" } else { &kind.kind },
+        "verbs": ["get", "patch", "update"],
+    });
+    if name == "scale" {
+        answer["group"] = "autoscaling".into();
+        answer["version"] = "v1".into();
+    }
+    answer
+}
+
+fn aggregate_group(group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|version| aggregate_version(group, version))
+        .collect();
+    let metadata = if group.name.is_empty() {
+        json!({"creationTimestamp": null})
+    } else {
+        json!({"name": group.name, "creationTimestamp": null})
+    };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregate_version(group: &Group, version: &Version) -> Value {
+    let resources: Vec<Value> = version
+        .kinds
+        .values()
+        .map(|kind| aggregate_kind(group, version, kind))
+        .collect();
+    json!({"version": version.name, "resources": resources, "freshness": "Current"})
+}
+
+fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
+    let response_kind = json!({"group": group.name, "version": version.name, "kind": kind.kind});
+    let mut answer = json!({
+        "resource": kind.plural,
+        "responseKind": response_kind,
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular,
+        "verbs": kind.verbs(),
+    });
+    if !kind.short_names.is_empty() {
+        answer["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        answer["categories"] = json!(kind.categories);
+    }
+    let subresources: Vec<Value> = kind
+        .subresources()
+        .into_iter()
+        .map(|name| {
+            let kind = if name == "scale" {
+                json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
+            } else {
+                response_kind.clone()
+            };
+            json!({"subresource": name, "responseKind": kind, "verbs": ["get", "patch", "update"]})
+        })
+        .collect();
+    if !subresources.is_empty() {
+        answer["subresources"] = subresources.into();
+    }
+    answer
+}

@@ -1,0 +1,104 @@
+//! From stored objects to the bytes an answer carries, in the form that was asked for.
+//!
+//! Promise: the common case copies text and parses nothing. Must not know verbs.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::call::Form;
+use crate::kind::{Kind, Shape, shape};
+use crate::object::{Body, Stored, write_json};
+
+/// The metadata of a list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListMeta {
+    pub(crate) revision: u64,
+    pub(crate) next: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+/// One object.
+pub(crate) fn object(kind: &Kind, stored: &Stored, form: Form) -> Bytes {
+    match form {
+        Form::Partial => to_bytes(&partial(stored)),
+        _ => whole(kind, stored),
+    }
+}
+
+/// Several objects as the list of their kind.
+pub(crate) fn list<'a>(
+    kind: &Kind,
+    items: impl Iterator<Item = &'a Stored>,
+    meta: &ListMeta,
+    form: Form,
+) -> Bytes {
+    let (api_version, list_kind) = match form {
+        Form::Partial => (
+            "meta.k8s.io/v1".to_owned(),
+            "PartialObjectMetadataList".to_owned(),
+        ),
+        _ => (kind.api_version(), kind.list_kind.clone()),
+    };
+    let mut text = Vec::with_capacity(4096);
+    text.extend_from_slice(b"{\"kind\":");
+    write_json(&mut text, &list_kind);
+    text.extend_from_slice(b",\"apiVersion\":");
+    write_json(&mut text, &api_version);
+    text.extend_from_slice(b",\"metadata\":");
+    write_json(&mut text, &list_meta(meta));
+    text.extend_from_slice(b",\"items\":[");
+    for (at, stored) in items.enumerate() {
+        if at > 0 {
+            text.push(b',');
+        }
+        let item = match form {
+            Form::Whole if kind.traits.builtin && kind.shape == Shape::Stored => stored.untyped(),
+            form => object(kind, stored, form),
+        };
+        text.extend_from_slice(&item);
+    }
+    text.extend_from_slice(b"]}");
+    text.into()
+}
+
+/// `metadata` of a list or table.
+pub(crate) fn list_meta(meta: &ListMeta) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert(
+        "resourceVersion".to_owned(),
+        meta.revision.to_string().into(),
+    );
+    if let Some(next) = &meta.next {
+        map.insert("continue".to_owned(), next.as_str().into());
+    }
+    if let Some(remaining) = meta.remaining {
+        map.insert("remainingItemCount".to_owned(), remaining.into());
+    }
+    map
+}
+
+/// An object's metadata alone.
+pub(crate) fn partial(stored: &Stored) -> Value {
+    let metadata = stored.body().remove("metadata").unwrap_or_default();
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+}
+
+/// The object in the version of `kind`, as a map.
+pub(crate) fn body(kind: &Kind, stored: &Stored) -> Body {
+    shape::from_stored(kind, stored.body())
+}
+
+fn whole(kind: &Kind, stored: &Stored) -> Bytes {
+    match kind.shape {
+        Shape::NewEvent => to_bytes(&Value::Object(body(kind, stored))),
+        Shape::Stored if kind.version == kind.stored_version => stored.json.clone(),
+        Shape::Stored => stored.retyped(&kind.api_version(), &kind.kind),
+    }
+}
+
+/// JSON text of a value.
+pub(crate) fn to_bytes(value: &Value) -> Bytes {
+    let mut text = Vec::with_capacity(512);
+    write_json(&mut text, value);
+    text.into()
+}

@@ -1,0 +1,216 @@
+//! The TCP transport: TLS, bearer token, kubeconfig.
+//!
+//! Promise: what a kubeconfig-reading client needs and nothing else. Must not know Kubernetes beyond the kubeconfig.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use uuid::Uuid;
+
+use super::body::is_closed;
+use super::tls::{self, TlsError};
+use super::{ApiService, Core};
+
+/// How long open connections may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why the server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address cannot be listened on.
+    #[error("failed to listen on {addr}")]
+    Bind {
+        /// The address that was asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// TLS could not be set up.
+    #[error("failed to set up TLS")]
+    Tls(#[from] TlsError),
+}
+
+/// A server that listens. Dropping it stops accepting and ends open connections.
+#[derive(Debug)]
+pub struct Listening {
+    addr: SocketAddr,
+    token: Arc<str>,
+    authority_pem: String,
+    closing: watch::Sender<bool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+// === impl Listening ===
+
+impl Listening {
+    pub(crate) async fn start(core: Arc<Core>, addr: SocketAddr) -> Result<Self, ListenError> {
+        let bound = async {
+            let listener = TcpListener::bind(addr).await?;
+            let addr = listener.local_addr()?;
+            Ok((listener, addr))
+        };
+        let (listener, addr) = bound
+            .await
+            .map_err(|source| ListenError::Bind { addr, source })?;
+        let now = core.store().clock.unix_seconds();
+        let identity = tls::identity(addr.ip(), now)?;
+        let token: Arc<str> = Uuid::new_v4().simple().to_string().into();
+        let (closing, closed) = watch::channel(false);
+        let service = ApiService::new(core).guarded(token.clone(), closed.clone());
+        let acceptor = Acceptor {
+            listener,
+            tls: TlsAcceptor::from(identity.config),
+            service,
+            closed,
+        };
+        Ok(Self {
+            addr,
+            token,
+            authority_pem: identity.authority_pem,
+            closing,
+            acceptor: Some(tokio::spawn(acceptor.run())),
+        })
+    }
+
+    /// Where it listens; the port is the real one, even if 0 was asked for.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The URL clients use; a server on all addresses is reached locally.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let mut addr = self.addr;
+        if addr.ip().is_unspecified() {
+            addr.set_ip(match addr {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("https://{addr}")
+    }
+
+    /// The bearer token that opens everything.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The certificate of the authority clients have to trust, as PEM.
+    #[must_use]
+    pub fn authority_pem(&self) -> &str {
+        &self.authority_pem
+    }
+
+    /// A kubeconfig for kubectl and every other client, as YAML.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        let authority = STANDARD.encode(&self.authority_pem);
+        let (url, token) = (self.url(), &self.token);
+        format!(
+            "apiVersion: v1
+kind: Config
+current-context: kopf-rs
+clusters:
+- name: kopf-rs
+  cluster:
+    server: {url}
+    certificate-authority-data: {authority}
+contexts:
+- name: kopf-rs
+  context:
+    cluster: kopf-rs
+    user: kopf-rs
+    namespace: default
+users:
+- name: kopf-rs
+  user:
+    token: {token}
+"
+        )
+    }
+
+    /// Stop accepting, end watches, let running requests finish; wait for all that, but not for ever.
+    pub async fn shutdown(mut self) {
+        self.closing.send_replace(true);
+        if let Some(acceptor) = self.acceptor.take() {
+            // A panicked acceptor has stopped accepting as well.
+            let _stopped = acceptor.await;
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.closing.send_replace(true);
+    }
+}
+
+struct Acceptor {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    service: ApiService,
+    closed: watch::Receiver<bool>,
+}
+
+// === impl Acceptor ===
+
+impl Acceptor {
+    async fn run(self) {
+        let mut connections = JoinSet::new();
+        let mut closed = self.closed.clone();
+        loop {
+            tokio::select! {
+                () = is_closed(Some(&mut closed)) => break,
+                Some(_) = connections.join_next() => {}
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(self.connection(stream));
+                    }
+                    // Out of descriptors, most likely: give others time to end.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+            }
+        }
+        drop(self.listener);
+        let all = async { while connections.join_next().await.is_some() {} };
+        // What does not end in time ends with the set.
+        let _ended = tokio::time::timeout(PATIENCE, all).await;
+    }
+
+    fn connection(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        let (tls, service, mut closed) =
+            (self.tls.clone(), self.service.clone(), self.closed.clone());
+        async move {
+            // Latency matters more than packets; a refusal changes nothing else.
+            let _nodelay = stream.set_nodelay(true);
+            let Ok(stream) = tls.accept(stream).await else {
+                return;
+            };
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            tokio::pin!(connection);
+            tokio::select! {
+                // Whatever went wrong with this connection, its client knows.
+                _ended = connection.as_mut() => return,
+                () = is_closed(Some(&mut closed)) => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            let _ended = connection.await;
+        }
+    }
+}

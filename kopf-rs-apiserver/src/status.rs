@@ -1,0 +1,389 @@
+//! Refusals and their `Status` bodies: code, reason, message and details worded as kube-apiserver words them.
+//!
+//! Promise: every refusal of this server is built here, so that wording has one home.
+//! Must not know the store or HTTP transports.
+
+use serde_json::{Map, Value, json};
+
+/// A single complaint inside an `Invalid` refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) field: String,
+}
+
+impl Cause {
+    pub(crate) fn required(field: impl Into<String>, message: &str) -> Self {
+        let message = if message.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {message}")
+        };
+        Self::new("FieldValueRequired", field, message)
+    }
+
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, message: &str) -> Self {
+        let message = format!("Invalid value: {}: {message}", shown(value));
+        Self::new("FieldValueInvalid", field, message)
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, message: &str) -> Self {
+        Self::new(
+            "FieldValueForbidden",
+            field,
+            format!("Forbidden: {message}"),
+        )
+    }
+
+    pub(crate) fn new(
+        reason: &'static str,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            field: field.into(),
+        }
+    }
+}
+
+/// A value as Kubernetes' validation prints it: strings quoted, the rest as JSON.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    }
+}
+
+/// What a refusal is about, in the words of `Status.details`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) group: &'a str,
+    /// The plural for most refusals, the kind for `Invalid`.
+    pub(crate) word: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl Subject<'_> {
+    /// `plural.group`, or `plural` in the core group.
+    pub(crate) fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.word.to_owned()
+        } else {
+            format!("{}.{}", self.word, self.group)
+        }
+    }
+}
+
+/// An answer that is a failure.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: u16,
+    reason: &'static str,
+    message: String,
+    details: Option<Map<String, Value>>,
+    retry_after: Option<u64>,
+    plain: bool,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+            plain: false,
+        }
+    }
+
+    fn about(mut self, subject: Subject<'_>) -> Self {
+        let details = self.details.get_or_insert_default();
+        for (key, value) in [
+            ("name", subject.name),
+            ("group", subject.group),
+            ("kind", subject.word),
+        ] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), value.into());
+            }
+        }
+        self
+    }
+
+    fn bare_details(mut self) -> Self {
+        self.details.get_or_insert_default();
+        self
+    }
+
+    /// Ask the client to come back later (header and details).
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        let details = self.details.get_or_insert_default();
+        details.insert("retryAfterSeconds".to_owned(), seconds.into());
+        self
+    }
+
+    pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    /// The text answered for paths that lead nowhere; it is not a `Status`.
+    pub(crate) fn no_page() -> Self {
+        let mut refusal = Self::new(404, "NotFound", "404 page not found\n");
+        refusal.plain = true;
+        refusal
+    }
+
+    /// The text to answer instead of a `Status`, if this refusal is one of those.
+    pub(crate) fn plain_text(&self) -> Option<&str> {
+        self.plain.then_some(self.message.as_str())
+    }
+
+    pub(crate) fn no_resource() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .bare_details()
+    }
+
+    pub(crate) fn not_found(subject: Subject<'_>) -> Self {
+        let message = format!("{} {:?} not found", subject.qualified(), subject.name);
+        Self::new(404, "NotFound", message).about(subject)
+    }
+
+    pub(crate) fn already_exists(subject: Subject<'_>) -> Self {
+        let message = format!("{} {:?} already exists", subject.qualified(), subject.name);
+        Self::new(409, "AlreadyExists", message).about(subject)
+    }
+
+    pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {:?}: {why}",
+            subject.qualified(),
+            subject.name
+        );
+        Self::new(409, "Conflict", message).about(subject)
+    }
+
+    pub(crate) fn stale(subject: Subject<'_>) -> Self {
+        Self::conflict(
+            subject,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Self {
+        let message = if subject.name.is_empty() {
+            format!("{} is forbidden: {why}", subject.qualified())
+        } else {
+            format!(
+                "{} {:?} is forbidden: {why}",
+                subject.qualified(),
+                subject.name
+            )
+        };
+        Self::new(403, "Forbidden", message).about(subject)
+    }
+
+    /// Refuse content because its namespace is on its way out.
+    pub(crate) fn namespace_terminating(subject: Subject<'_>, namespace: &str) -> Self {
+        let mut refusal = Self::forbidden(
+            subject,
+            &format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            ),
+        );
+        let cause = json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]);
+        refusal
+            .details
+            .get_or_insert_default()
+            .insert("causes".to_owned(), cause);
+        refusal
+    }
+
+    /// `subject.word` is the kind here, as in the real answers.
+    pub(crate) fn invalid(subject: Subject<'_>, causes: &[Cause]) -> Self {
+        let lines: Vec<String> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        let lines = match lines.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!(
+            "{} {:?} is invalid: {lines}",
+            subject.qualified(),
+            subject.name
+        );
+        let mut refusal = Self::new(422, "Invalid", message).about(subject);
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|cause| {
+                json!({"reason": cause.reason, "message": cause.message, "field": cause.field})
+            })
+            .collect();
+        refusal
+            .details
+            .get_or_insert_default()
+            .insert("causes".to_owned(), causes.into());
+        refusal
+    }
+
+    /// A JSON patch that does not apply: the real server says only this.
+    pub(crate) fn unprocessable() -> Self {
+        Self::new(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+        .bare_details()
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .bare_details()
+    }
+
+    pub(crate) fn not_acceptable() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
+    pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_old(asked: u64, oldest: u64) -> Self {
+        Self::expired(format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    pub(crate) fn too_new(asked: u64, current: u64) -> Self {
+        let mut refusal = Self::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {asked}, current: {current}"),
+        )
+        .retry_after(1);
+        refusal.details.get_or_insert_default().insert(
+            "causes".to_owned(),
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
+        );
+        refusal
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// The answer a fault gives: the usual one of that code.
+    pub(crate) fn of_code(code: u16) -> Self {
+        let (reason, message) = match code {
+            400 => ("BadRequest", "the server rejected our request"),
+            401 => ("Unauthorized", "Unauthorized"),
+            403 => ("Forbidden", "forbidden"),
+            404 => (
+                "NotFound",
+                "the server could not find the requested resource",
+            ),
+            409 => (
+                "Conflict",
+                "the object has been modified; please apply your changes to the latest version and try again",
+            ),
+            410 => ("Expired", "The resourceVersion is too old."),
+            429 => (
+                "TooManyRequests",
+                "Too many requests, please try again later.",
+            ),
+            500 => ("InternalError", "an error on the server has occurred"),
+            503 => (
+                "ServiceUnavailable",
+                "the server is currently unable to handle the request",
+            ),
+            504 => (
+                "Timeout",
+                "the server was unable to return a response in time",
+            ),
+            _ => ("Unknown", "the server answered as it was told to"),
+        };
+        Self::new(code, reason, message)
+    }
+
+    /// The `Status` object.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            body["details"] = Value::Object(details.clone());
+        }
+        body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_causes_are_listed_in_brackets() {
+        let subject = Subject {
+            group: "demo",
+            word: "MyApp",
+            name: "x",
+        };
+        let refusal = Refusal::invalid(
+            subject,
+            &[
+                Cause::required("spec.a", ""),
+                Cause::invalid("spec.b", &json!("q"), "must be shorter"),
+            ],
+        );
+        assert_eq!(
+            refusal.body()["message"],
+            r#"MyApp.demo "x" is invalid: [spec.a: Required value, spec.b: Invalid value: "q": must be shorter]"#
+        );
+        assert_eq!(refusal.body()["details"]["kind"], "MyApp");
+    }
+}

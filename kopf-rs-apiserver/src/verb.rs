@@ -1,0 +1,206 @@
+//! From a call to its answer: finds the kind, checks the verb, and hands over to the verb's module.
+//!
+//! Promise: synchronous, under the store's lock, one call at a time. Must not know transports, faults or the journal.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod page;
+mod patch;
+mod update;
+pub(crate) mod watch;
+
+pub(crate) use delete::{Deletion, delete_key};
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::call::{Call, Form, Path, Verb};
+use crate::kind::Kind;
+use crate::object::Stored;
+use crate::render;
+use crate::status::Refusal;
+use crate::store::{Store, key};
+
+/// What goes back: bytes, or the start of a watch.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(Bytes),
+    Watch(Box<watch::Watch>),
+}
+
+/// A good answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) content: Content,
+    pub(crate) content_type: &'static str,
+    pub(crate) revision: Option<u64>,
+    pub(crate) changed: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Which part of an object is addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    Scale,
+    Finalize,
+}
+
+/// A call whose kind is served.
+#[derive(Clone, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) path: &'a Path,
+    pub(crate) part: Part,
+    pub(crate) form: Form,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(crate) fn json(code: u16, value: &Value) -> Self {
+        Self::bytes(code, render::to_bytes(value))
+    }
+
+    pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
+        Self {
+            code,
+            content: Content::Bytes(bytes),
+            content_type: "application/json",
+            revision: None,
+            changed: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// One object, in the form asked for.
+    fn object(code: u16, store: &Store, target: &Target<'_>, stored: &Stored) -> Self {
+        let bytes = match (target.form, target.part) {
+            (Form::Table, _) => crate::table::one(store, &target.kind, stored),
+            (_, Part::Scale) => render::to_bytes(&update::scale_of(&target.kind, stored)),
+            (form, _) => render::object(&target.kind, stored, form),
+        };
+        let mut answer = Self::bytes(code, bytes);
+        answer.revision = Some(stored.slim.revision);
+        answer
+    }
+}
+
+// === impl Target ===
+
+impl Target<'_> {
+    fn namespace(&self) -> Option<&str> {
+        self.path.namespace.as_deref()
+    }
+
+    fn name(&self) -> &str {
+        self.path.name.as_deref().unwrap_or_default()
+    }
+
+    fn key(&self) -> String {
+        key(self.namespace(), self.name())
+    }
+
+    fn stored(&self, store: &Store) -> Result<Arc<Stored>, Refusal> {
+        store
+            .get(self.kind.collection, &self.key())
+            .ok_or_else(|| Refusal::not_found(self.kind.subject(self.name())))
+    }
+
+    /// The keys of this collection that the path covers begin so.
+    fn prefix(&self) -> String {
+        self.namespace()
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default()
+    }
+}
+
+/// Answer a call.
+pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> {
+    let Some(path) = &call.path else {
+        return page::answer(store, call);
+    };
+    let target = find(store, call, path)?;
+    match call.verb {
+        Verb::Get => get::get(store, &target),
+        Verb::List => list::list(store, &target),
+        Verb::Watch => watch::watch(store, &target),
+        Verb::Create => create::create(store, &target),
+        Verb::Update => update::update(store, &target),
+        Verb::Patch => patch::patch(store, &target),
+        Verb::Delete => delete::delete(store, &target),
+        Verb::DeleteCollection => delete::delete_collection(store, &target),
+        Verb::Other => Err(Refusal::method_not_allowed()),
+    }
+}
+
+fn find<'a>(store: &Store, call: &'a Call, path: &'a Path) -> Result<Target<'a>, Refusal> {
+    let group = store.kinds.group(&path.group);
+    let Some(kind) = store.kinds.kind(&path.group, &path.version, &path.plural) else {
+        let known = group.is_some_and(|group| {
+            group.builtin && group.versions.iter().any(|v| v.name == path.version)
+        });
+        return Err(if known {
+            Refusal::no_resource()
+        } else {
+            Refusal::no_page()
+        });
+    };
+    let kind = kind.clone();
+    let wrong_scope = if kind.namespaced {
+        path.namespace.is_none() && path.name.is_some()
+    } else {
+        path.namespace.is_some()
+    };
+    if wrong_scope {
+        return Err(Refusal::no_resource());
+    }
+    let part = match path.subresource.as_deref() {
+        None => Part::Main,
+        Some("status") if kind.traits.status => Part::Status,
+        Some("scale") if kind.scale.is_some() => Part::Scale,
+        Some("finalize") if kind.is_core("namespaces") => Part::Finalize,
+        Some(_) => return Err(Refusal::no_resource()),
+    };
+    let allowed = match call.verb {
+        Verb::Create => path.name.is_none() && (path.namespace.is_some() || !kind.namespaced),
+        Verb::Delete | Verb::Watch if part != Part::Main => false,
+        Verb::DeleteCollection if kind.namespaced => path.namespace.is_some(),
+        _ => true,
+    };
+    if !allowed || (kind.traits.review && call.verb != Verb::Create) {
+        return Err(Refusal::method_not_allowed());
+    }
+    let form = match call.form {
+        Some(Form::Aggregated(_)) | None => return Err(Refusal::not_acceptable()),
+        Some(form) => form,
+    };
+    Ok(Target {
+        call,
+        kind,
+        path,
+        part,
+        form,
+    })
+}
+
+/// What every cluster has from the start.
+pub(crate) fn seed(store: &mut Store) {
+    let Some(kind) = store.kinds.kind("", "v1", "namespaces").cloned() else {
+        return;
+    };
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let body = serde_json::json!({"metadata": {"name": name}});
+        if let Value::Object(body) = body {
+            // These are valid and there are no others yet: nothing can be refused.
+            let _created = create::create_body(store, &kind, None, body, false);
+        }
+    }
+}

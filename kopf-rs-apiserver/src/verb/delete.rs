@@ -1,0 +1,310 @@
+//! `delete` and `deletecollection`: objects marked, and removed once nothing holds them.
+//!
+//! Promise: finalizers and preconditions are respected. Must not know what follows from a removal (`cascade` does).
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::{Answer, Target};
+use crate::cascade::{self, FOREGROUND};
+use crate::clock;
+use crate::kind::{Kind, crd};
+use crate::object::{Body, Stored, at_path, finalizers, map_mut, metadata, metadata_mut, text};
+use crate::render;
+use crate::selector::Selector;
+use crate::status::Refusal;
+use crate::store::{Store, key};
+use crate::write;
+
+/// What happens to dependants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    #[default]
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// How to delete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deletion {
+    propagation: Propagation,
+    grace: Option<i64>,
+    uid: Option<String>,
+    revision: Option<String>,
+    dry_run: bool,
+}
+
+/// What came of a deletion.
+#[derive(Clone, Debug)]
+pub(crate) struct Deleted {
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) removed: bool,
+    pub(crate) changed: bool,
+}
+
+// === impl Deletion ===
+
+impl Deletion {
+    /// Without waiting for anybody but finalizers.
+    pub(crate) fn at_once() -> Self {
+        Self {
+            grace: Some(0),
+            ..Self::default()
+        }
+    }
+
+    fn foreground() -> Self {
+        Self {
+            propagation: Propagation::Foreground,
+            ..Self::default()
+        }
+    }
+
+    fn of_call(target: &Target<'_>) -> Result<Self, Refusal> {
+        let call = target.call;
+        let options = if call.body.is_empty() {
+            Body::new()
+        } else {
+            call.object()?
+        };
+        let preconditions = options.get("preconditions").and_then(Value::as_object);
+        let precondition = |field: &str| {
+            let found = preconditions.map_or("", |map| text(map, field));
+            Some(found.to_owned()).filter(|found| !found.is_empty())
+        };
+        let policy = match text(&options, "propagationPolicy") {
+            "" => call.param("propagationPolicy"),
+            given => given,
+        };
+        let orphan = call.switch("orphanDependents")
+            || options.get("orphanDependents") == Some(&Value::Bool(true));
+        let in_body = options.get("dryRun").and_then(Value::as_array);
+        Ok(Self {
+            propagation: match policy {
+                "Foreground" => Propagation::Foreground,
+                "Orphan" => Propagation::Orphan,
+                _ if orphan => Propagation::Orphan,
+                _ => Propagation::Background,
+            },
+            grace: options
+                .get("gracePeriodSeconds")
+                .and_then(Value::as_i64)
+                .or_else(|| call.param("gracePeriodSeconds").parse().ok()),
+            uid: precondition("uid"),
+            revision: precondition("resourceVersion"),
+            dry_run: call.dry_run()? || in_body.is_some_and(|items| !items.is_empty()),
+        })
+    }
+
+    fn check(&self, kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
+        let slim = &stored.slim;
+        if let Some(uid) = self.uid.as_ref().filter(|uid| **uid != slim.uid) {
+            return Err(Refusal::conflict(
+                kind.subject(&slim.name),
+                &format!(
+                    "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                    slim.uid
+                ),
+            ));
+        }
+        let found = slim.revision.to_string();
+        if let Some(revision) = self
+            .revision
+            .as_ref()
+            .filter(|revision| **revision != found)
+        {
+            return Err(Refusal::conflict(
+                kind.subject(&slim.name),
+                &format!(
+                    "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    let how = Deletion::of_call(target)?;
+    target.stored(store)?;
+    let deleted = delete_key(store, &target.kind, &target.key(), &how)?;
+    let mut answer = if deleted.removed && !target.kind.traits.returns_deleted {
+        Answer::json(200, &success(&target.kind, &deleted.stored))
+    } else {
+        Answer::object(200, store, target, &deleted.stored)
+    };
+    answer.revision = Some(deleted.stored.slim.revision);
+    answer.changed = deleted.changed;
+    Ok(answer)
+}
+
+pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    let how = Deletion::of_call(target)?;
+    let call = target.call;
+    let selector = Selector::parse(
+        &target.kind,
+        call.param("labelSelector"),
+        call.param("fieldSelector"),
+    )?;
+    let chosen = store.under(target.kind.collection, &target.prefix());
+    let mut deleted = Vec::new();
+    for stored in chosen.into_iter().filter(|stored| selector.matches(stored)) {
+        let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
+        if store.get(target.kind.collection, &key).is_some() {
+            deleted.push(delete_key(store, &target.kind, &key, &how)?);
+        }
+    }
+    let meta = render::ListMeta {
+        revision: store.revision(),
+        ..render::ListMeta::default()
+    };
+    let items = deleted.iter().map(|found| found.stored.as_ref());
+    let mut answer = Answer::bytes(200, render::list(&target.kind, items, &meta, target.form));
+    answer.changed = deleted.iter().any(|found| found.changed);
+    Ok(answer)
+}
+
+fn success(kind: &Kind, stored: &Stored) -> Value {
+    let mut details =
+        json!({"name": stored.slim.name, "kind": kind.plural, "uid": stored.slim.uid});
+    if !kind.group.is_empty() {
+        details["group"] = kind.group.as_str().into();
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// Delete one object: mark it, or remove it if nothing holds it.
+pub(crate) fn delete_key(
+    store: &mut Store,
+    kind: &Kind,
+    key: &str,
+    how: &Deletion,
+) -> Result<Deleted, Refusal> {
+    let Some(stored) = store.get(kind.collection, key) else {
+        return Err(Refusal::not_found(kind.subject(key)));
+    };
+    how.check(kind, &stored)?;
+    check_protected(kind, &stored)?;
+    let uid = stored.slim.uid.clone();
+    let mut body = stored.body();
+    let grace = grace(kind, &body, how);
+    let waits = how.propagation == Propagation::Foreground && !store.dependents(&uid).is_empty();
+    let contains = kind.is_core("namespaces") || kind.is_crd();
+    let held = grace > 0 || waits || contains || !finalizers(&body).is_empty();
+    if how.dry_run {
+        return Ok(Deleted {
+            stored,
+            removed: !held,
+            changed: false,
+        });
+    }
+    if how.propagation == Propagation::Orphan {
+        cascade::orphan_dependents(store, &uid);
+    }
+    if !held {
+        let removed = write::remove(store, kind, key).unwrap_or(stored);
+        return Ok(Deleted {
+            stored: removed,
+            removed: true,
+            changed: true,
+        });
+    }
+    if waits {
+        cascade::add_finalizer(&mut body, FOREGROUND);
+    }
+    mark(store, kind, &mut body, grace);
+    let changed = body != stored.body();
+    let marked = if changed {
+        store.put(kind.collection, body)
+    } else {
+        stored
+    };
+    if waits {
+        cascade::release_dependents(store, &uid, &Deletion::foreground());
+        cascade::release_foreground(store, &uid);
+    }
+    empty(store, kind, &marked);
+    Ok(Deleted {
+        stored: marked,
+        removed: false,
+        changed,
+    })
+}
+
+/// What is inside goes first.
+fn empty(store: &mut Store, kind: &Kind, marked: &Stored) {
+    if kind.is_core("namespaces") {
+        cascade::empty_namespace(store, &marked.slim.name);
+    }
+    if kind.is_crd() {
+        crd::empty(store, marked);
+    }
+}
+
+/// Some namespaces are never deleted.
+fn check_protected(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
+    let name = stored.slim.name.as_str();
+    if kind.is_core("namespaces") && matches!(name, "default" | "kube-system" | "kube-public") {
+        return Err(Refusal::forbidden(
+            kind.subject(name),
+            "this namespace may not be deleted",
+        ));
+    }
+    Ok(())
+}
+
+/// How long a Pod is given to end: only one that is on a node gets any time.
+fn grace(kind: &Kind, body: &Body, how: &Deletion) -> i64 {
+    let string = |path: &str| {
+        at_path(body, path)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let ended = matches!(string(".status.phase"), "Succeeded" | "Failed");
+    if !kind.is_core("pods") || string(".spec.nodeName").is_empty() || ended {
+        return 0;
+    }
+    how.grace.unwrap_or_else(|| {
+        at_path(body, ".spec.terminationGracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .unwrap_or(30)
+    })
+}
+
+/// Set the deletion timestamp, once.
+fn mark(store: &Store, kind: &Kind, body: &mut Body, grace: i64) {
+    let marked = metadata(body).is_some_and(|meta| meta.contains_key("deletionTimestamp"));
+    if marked {
+        let meta = metadata_mut(body);
+        let shorter = meta
+            .get("deletionGracePeriodSeconds")
+            .and_then(Value::as_i64)
+            .is_some_and(|before| grace < before);
+        if shorter {
+            meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+        }
+        return;
+    }
+    let end = store
+        .clock
+        .now()
+        .saturating_add(SignedDuration::from_secs(grace))
+        .unwrap_or_else(|_| store.clock.now());
+    let meta = metadata_mut(body);
+    meta.insert("deletionTimestamp".to_owned(), clock::stamp(end).into());
+    if !kind.is_core("namespaces") && !kind.is_crd() {
+        meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+    }
+    if let Some(generation) = meta.get("generation").and_then(Value::as_i64) {
+        meta.insert("generation".to_owned(), (generation + 1).into());
+    }
+    if kind.is_core("namespaces") {
+        map_mut(body, "status").insert("phase".to_owned(), "Terminating".into());
+    }
+    if kind.is_crd() {
+        crd::mark(body, &store.clock.stamp());
+    }
+}

@@ -1,0 +1,17 @@
+//! `get`: one object.
+//!
+//! Promise: the newest state, whatever resourceVersion up to it was asked for. Must not change anything.
+
+use super::{Answer, Target};
+use crate::status::Refusal;
+use crate::store::Store;
+
+pub(crate) fn get(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    if let Some(asked) = super::list::parse_revision(target.call.param("resourceVersion"))?
+        && asked > store.revision()
+    {
+        return Err(Refusal::too_new(asked, store.revision()));
+    }
+    let stored = target.stored(store)?;
+    Ok(Answer::object(200, store, target, &stored))
+}

@@ -1,0 +1,162 @@
+//! `list`: a collection, whole or in pages, now or as it was.
+//!
+//! Promise: all pages of a list show one revision. Must not change anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::{Answer, Target};
+use crate::call::Form;
+use crate::object::Stored;
+use crate::render::{self, ListMeta};
+use crate::selector::Selector;
+use crate::status::{Cause, Refusal, Subject};
+use crate::store::Store;
+
+/// Where the next page begins, and at which revision.
+#[derive(Debug)]
+struct Continue {
+    revision: u64,
+    start: String,
+}
+
+pub(crate) fn list(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    let call = target.call;
+    let selector = Selector::parse(
+        &target.kind,
+        call.param("labelSelector"),
+        call.param("fieldSelector"),
+    )?;
+    let limit = limit(call.param("limit"))?;
+    let from = match call.param("continue") {
+        "" => None,
+        token => Some(parse_continue(token)?),
+    };
+    let revision = revision(store, target, from.as_ref())?;
+    let objects = snapshot(store, target, revision);
+    let start = from.map(|found| found.start).unwrap_or_default();
+    let mut matching = objects
+        .iter()
+        .filter(|(key, stored)| **key >= start && selector.matches(stored));
+    let page: Vec<(&String, &Arc<Stored>)> = matching.by_ref().take(limit).collect();
+    let remaining = matching.count();
+    let meta = ListMeta {
+        revision,
+        next: page
+            .last()
+            .filter(|_| remaining > 0)
+            .map(|(key, _)| token(revision, key)),
+        remaining: (remaining > 0 && is_unselected(target)).then_some(remaining),
+    };
+    let items: Vec<&Stored> = page.iter().map(|(_, stored)| stored.as_ref()).collect();
+    let bytes = match target.form {
+        Form::Table => crate::table::many(store, &target.kind, &items, &meta),
+        form => render::list(&target.kind, items.into_iter(), &meta, form),
+    };
+    let mut answer = Answer::bytes(200, bytes);
+    answer.revision = Some(revision);
+    Ok(answer)
+}
+
+/// Counting what remains is promised only for lists without selectors.
+fn is_unselected(target: &Target<'_>) -> bool {
+    target.call.param("labelSelector").is_empty() && target.call.param("fieldSelector").is_empty()
+}
+
+fn limit(text: &str) -> Result<usize, Refusal> {
+    match text {
+        "" | "0" => Ok(usize::MAX),
+        text => text.parse().map_err(|_| {
+            Refusal::bad_request(format!(
+                "strconv.ParseInt: parsing {text:?}: invalid syntax"
+            ))
+        }),
+    }
+}
+
+/// A resourceVersion parameter; empty is none.
+pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, Refusal> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        Refusal::invalid(
+            Subject {
+                group: "meta.k8s.io",
+                word: "ListOptions",
+                name: "",
+            },
+            &[Cause::invalid(
+                "resourceVersion",
+                &text.into(),
+                &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
+            )],
+        )
+    })
+}
+
+/// The revision this list shows.
+fn revision(store: &Store, target: &Target<'_>, from: Option<&Continue>) -> Result<u64, Refusal> {
+    let oldest = store.oldest(target.kind.collection);
+    if let Some(from) = from {
+        if from.revision < oldest {
+            return Err(Refusal::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+            ));
+        }
+        return Ok(from.revision.min(store.revision()));
+    }
+    let Some(asked) = parse_revision(target.call.param("resourceVersion"))? else {
+        return Ok(store.revision());
+    };
+    if asked > store.revision() {
+        return Err(Refusal::too_new(asked, store.revision()));
+    }
+    if target.call.param("resourceVersionMatch") == "Exact" && asked > 0 {
+        if asked < oldest {
+            return Err(Refusal::expired(
+                "The resourceVersion for the provided list is too old.",
+            ));
+        }
+        return Ok(asked);
+    }
+    Ok(store.revision())
+}
+
+/// The objects the path covers, as they were at that revision.
+fn snapshot(store: &Store, target: &Target<'_>, revision: u64) -> BTreeMap<String, Arc<Stored>> {
+    let prefix = target.prefix();
+    let Some(collection) = store.collection(target.kind.collection) else {
+        return BTreeMap::new();
+    };
+    if revision < store.revision() {
+        let mut objects = collection.at(revision);
+        objects.retain(|key, _| key.starts_with(&prefix));
+        return objects;
+    }
+    collection
+        .entries_under(&prefix)
+        .map(|(key, stored)| (key.clone(), stored.clone()))
+        .collect()
+}
+
+fn token(revision: u64, last: &str) -> String {
+    let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": format!("{last}\0")});
+    URL_SAFE_NO_PAD.encode(token.to_string())
+}
+
+fn parse_continue(token: &str) -> Result<Continue, Refusal> {
+    let bad = || Refusal::bad_request("continue key is not valid: encoding is not valid");
+    let text = URL_SAFE_NO_PAD
+        .decode(token.trim_end_matches('='))
+        .map_err(|_| bad())?;
+    let token: Value = serde_json::from_slice(&text).map_err(|_| bad())?;
+    Ok(Continue {
+        revision: token["rv"].as_u64().ok_or_else(bad)?,
+        start: token["start"].as_str().ok_or_else(bad)?.to_owned(),
+    })
+}

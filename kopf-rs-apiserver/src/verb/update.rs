@@ -1,0 +1,140 @@
+//! `update`: an object replaced, or its status, or its scale.
+//!
+//! Promise: a stale resourceVersion is refused before anything else is looked at. Must not know the rules of metadata.
+
+use serde_json::{Value, json};
+
+use super::create::{create_body, decode, place};
+use super::{Answer, Part, Target};
+use crate::kind::Kind;
+use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path};
+use crate::rules;
+use crate::status::Refusal;
+use crate::store::Store;
+use crate::write;
+
+pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    let dry_run = target.call.dry_run()?;
+    let body = target.call.object()?;
+    if target.part == Part::Scale {
+        let old = target.stored(store)?;
+        return rescale(store, target, &old, &body, dry_run);
+    }
+    let mut body = decode(&target.kind, body)?;
+    check_name(&body, target.name())?;
+    place(&target.kind, target.namespace(), &mut body)?;
+    let Some(old) = store.get(target.kind.collection, &target.key()) else {
+        if !target.kind.traits.create_on_update || target.part != Part::Main {
+            return Err(Refusal::not_found(target.kind.subject(target.name())));
+        }
+        let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
+        let mut answer = Answer::object(201, store, target, &stored);
+        answer.changed = !dry_run;
+        return Ok(answer);
+    };
+    check_uid(&target.kind, &old, &body)?;
+    write::check_revision(&target.kind, &old, &body)?;
+    replace(store, target, &old, body, dry_run)
+}
+
+/// Replace an object whose preconditions hold.
+pub(crate) fn replace(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    body: Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    let warnings = rules::warnings(&body);
+    let written = write::replace(store, &target.kind, target.part, old, body, dry_run)?;
+    let mut answer = Answer::object(200, store, target, &written.stored);
+    answer.changed = written.changed;
+    answer.warnings = warnings;
+    Ok(answer)
+}
+
+fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
+    match meta_text(body, "name") {
+        "" => Err(Refusal::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({name})",
+            ""
+        ))),
+        found if found == name => Ok(()),
+        found => Err(Refusal::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
+fn check_uid(kind: &Kind, old: &Stored, body: &Body) -> Result<(), Refusal> {
+    let given = meta_text(body, "uid");
+    if given.is_empty() || given == old.slim.uid {
+        return Ok(());
+    }
+    Err(Refusal::conflict(
+        kind.subject(&old.slim.name),
+        &format!(
+            "Precondition failed: UID in precondition: {given}, UID in object meta: {}",
+            old.slim.uid
+        ),
+    ))
+}
+
+/// The `Scale` of an object.
+pub(crate) fn scale_of(kind: &Kind, stored: &Stored) -> Value {
+    let body = stored.body();
+    let Some(scale) = &kind.scale else {
+        return Value::Null;
+    };
+    let number = |path: &str| at_path(&body, path).and_then(Value::as_i64);
+    let meta: Body = metadata(&body)
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| {
+            matches!(
+                key.as_str(),
+                "name" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
+            )
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let mut answer = json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": meta,
+        "spec": {},
+        "status": {"replicas": number(&scale.status).unwrap_or_default()},
+    });
+    if let Some(replicas) = number(&scale.spec) {
+        answer["spec"]["replicas"] = replicas.into();
+    }
+    let selector = scale.selector.as_deref();
+    if let Some(Value::String(text)) = selector.and_then(|path| at_path(&body, path)) {
+        answer["status"]["selector"] = text.as_str().into();
+    }
+    answer
+}
+
+/// Write the wanted replicas of a `Scale` into its object.
+pub(crate) fn rescale(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    scale: &Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    let Some(paths) = &target.kind.scale else {
+        return Err(Refusal::no_resource());
+    };
+    let given = meta_text(scale, "resourceVersion");
+    if !given.is_empty() && given != old.slim.revision.to_string() {
+        return Err(Refusal::stale(target.kind.subject(target.name())));
+    }
+    let mut body = old.body();
+    let replicas = at_path(scale, ".spec.replicas")
+        .cloned()
+        .unwrap_or_else(|| 0.into());
+    set_path(&mut body, &paths.spec, replicas);
+    metadata_mut(&mut body).remove("resourceVersion");
+    replace(store, target, old, body, dry_run)
+}

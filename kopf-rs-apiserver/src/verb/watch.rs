@@ -1,0 +1,348 @@
+//! `watch`: a collection followed from a revision, as lines of JSON.
+//!
+//! Promise: what matches the selector is seen once, in order; bookmarks never run ahead of events.
+//! Nothing is computed before it is read. Must not know faults or transports.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use super::list::parse_revision;
+use super::{Answer, Content, Target};
+use crate::call::Form;
+use crate::clock::Clock;
+use crate::kind::{Kind, Shape};
+use crate::object::Stored;
+use crate::render::{self, ListMeta};
+use crate::selector::Selector;
+use crate::status::{Cause, Refusal, Subject};
+use crate::store::Store;
+use crate::store::feed::{Change, Event, Feed, Lost};
+use crate::table;
+
+/// How many changes are taken from the feed at a time.
+const BATCH: usize = 64;
+/// How often an idle watch hears of the newest revision.
+const BOOKMARK: Duration = Duration::from_secs(60);
+/// How long a watch lives if the request does not say.
+const LIFETIME: Duration = Duration::from_secs(1800);
+
+/// A watch that is under way.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    kind: Arc<Kind>,
+    prefix: String,
+    selector: Selector,
+    form: Form,
+    clock: Clock,
+    feed: Arc<Feed>,
+    woken: Receiver<()>,
+    initial: VecDeque<Arc<Stored>>,
+    pending: VecDeque<Arc<Change>>,
+    position: u64,
+    mark_initial_end: bool,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    ended: bool,
+}
+
+/// Something to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) text: Bytes,
+    /// An event of an object, not a bookmark or an error.
+    pub(crate) event: bool,
+}
+
+pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    let call = target.call;
+    let mut selector = Selector::parse(
+        &target.kind,
+        call.param("labelSelector"),
+        call.param("fieldSelector"),
+    )?;
+    if let Some(name) = &target.path.name {
+        selector = selector.named(name);
+    }
+    check_options(target)?;
+    let streaming = call.switch("sendInitialEvents");
+    let asked = parse_revision(call.param("resourceVersion"))?.unwrap_or_default();
+    if streaming && asked > store.revision() {
+        return Err(Refusal::too_new(asked, store.revision()));
+    }
+    let from_now = asked == 0 || streaming;
+    let wants_initial = match call.param("sendInitialEvents") {
+        "" => asked == 0,
+        _ => streaming,
+    };
+    let Some(collection) = store.collection(target.kind.collection) else {
+        return Err(Refusal::no_page());
+    };
+    let prefix = target.prefix();
+    let initial = if wants_initial {
+        let all = store.under(target.kind.collection, &prefix);
+        all.into_iter()
+            .filter(|stored| selector.matches(stored))
+            .collect()
+    } else {
+        VecDeque::new()
+    };
+    let oldest = store.oldest(target.kind.collection);
+    let now = Instant::now();
+    let watch = Watch {
+        kind: target.kind.clone(),
+        prefix,
+        selector,
+        form: target.form,
+        clock: store.clock,
+        feed: collection.feed.clone(),
+        woken: collection.feed.subscribe(),
+        initial,
+        pending: VecDeque::new(),
+        position: if from_now { store.revision() } else { asked },
+        mark_initial_end: streaming && call.switch("allowWatchBookmarks"),
+        bookmarks: call.switch("allowWatchBookmarks"),
+        next_bookmark: now + BOOKMARK,
+        deadline: now + lifetime(call.param("timeoutSeconds")),
+        ended: false,
+    };
+    let mut answer = Answer::bytes(200, Bytes::new());
+    answer.content = if !from_now && asked < oldest {
+        // A watch that begins too late is one error event.
+        Content::Bytes(error_line(&Refusal::too_old(asked, oldest)))
+    } else {
+        Content::Watch(Box::new(watch))
+    };
+    Ok(answer)
+}
+
+fn lifetime(text: &str) -> Duration {
+    match text.parse::<u64>() {
+        Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
+        _ => LIFETIME,
+    }
+}
+
+fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
+    let call = target.call;
+    let (initial, matching) = (
+        call.param("sendInitialEvents"),
+        call.param("resourceVersionMatch"),
+    );
+    let subject = Subject {
+        group: "meta.k8s.io",
+        word: "ListOptions",
+        name: "",
+    };
+    let cause = if initial.is_empty() && !matching.is_empty() {
+        Cause::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )
+    } else if !initial.is_empty() && matching.is_empty() {
+        Cause::forbidden(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )
+    } else if !initial.is_empty() && matching != "NotOlderThan" {
+        Cause::new(
+            "FieldValueNotSupported",
+            "resourceVersionMatch",
+            format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\""),
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::invalid(subject, &[cause]))
+}
+
+/// The line of an error event.
+pub(crate) fn error_line(refusal: &Refusal) -> Bytes {
+    line("ERROR", &render::to_bytes(&refusal.body()))
+}
+
+fn line(event: &str, object: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(object.len() + 40);
+    text.extend_from_slice(b"{\"type\":\"");
+    text.extend_from_slice(event.as_bytes());
+    text.extend_from_slice(b"\",\"object\":");
+    text.extend_from_slice(object);
+    text.extend_from_slice(b"}\n");
+    text.into()
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// The next line; `None` when the watch is over.
+    pub(crate) async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.ready() {
+                return Some(line);
+            }
+            if self.ended {
+                return None;
+            }
+            let until = if self.bookmarks {
+                self.next_bookmark.min(self.deadline)
+            } else {
+                self.deadline
+            };
+            if let Ok(woken) = tokio::time::timeout_at(until, self.woken.changed()).await {
+                self.ended |= woken.is_err() && self.pending.is_empty();
+                continue;
+            }
+            if Instant::now() >= self.deadline {
+                return None;
+            }
+            self.next_bookmark = Instant::now() + BOOKMARK;
+            if let Some(revision) = self.caught_up() {
+                return Some(self.bookmark(revision, false));
+            }
+        }
+    }
+
+    /// A line that needs no waiting.
+    fn ready(&mut self) -> Option<Line> {
+        if let Some(stored) = self.initial.pop_front() {
+            let text = self.event_line(Event::Added, &stored);
+            return Some(Line { text, event: true });
+        }
+        if std::mem::take(&mut self.mark_initial_end) {
+            return Some(self.bookmark(self.position, true));
+        }
+        loop {
+            if self.pending.is_empty() {
+                match self.feed.after(self.position, BATCH) {
+                    Ok(found) => self.pending.extend(found),
+                    Err(Lost::Ended) => self.ended = true,
+                    Err(Lost::Behind) if self.ended => {}
+                    Err(Lost::Behind) => {
+                        self.ended = true;
+                        let refusal = Refusal::too_old(self.position, self.feed.lost());
+                        return Some(Line {
+                            text: error_line(&refusal),
+                            event: false,
+                        });
+                    }
+                }
+            }
+            let change = self.pending.pop_front()?;
+            self.position = change.revision;
+            if let Some(text) = self.change_line(&change) {
+                return Some(Line { text, event: true });
+            }
+        }
+    }
+
+    /// The revision up to which nothing is left to send, if nothing is.
+    fn caught_up(&self) -> Option<u64> {
+        let revision = self.feed.published();
+        let rest = self.feed.after(self.position, 1);
+        rest.is_ok_and(|rest| rest.is_empty())
+            .then_some(revision.max(self.position))
+    }
+
+    /// What a change is to this watch: it may be nothing, or a DELETED because the selector no longer matches.
+    fn change_line(&self, change: &Change) -> Option<Bytes> {
+        let covers = |stored: &Arc<Stored>| self.covers(stored);
+        let before = change.before.as_ref().filter(|stored| covers(stored));
+        let now =
+            Some(&change.now).filter(|stored| change.event != Event::Deleted && covers(stored));
+        let plain = self.form == Form::Whole
+            && self.kind.shape == Shape::Stored
+            && self.kind.version == self.kind.stored_version;
+        match (before, now) {
+            (None, None) => None,
+            (Some(before), None) => {
+                let last = if change.event == Event::Deleted {
+                    change.now.clone()
+                } else {
+                    Arc::new(self.at_revision(before, change.revision))
+                };
+                Some(self.event_line(Event::Deleted, &last))
+            }
+            (before, Some(now)) => {
+                let event = if before.is_some() {
+                    Event::Modified
+                } else {
+                    Event::Added
+                };
+                if plain && event == change.event {
+                    return Some(
+                        change
+                            .line
+                            .get_or_init(|| self.event_line(event, now))
+                            .clone(),
+                    );
+                }
+                Some(self.event_line(event, now))
+            }
+        }
+    }
+
+    fn covers(&self, stored: &Stored) -> bool {
+        let inside = match (&stored.slim.namespace, self.prefix.strip_suffix('/')) {
+            (Some(namespace), Some(wanted)) => namespace == wanted,
+            _ => true,
+        };
+        inside && self.selector.matches(stored)
+    }
+
+    fn at_revision(&self, stored: &Stored, revision: u64) -> Stored {
+        let mut body = stored.body();
+        crate::object::metadata_mut(&mut body)
+            .insert("resourceVersion".to_owned(), revision.to_string().into());
+        let api_version = crate::kind::api_version(&self.kind.group, &self.kind.stored_version);
+        Stored::new(&body, &api_version, &self.kind.kind, revision)
+    }
+
+    fn event_line(&self, event: Event, stored: &Stored) -> Bytes {
+        let word = match event {
+            Event::Added => "ADDED",
+            Event::Modified => "MODIFIED",
+            Event::Deleted => "DELETED",
+        };
+        if self.form == Form::Table {
+            let meta = ListMeta {
+                revision: stored.slim.revision,
+                ..ListMeta::default()
+            };
+            let table = table::table(&self.kind, &[stored], &meta, self.clock.now());
+            return line(word, &render::to_bytes(&table));
+        }
+        line(word, &render::object(&self.kind, stored, self.form))
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Line {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object: Value = match self.form {
+            Form::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision.to_string()},
+                "columnDefinitions": [],
+                "rows": [{"cells": [], "object": {
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                }}],
+            }),
+            Form::Partial => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            }),
+            _ => json!({
+                "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
+            }),
+        };
+        Line {
+            text: line("BOOKMARK", &render::to_bytes(&object)),
+            event: false,
+        }
+    }
+}

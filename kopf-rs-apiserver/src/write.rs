@@ -1,0 +1,220 @@
+//! What every write ends in: the rules of changed objects, the no-op, and what follows from a change.
+//!
+//! Promise: a write that changes nothing is not one. Must not know requests.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cascade;
+use crate::kind::{Kind, crd};
+use crate::object::{Body, Stored, finalizers, meta_text, metadata, metadata_mut};
+use crate::rules;
+use crate::status::{Cause, Refusal};
+use crate::store::{Store, key};
+use crate::verb::Part;
+
+/// What came of replacing an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) changed: bool,
+}
+
+/// Store a new object that was found in order.
+pub(crate) fn create(store: &mut Store, kind: &Kind, body: Body, dry_run: bool) -> Arc<Stored> {
+    if dry_run {
+        return Arc::new(draft(kind, &body, 0));
+    }
+    let stored = store.put(kind.collection, body);
+    follow(store, kind, &stored);
+    stored
+}
+
+/// Store a new state of an object, if it is one and is in order.
+pub(crate) fn replace(
+    store: &mut Store,
+    kind: &Kind,
+    part: Part,
+    old: &Stored,
+    new: Body,
+    dry_run: bool,
+) -> Result<Written, Refusal> {
+    let before = old.body();
+    let mut new = confine(kind, part, &before, new);
+    let mut causes = rules::check_change(&before, &mut new);
+    set_generation(kind, &before, &mut new);
+    causes.extend(rules::check(kind, &new));
+    causes.extend(crd::check(kind, &new));
+    if !causes.is_empty() {
+        causes.dedup();
+        return Err(Refusal::invalid(
+            kind.subject_by_kind(&old.slim.name),
+            &causes,
+        ));
+    }
+    let old_revision = metadata(&before).and_then(|meta| meta.get("resourceVersion"));
+    metadata_mut(&mut new).insert(
+        "resourceVersion".to_owned(),
+        old_revision.cloned().unwrap_or_default(),
+    );
+    let changed = !same(&before, &new);
+    let released = !kind.is_core("namespaces") && is_released(&before, &new);
+    if dry_run || (!changed && !released) {
+        let stored = Arc::new(draft(kind, &new, old.slim.revision));
+        return Ok(Written {
+            stored,
+            changed: false,
+        });
+    }
+    if released {
+        let stored = Arc::new(draft(kind, &new, old.slim.revision));
+        remove(
+            store,
+            kind,
+            &key(old.slim.namespace.as_deref(), &old.slim.name),
+        );
+        return Ok(Written {
+            stored,
+            changed: true,
+        });
+    }
+    let stored = store.put(kind.collection, new);
+    follow(store, kind, &stored);
+    Ok(Written {
+        stored,
+        changed: true,
+    })
+}
+
+/// Remove an object for good, and what goes with it.
+pub(crate) fn remove(store: &mut Store, kind: &Kind, key: &str) -> Option<Arc<Stored>> {
+    let removed = store.remove(kind.collection, key)?;
+    if kind.is_crd() {
+        crd::forget(store, &removed);
+    }
+    cascade::removed(store, kind, &removed);
+    Some(removed)
+}
+
+/// Keep from a request only the part of the object it addresses.
+fn confine(kind: &Kind, part: Part, before: &Body, mut new: Body) -> Body {
+    match part {
+        Part::Main => {
+            if kind.traits.status {
+                copy(before, &mut new, "status");
+            }
+            new
+        }
+        Part::Status => {
+            let mut kept = before.clone();
+            copy(&new, &mut kept, "status");
+            kept
+        }
+        Part::Finalize => {
+            let mut kept = before.clone();
+            copy(&new, &mut kept, "spec");
+            kept
+        }
+        Part::Scale => new,
+    }
+}
+
+fn copy(from: &Body, to: &mut Body, field: &str) {
+    match from.get(field) {
+        Some(value) => to.insert(field.to_owned(), value.clone()),
+        None => to.remove(field),
+    };
+}
+
+/// The generation is the old one, plus one if more than metadata and status changed.
+fn set_generation(kind: &Kind, before: &Body, new: &mut Body) {
+    let old = metadata(before)
+        .and_then(|meta| meta.get("generation"))
+        .cloned();
+    let Some(old) = old else {
+        metadata_mut(new).remove("generation");
+        return;
+    };
+    let content = |body: &Body| -> Body {
+        body.iter()
+            .filter(|(key, _)| match key.as_str() {
+                "metadata" | "apiVersion" | "kind" => false,
+                "status" => !kind.traits.status,
+                _ => true,
+            })
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let is_deployment = kind.group == "apps" && kind.plural == "deployments";
+    let annotations = |body: &Body| {
+        metadata(body)
+            .and_then(|meta| meta.get("annotations"))
+            .cloned()
+    };
+    let bump = content(before) != content(new)
+        || (is_deployment && annotations(before) != annotations(new));
+    let value = if bump {
+        Value::from(old.as_i64().unwrap_or_default() + 1)
+    } else {
+        old
+    };
+    metadata_mut(new).insert("generation".to_owned(), value);
+}
+
+fn same(before: &Body, new: &Body) -> bool {
+    let content = |body: &Body| {
+        let mut body = body.clone();
+        body.remove("apiVersion");
+        body.remove("kind");
+        body
+    };
+    content(before) == content(new)
+}
+
+/// Whether this change lets go of an object that was only held by its finalizers.
+fn is_released(before: &Body, new: &Body) -> bool {
+    let Some(meta) = metadata(before) else {
+        return false;
+    };
+    let grace = meta
+        .get("deletionGracePeriodSeconds")
+        .and_then(Value::as_i64);
+    meta.contains_key("deletionTimestamp")
+        && !finalizers(before).is_empty()
+        && finalizers(new).is_empty()
+        && grace.unwrap_or_default() == 0
+}
+
+/// An object as it would be stored.
+fn draft(kind: &Kind, body: &Body, revision: u64) -> Stored {
+    let api_version = crate::kind::api_version(&kind.group, &kind.stored_version);
+    Stored::new(body, &api_version, &kind.kind, revision)
+}
+
+fn follow(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
+    if kind.is_crd() {
+        crd::settle(store, stored);
+    }
+}
+
+/// Refuse another resourceVersion than the stored one; an empty one where the kind demands one.
+pub(crate) fn check_revision(kind: &Kind, old: &Stored, new: &Body) -> Result<(), Refusal> {
+    let given = meta_text(new, "resourceVersion");
+    let name = &old.slim.name;
+    if given.is_empty() {
+        if kind.traits.unconditional {
+            return Ok(());
+        }
+        let cause = Cause::invalid(
+            "metadata.resourceVersion",
+            &0.into(),
+            "must be specified for an update",
+        );
+        return Err(Refusal::invalid(kind.subject_by_kind(name), &[cause]));
+    }
+    if given == old.slim.revision.to_string() {
+        return Ok(());
+    }
+    Err(Refusal::stale(kind.subject(name)))
+}

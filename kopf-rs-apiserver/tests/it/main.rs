@@ -1,0 +1,155 @@
+//! The API server as its clients see it: one module per part of its behaviour.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that meets the unexpected should end there"
+)]
+
+mod crd;
+mod fault;
+mod journal;
+mod literal;
+mod namespace;
+mod tcp;
+mod watch;
+mod write;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kopf_rs_apiserver::{ApiBody, ApiServer};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+
+/// Where the objects of the sample CRD are.
+const APPS: &str = "/apis/demo.example/v1/namespaces/default/myapps";
+
+/// One literal request; the answer's code and JSON body (or text, as a JSON string).
+async fn ask(server: &ApiServer, method: &str, uri: &str, body: Value) -> (u16, Value) {
+    ask_as(server, method, uri, "application/json", body).await
+}
+
+async fn ask_as(
+    server: &ApiServer,
+    method: &str,
+    uri: &str,
+    kind: &str,
+    body: Value,
+) -> (u16, Value) {
+    let body = if body.is_null() {
+        Bytes::new()
+    } else {
+        body.to_string().into()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(uri)
+        .header("content-type", kind)
+        .body(Full::new(body))
+        .unwrap();
+    let response = server.service().oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+    (
+        code,
+        serde_json::from_slice(&bytes).unwrap_or_else(|_| text()),
+    )
+}
+
+async fn get(server: &ApiServer, uri: &str) -> (u16, Value) {
+    ask(server, "GET", uri, Value::Null).await
+}
+
+/// A request that has to succeed; the answer's body.
+async fn done(server: &ApiServer, method: &str, uri: &str, body: Value) -> Value {
+    let kind = if method == "PATCH" {
+        MERGE
+    } else {
+        "application/json"
+    };
+    let (code, answer) = ask_as(server, method, uri, kind, body).await;
+    assert!(
+        (200..300).contains(&code),
+        "{method} {uri}: {code} {answer}"
+    );
+    answer
+}
+
+/// A watch that is read event by event.
+struct Lines {
+    body: ApiBody,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    async fn open(server: &ApiServer, uri: &str) -> Self {
+        let request = Request::get(uri).body(Full::new(Bytes::new())).unwrap();
+        let response = server.service().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        Self {
+            body: response.into_body(),
+            rest: Vec::new(),
+        }
+    }
+
+    /// The next event; `None` at the end.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = self.body.frame().await?.unwrap();
+            self.rest.extend_from_slice(frame.data_ref().unwrap());
+        }
+    }
+
+    /// The next event as its type and the object's name.
+    async fn brief(&mut self) -> String {
+        let event = self.next().await.unwrap();
+        let name = event["object"]["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default();
+        format!("{} {name}", event["type"].as_str().unwrap())
+    }
+}
+
+fn crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "myapps.demo.example"},
+        "spec": {
+            "group": "demo.example",
+            "names": {"plural": "myapps", "kind": "MyApp", "shortNames": ["ma"], "categories": ["all"]},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                "subresources": {"status": {}},
+            }],
+        },
+    })
+}
+
+fn app(name: &str) -> Value {
+    json!({"apiVersion": "demo.example/v1", "kind": "MyApp", "metadata": {"name": name}, "spec": {"image": "nginx"}})
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A server that serves the sample CRD.
+async fn with_crd() -> ApiServer {
+    let server = ApiServer::new();
+    done(&server, "POST", CRDS, crd()).await;
+    server
+}
