@@ -1,3 +1,188 @@
 //! Tasks around the heart: one mailbox and one worker per object.
 //!
-//! Must not name `kube`.
+//! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
+
+pub(crate) mod invoke;
+pub(crate) mod memory;
+pub(crate) mod queue;
+pub(crate) mod worker;
+pub(crate) mod write;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::cluster::Cluster;
+use crate::cluster::watch::WatchEvent;
+use crate::engine::invoke::Invoker;
+use crate::engine::queue::{Hired, Kind, Queue, StreamId};
+use crate::handler::extensions::Extensions;
+use crate::handler::memo::Memo;
+use crate::object::reference::Reference;
+use crate::reaction::plan::Policy;
+use crate::rt::chance::Chance;
+use crate::rt::clock::Clock;
+use crate::state::Persistence;
+
+/// Everything the workers share, given by the operator.
+pub(crate) struct Setup {
+    pub(crate) cluster: Cluster,
+    pub(crate) clock: Clock,
+    pub(crate) persistence: Persistence,
+    pub(crate) policy: Policy,
+    pub(crate) limits: Limits,
+    pub(crate) extensions: Arc<Extensions>,
+    /// The operator's memo; every object starts with a copy of it.
+    pub(crate) memo: Memo,
+}
+
+/// How much at a time, and how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// Objects in handlers or requests at a time; `None`: no limit.
+    pub(crate) workers: Option<usize>,
+    /// Blocking handlers at a time.
+    pub(crate) blocking: usize,
+    /// First and longest pause after a failed request.
+    pub(crate) backoff: (Duration, Duration),
+    /// How long running handlers may go on when the operator stops.
+    pub(crate) exit: Duration,
+}
+
+/// A handler that failed for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The handler's id.
+    pub handler: String,
+    /// The object it was called for; `None` for activities.
+    pub object: Option<Reference>,
+}
+
+/// Handles objects. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Engine(Arc<Shared>);
+
+/// What every worker can reach.
+pub(crate) struct Shared {
+    pub(crate) setup: Setup,
+    pub(crate) queue: Queue,
+    pub(crate) invoker: Invoker,
+    pub(crate) chance: Chance,
+    /// No new cycles, no retries, no sleeping.
+    pub(crate) stopping: CancellationToken,
+    workers: Option<Semaphore>,
+    tasks: TaskTracker,
+    /// Everything ends now.
+    ended: CancellationToken,
+    failures: Mutex<Vec<Failure>>,
+}
+
+impl Engine {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let limits = &setup.limits;
+        Self(Arc::new(Shared {
+            queue: Queue::default(),
+            invoker: Invoker::new(setup.clock, limits.blocking),
+            chance: Chance::new(),
+            stopping: CancellationToken::new(),
+            workers: limits.workers.map(Semaphore::new),
+            tasks: TaskTracker::new(),
+            ended: CancellationToken::new(),
+            failures: Mutex::default(),
+            setup,
+        }))
+    }
+
+    /// A watch that is about to start, maybe in place of another one.
+    pub(crate) fn open(&self, stream: StreamId, kind: Arc<Kind>, replaces: Option<StreamId>) {
+        self.0.queue.open(stream, kind, replaces);
+    }
+
+    /// Take in what a watch tells. Never blocks.
+    pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
+        if !self.0.stopping.is_cancelled() {
+            self.0.queue.feed(stream, event, |hired| self.hire(hired));
+        }
+    }
+
+    /// A watch that will not come back.
+    pub(crate) fn close(&self, stream: StreamId) {
+        self.0.queue.close(stream, |hired| self.hire(hired));
+    }
+
+    /// Wait until nothing is left to do, now or later.
+    pub(crate) async fn settled(&self) {
+        self.0.queue.settled().await;
+    }
+
+    /// Stop: no new cycles start, running handlers may end within the exit timeout, what they did is still written.
+    pub(crate) async fn drain(&self) {
+        let exit = self.0.setup.limits.exit;
+        self.0.stopping.cancel();
+        self.0.tasks.close();
+        if tokio::time::timeout(exit, self.0.tasks.wait())
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        self.0.invoker.cancel();
+        if tokio::time::timeout(exit, self.0.tasks.wait())
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        let left = self.0.queue.busy();
+        tracing::warn!("Unprocessed streams left for {left} object(s).");
+        self.0.ended.cancel();
+    }
+
+    /// Which handlers have failed for good so far.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.0.failures().clone()
+    }
+
+    fn hire(&self, hired: Hired) {
+        let shared = self.0.clone();
+        let ended = self.0.ended.clone();
+        let key = hired.key.clone();
+        self.0.tasks.spawn(async move {
+            let work = AssertUnwindSafe(worker::work(shared.clone(), hired)).catch_unwind();
+            tokio::select! {
+                biased;
+                worked = work => if worked.is_err() {
+                    tracing::error!("Event processing has failed: a defect of kopf-rs; the object waits for its next change.");
+                    shared.queue.forget(&key);
+                },
+                () = ended.cancelled() => {}
+            }
+        });
+    }
+}
+
+impl Shared {
+    /// A place for one object in handlers or requests.
+    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        match &self.workers {
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        }
+    }
+
+    pub(crate) fn failed(&self, handler: &str, object: &Reference) {
+        self.failures().push(Failure {
+            handler: handler.to_owned(),
+            object: Some(object.clone()),
+        });
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, Vec<Failure>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -30,6 +30,14 @@ impl Memo {
             .or_insert_with(|| Arc::new(T::default()));
         value.clone().downcast().unwrap_or_default()
     }
+    /// A memo of its own with the same values: later ones are not shared.
+    pub(crate) fn copied(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().clone())))
+    }
+    /// Whether nothing would be lost with it: it is empty, and nobody else holds it.
+    pub(crate) fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.0) == 1 && self.lock().is_empty()
+    }
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TypeId, Arc<dyn Any + Send + Sync>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

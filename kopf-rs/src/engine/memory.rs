@@ -1,0 +1,125 @@
+//! What the process remembers of an object: facts, the handlers' memo, the version handled last.
+//!
+//! Twenty thousand of these rest at once: small, and no body among them.
+
+use std::cmp::Ordering;
+
+use tokio::time::Instant;
+
+use crate::handler::cause::EventType;
+use crate::handler::memo::Memo;
+use crate::reaction::plan::Seen;
+
+/// The memory of one object.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) seen: Seen,
+    /// Made when first needed; dropped again where nothing is in it and nobody holds it.
+    pub(crate) memo: Option<Memo>,
+    /// The newest version handled or written by us.
+    pub(crate) version: Version,
+    pub(crate) pace: Pace,
+}
+
+impl Memory {
+    pub(crate) fn first(event: EventType) -> Self {
+        Self {
+            seen: Seen::first(event),
+            ..Self::default()
+        }
+    }
+}
+
+/// A `resourceVersion`: a number on every server known, but opaque by contract.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Version {
+    #[default]
+    Unknown,
+    Number(u64),
+    Opaque(Box<str>),
+}
+
+impl Version {
+    pub(crate) fn of(text: &str) -> Self {
+        match text.parse() {
+            Ok(number) => Self::Number(number),
+            Err(_) if text.is_empty() => Self::Unknown,
+            Err(_) => Self::Opaque(text.into()),
+        }
+    }
+
+    /// Whether a state of version `other` tells nothing new to whom knows this version.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(known), Self::Number(other)) => known.cmp(other) != Ordering::Less,
+            (Self::Opaque(known), Self::Opaque(other)) => known == other,
+            _ => false,
+        }
+    }
+}
+
+/// How busy the object has been lately: many cycles back to back are paced (design row 25).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    streak: u8,
+    ended: Option<Instant>,
+}
+
+impl Pace {
+    /// Cycles closer than this are back to back.
+    const CLOSE: std::time::Duration = std::time::Duration::from_millis(200);
+    /// So many may follow each other unpaced.
+    const FREE: u8 = 3;
+    const FIRST: std::time::Duration = std::time::Duration::from_millis(25);
+    const LONGEST: std::time::Duration = std::time::Duration::from_millis(800);
+
+    /// A cycle has ended.
+    pub(crate) fn ended(&mut self, now: Instant) {
+        self.ended = Some(now);
+    }
+
+    /// A change has come in at `arrived`: how long to collect further ones before handling the newest.
+    pub(crate) fn pause(&mut self, arrived: Instant) -> Option<std::time::Duration> {
+        let close = self
+            .ended
+            .is_some_and(|ended| arrived < ended + Self::CLOSE);
+        self.streak = if close {
+            self.streak.saturating_add(1)
+        } else {
+            0
+        };
+        let over = u32::from(self.streak.checked_sub(Self::FREE)?);
+        Some((Self::FIRST * 2_u32.pow(over.min(5))).min(Self::LONGEST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn versions_compare_as_numbers_or_by_equality() {
+        let known = Version::of("10");
+        assert!(known.covers(&Version::of("10")) && known.covers(&Version::of("9")));
+        assert!(!known.covers(&Version::of("11")) && !known.covers(&Version::of("x")));
+        assert!(Version::of("x").covers(&Version::of("x")));
+        assert!(!Version::of("").covers(&Version::of("")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lone_change_is_not_paced_and_a_storm_is() {
+        let mut pace = Pace::default();
+        let mut now = Instant::now();
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            pauses.push(pace.pause(now).map(|pause| pause.as_millis()));
+            pace.ended(now);
+        }
+        assert_eq!(pauses[..3], [None, None, None]);
+        assert_eq!(pauses[3..], [25, 50, 100, 200, 400, 800, 800].map(Some));
+        now += Duration::from_secs(1);
+        assert_eq!(pace.pause(now), None);
+    }
+}

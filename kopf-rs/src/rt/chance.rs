@@ -1,0 +1,40 @@
+//! Random numbers for spreading load: nothing secret depends on them.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Random numbers. One per engine; shared by its tasks.
+#[derive(Debug)]
+pub(crate) struct Chance(AtomicU64);
+
+impl Chance {
+    /// Seeded by the system.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(RandomState::new().hash_one(0_u64)))
+    }
+
+    /// A number in `0.0..1.0`.
+    pub(crate) fn roll(&self) -> f64 {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let bits = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or_default();
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rolls_stay_in_range_and_differ() {
+        let chance = Chance::new();
+        let rolls: Vec<f64> = (0..1000).map(|_| chance.roll()).collect();
+        assert!(rolls.iter().all(|roll| (0.0..1.0).contains(roll)));
+        let mean = rolls.iter().sum::<f64>() / 1000.0;
+        assert!((0.4..0.6).contains(&mean), "mean of {mean}");
+    }
+}
