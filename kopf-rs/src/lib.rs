@@ -13,6 +13,8 @@ pub(crate) mod reaction;
 pub(crate) mod rt;
 pub(crate) mod state;
 
+pub use crate::cluster::Client;
+pub use crate::engine::Failure;
 pub use crate::handler::cause::{Cause, EventType, Reason};
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::extensions::Extensions;
@@ -26,3 +28,10 @@ pub use crate::object::path::FieldPath;
 pub use crate::object::reference::Reference;
 pub use crate::object::resource::Resource;
 pub use crate::object::selector::Selector;
+pub use crate::operator::run::{Operator, OperatorError, Report};
+pub use crate::operator::scope::BadPattern;
+pub use crate::operator::settings::{
+    Execution, LiveSettings, Networking, Queueing, Scanning, Settings, Watching,
+};
+pub use crate::reaction::plan::Lifecycle;
+pub use crate::state::Persistence;

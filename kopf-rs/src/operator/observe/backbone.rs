@@ -1,0 +1,137 @@
+//! The kinds the observer itself looks at: namespaces and custom resource definitions.
+//!
+//! Must not know what they are needed for.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::error::ClusterError;
+use crate::cluster::watch::WatchEvent;
+use crate::handler::cause::EventType;
+use crate::object::resource::Resource;
+use crate::operator::scope::{Patterns, Scope};
+
+/// The namespaces an operator is for, as far as they exist.
+pub(super) struct Namespaces {
+    /// `None`: all, without knowing them.
+    patterns: Option<Patterns>,
+    found: BTreeSet<String>,
+    /// Those named by a listing that is not complete yet.
+    listing: BTreeSet<String>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unlisted,
+    Listing,
+    Known,
+    /// They cannot be listed: the names among the patterns are taken for existing.
+    Assumed,
+}
+
+impl Namespaces {
+    pub(super) fn new(scope: &Scope, unwatched: bool) -> Self {
+        let patterns = match scope {
+            Scope::All => None,
+            Scope::Some(patterns) => Some(patterns.clone()),
+        };
+        let mut namespaces = Self {
+            patterns,
+            found: BTreeSet::new(),
+            listing: BTreeSet::new(),
+            state: State::Unlisted,
+        };
+        if unwatched {
+            namespaces.assume();
+        }
+        namespaces
+    }
+
+    pub(super) fn are_watched(&self) -> bool {
+        self.patterns.is_some() && self.state != State::Assumed
+    }
+
+    pub(super) fn are_known(&self) -> bool {
+        self.patterns.is_none() || matches!(self.state, State::Known | State::Assumed)
+    }
+
+    /// Those that exist; `None` where all are meant.
+    pub(super) fn some(&self) -> Option<impl Iterator<Item = &str>> {
+        self.patterns.as_ref()?;
+        Some(self.found.iter().map(String::as_str))
+    }
+
+    /// Take in an event; whether something has changed.
+    pub(super) fn heed(&mut self, event: WatchEvent) -> bool {
+        match event {
+            WatchEvent::Listing => {
+                self.listing.clear();
+                if self.state != State::Known {
+                    self.state = State::Listing;
+                }
+                false
+            }
+            WatchEvent::Synced => {
+                let listed = std::mem::take(&mut self.listing);
+                let first = self.state != State::Known;
+                self.state = State::Known;
+                let changed = listed != self.found;
+                self.found = listed;
+                changed || first
+            }
+            WatchEvent::Object(event, raw) => self.namespace(event, &raw.facts().name),
+            WatchEvent::Trouble(ClusterError::Denied { .. }) if self.state != State::Known => {
+                self.assume();
+                let names = self.found.iter().map(String::as_str).collect::<Vec<_>>();
+                tracing::warn!(
+                    "Namespaces cannot be listed: only those that are named are served: {}",
+                    names.join(", ")
+                );
+                true
+            }
+            WatchEvent::Resumed | WatchEvent::Trouble(_) => false,
+        }
+    }
+
+    fn namespace(&mut self, event: EventType, name: &str) -> bool {
+        if event == EventType::Deleted {
+            self.listing.remove(name);
+            return self.found.remove(name);
+        }
+        let ours = self.patterns.as_ref().is_some_and(|p| p.matches(name));
+        if !ours {
+            return false;
+        }
+        if event == EventType::Listed {
+            self.listing.insert(name.to_owned());
+            return false;
+        }
+        self.state == State::Known && self.found.insert(name.to_owned())
+    }
+
+    fn assume(&mut self) {
+        self.state = State::Assumed;
+        let literals = self.patterns.iter().flat_map(Patterns::literals);
+        self.found = literals.map(str::to_owned).collect();
+    }
+}
+
+pub(super) fn namespaces() -> Resource {
+    backbone("", "v1", "Namespace")
+}
+
+pub(super) fn custom_resource_definitions() -> Resource {
+    backbone("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+}
+
+fn backbone(group: &str, version: &str, kind: &str) -> Resource {
+    let singular = kind.to_lowercase();
+    Resource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: format!("{singular}s"),
+        kind: kind.to_owned(),
+        singular,
+        ..Resource::default()
+    }
+}

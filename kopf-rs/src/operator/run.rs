@@ -1,0 +1,350 @@
+//! An operator from start to end: check, start up, observe, stop, clean up.
+//!
+//! Puts the parts together and decides their order; what they do is theirs.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::cluster::error::ClusterError;
+use crate::cluster::{Client, Cluster, ClusterSettings};
+use crate::engine::invoke::Invoker;
+use crate::engine::{Engine, Failure, Limits, Setup};
+use crate::handler::cause::Surroundings;
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::extensions::Extensions;
+use crate::handler::logger::Logger;
+use crate::handler::memo::Memo;
+use crate::handler::registry::Registry;
+use crate::operator::activity::Activities;
+use crate::operator::observe::{self, Observer};
+use crate::operator::scope::{BadPattern, Patterns, Scope};
+use crate::operator::settings::{LiveSettings, Settings};
+use crate::reaction::plan::Policy;
+use crate::rt::clock::Clock;
+use crate::state::Persistence;
+
+/// An operator: handlers, settings, and where to look.
+///
+/// ```no_run
+/// # async fn example(client: kopf_rs::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use kopf_rs::{Operator, Registry};
+///
+/// let stop = tokio::signal::ctrl_c();
+/// Operator::new(Registry::new()).name("my-operator").run(client, stop).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Operator {
+    registry: Registry,
+    name: Option<String>,
+    settings: Settings,
+    extensions: Extensions,
+    memo: Memo,
+    scope: Result<Scope, BadPattern>,
+    once: bool,
+}
+
+/// How an operator has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Handlers that failed for good.
+    pub failed: Vec<Failure>,
+}
+
+/// Why an operator could not start, or did not end well.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// There is nothing to do.
+    #[error(
+        "there are no handlers. The two usual causes: the crate with the annotated functions is never mentioned in this program, \
+         so that the linker leaves it out (add `use its_name as _;`); or two versions of kopf-rs are linked, and the functions are \
+         annotated with the other one (see `cargo tree --duplicates`)"
+    )]
+    NoHandlers,
+    /// Two handlers share an id, so that they would share their progress.
+    #[error(
+        "two handlers have the id `{id}`: {places}. Give one of them another id: `id = \"...\"`"
+    )]
+    SameId {
+        /// The id.
+        id: String,
+        /// Where they are.
+        places: String,
+    },
+    /// A namespace pattern cannot be understood.
+    #[error(transparent)]
+    Namespaces(#[from] BadPattern),
+    /// The operator's name cannot be part of annotation names.
+    #[error(
+        "the operator's name `{0}` cannot be used: expected letters, digits and dashes, such as `my-operator`"
+    )]
+    Name(String),
+    /// Startup handlers failed for good: nothing has been started.
+    #[error("startup has failed: {}", .0.join(", "))]
+    Startup(Vec<String>),
+    /// Cleanup handlers failed for good: everything else has ended.
+    #[error("cleanup has failed: {}", .0.join(", "))]
+    Cleanup(Vec<String>),
+    /// The cluster refuses to say what it serves.
+    #[error("the cluster refuses to serve this operator: {0}")]
+    Refused(String),
+}
+
+impl Operator {
+    /// An operator of these handlers, for all namespaces.
+    #[must_use]
+    pub fn new(registry: Registry) -> Self {
+        Self {
+            registry,
+            name: None,
+            settings: Settings::default(),
+            extensions: Extensions::default(),
+            memo: Memo::default(),
+            scope: Ok(Scope::All),
+            once: false,
+        }
+    }
+
+    /// The operator's name: what it keeps on objects is under `{name}.kopf.rs`. By default the name of the handlers' package.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Other settings than the default ones.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// A value for handlers that ask for `State<T>`.
+    #[must_use]
+    pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.extensions.insert(value);
+        self
+    }
+
+    /// The operator's memo: activities get it, and every object's memo starts as a copy of it.
+    #[must_use]
+    pub fn memo(mut self, memo: Memo) -> Self {
+        self.memo = memo;
+        self
+    }
+
+    /// Only namespaces that match: names, globs, comma-separated lists of them, `!` to exclude.
+    #[must_use]
+    pub fn namespaces<S: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.scope = Patterns::parse(patterns).map(Scope::Some);
+        self
+    }
+
+    /// All namespaces, through cluster-wide watches. The default.
+    #[must_use]
+    pub fn all_namespaces(mut self) -> Self {
+        self.scope = Ok(Scope::All);
+        self
+    }
+
+    /// Handle everything there is, wait for what is to be retried, then end.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
+    /// Run until `until` is ready. Then nothing new is started, running handlers may end within
+    /// [`Queueing::exit_timeout`](crate::Queueing::exit_timeout), what they did is written, and cleanup handlers run.
+    ///
+    /// Dropping the future instead ends everything at once.
+    ///
+    /// # Errors
+    /// Where the operator cannot start, or its cleanup fails.
+    pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
+        let name = self.check()?;
+        let running = Running::new(self, name, client)?;
+        let mut until = std::pin::pin!(until);
+        tokio::select! {
+            biased;
+            started = running.activity(HandlerKind::Startup) => {
+                started.map_err(OperatorError::Startup)?;
+            }
+            _ = &mut until => {
+                tracing::warn!("The operator is stopped while it starts: startup handlers may have done only a part.");
+                return Ok(Report::default());
+            }
+        }
+        let served = running.serve(until).await;
+        let cleaned = running.activity(HandlerKind::Cleanup).await;
+        let report = served?;
+        cleaned.map_err(OperatorError::Cleanup)?;
+        Ok(report)
+    }
+
+    fn check(&self) -> Result<String, OperatorError> {
+        if let Err(bad) = &self.scope {
+            return Err(bad.clone().into());
+        }
+        let handlers = self.registry.handlers();
+        if handlers.is_empty() {
+            return Err(OperatorError::NoHandlers);
+        }
+        let mut ids = BTreeMap::<_, &Arc<Handler>>::new();
+        for handler in handlers {
+            let other = ids.insert(handler.id.clone(), handler);
+            if let Some(other) = other.filter(|other| other.kind == handler.kind) {
+                return Err(OperatorError::SameId {
+                    id: handler.id.to_string(),
+                    places: format!("{} and {}", place(other), place(handler)),
+                });
+            }
+        }
+        self.checked_name()
+    }
+
+    fn checked_name(&self) -> Result<String, OperatorError> {
+        let package = || {
+            let places = self.registry.handlers().iter().filter_map(|h| h.place);
+            places.map(|place| place.package).next()
+        };
+        let name = self.name.as_deref().or_else(package);
+        let name = name.unwrap_or("operator").to_lowercase().replace('_', "-");
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        let outer = |c: char| c.is_ascii_alphanumeric();
+        if name.chars().all(fits) && name.starts_with(outer) && name.ends_with(outer) {
+            Ok(name)
+        } else {
+            Err(OperatorError::Name(name))
+        }
+    }
+}
+
+fn place(handler: &Handler) -> String {
+    match handler.place {
+        Some(place) => format!("{}:{}", place.file, place.line),
+        None => "the registry built by hand".to_owned(),
+    }
+}
+
+/// An operator that has passed its checks.
+struct Running {
+    name: String,
+    handlers: Vec<Arc<Handler>>,
+    settings: LiveSettings,
+    scope: Scope,
+    once: bool,
+    client: Client,
+    clock: Clock,
+    surroundings: Surroundings,
+    invoker: Invoker,
+}
+
+impl Running {
+    fn new(operator: Operator, name: String, client: Client) -> Result<Self, OperatorError> {
+        let settings = LiveSettings::new(operator.settings);
+        let mut extensions = operator.extensions;
+        extensions.insert(client.clone());
+        extensions.insert(settings.clone());
+        let clock = Clock::start();
+        let workers = settings.get().execution.max_workers;
+        Ok(Self {
+            name,
+            handlers: operator.registry.handlers().to_vec(),
+            settings,
+            scope: operator.scope?,
+            once: operator.once,
+            client,
+            clock,
+            surroundings: Surroundings {
+                logger: Logger::new(),
+                memo: operator.memo,
+                extensions: Arc::new(extensions),
+            },
+            invoker: Invoker::new(clock, workers),
+        })
+    }
+
+    async fn activity(&self, kind: HandlerKind) -> Result<(), Vec<String>> {
+        let of_kind = self.handlers.iter().filter(|handler| handler.kind == kind);
+        let handlers: Vec<_> = of_kind.cloned().collect();
+        let execution = self.settings.get().execution;
+        let activities = Activities {
+            invoker: &self.invoker,
+            clock: self.clock,
+            surroundings: &self.surroundings,
+            backoff: (execution.first_backoff, execution.longest_backoff),
+        };
+        let named = |failed: Vec<Arc<str>>| failed.iter().map(ToString::to_string).collect();
+        activities.run(&handlers).await.map_err(named)
+    }
+
+    /// From the first request to the last.
+    async fn serve(&self, until: impl Future) -> Result<Report, OperatorError> {
+        let settings = self.settings.get();
+        let cluster = Cluster::with_settings(
+            self.client.clone(),
+            &ClusterSettings {
+                operator: self.name.clone(),
+                writes: settings.networking.concurrent_writes,
+            },
+        );
+        let engine = Engine::new(self.setup(&settings, cluster.clone()));
+        let mut observer = Observer::new(observe::Surroundings {
+            engine: engine.clone(),
+            cluster,
+            handlers: self.handlers.clone(),
+            scope: self.scope.clone(),
+            settings,
+        });
+        let ended = tokio::select! {
+            biased;
+            _ = until => Ok(()),
+            ended = observer.run(self.once) => ended,
+        };
+        drop(observer);
+        engine.drain().await;
+        ended.map_err(|error| refused(&error))?;
+        Ok(Report {
+            failed: engine.failures(),
+        })
+    }
+
+    fn setup(&self, settings: &Settings, cluster: Cluster) -> Setup {
+        let (execution, networking) = (&settings.execution, &settings.networking);
+        Setup {
+            cluster,
+            clock: self.clock,
+            persistence: settings
+                .persistence
+                .clone()
+                .unwrap_or_else(|| Persistence::named(&self.name)),
+            policy: Policy {
+                lifecycle: execution.lifecycle,
+                backoff: (execution.first_backoff, execution.longest_backoff),
+            },
+            limits: Limits {
+                workers: settings.queueing.worker_limit,
+                blocking: execution.max_workers,
+                backoff: (networking.first_backoff, networking.longest_backoff),
+                exit: settings.queueing.exit_timeout,
+            },
+            extensions: self.surroundings.extensions.clone(),
+            memo: self.surroundings.memo.clone(),
+        }
+    }
+}
+
+fn refused(error: &ClusterError) -> OperatorError {
+    OperatorError::Refused(match error {
+        ClusterError::Unauthorized(_) => {
+            format!("{error}. Are the credentials in the kubeconfig right, and not expired?")
+        }
+        ClusterError::Denied { message, rule } => {
+            format!("{message}\nTo permit it, add {rule}")
+        }
+        error => error.to_string(),
+    })
+}

@@ -1,0 +1,112 @@
+//! Which of the discovered resources are served, and by which handlers (core.md 3.3).
+//!
+//! Pure: resources and handlers in, kinds and warnings out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::object::resource::Resource;
+use crate::object::selector::{Selector, SelectorName};
+
+/// What is to be served, and what is not, in words.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) kinds: Vec<(Resource, Vec<Arc<Handler>>)>,
+    pub(crate) warnings: Vec<String>,
+    /// Whether some selector found nothing.
+    pub(crate) unresolved: bool,
+}
+
+/// Match handlers with resources.
+pub(crate) fn serve(handlers: &[Arc<Handler>], resources: &[Resource]) -> Served {
+    let mut served = Served::default();
+    let mut missing = BTreeSet::new();
+    for handler in handlers {
+        let Some(selector) = &handler.selector else {
+            continue;
+        };
+        let found = select(selector, resources);
+        if found.is_empty() {
+            missing.insert(selector.to_string());
+        } else if found.len() > 1 && is_specific(selector) {
+            served.ambiguous(selector, &found);
+        } else {
+            for resource in found {
+                served.add(resource, handler);
+            }
+        }
+    }
+    served.unresolved = !missing.is_empty();
+    if served.unresolved {
+        let missing = missing.into_iter().collect::<Vec<_>>().join(", ");
+        served.warnings.push(format!(
+            "Unresolved resources cannot be served (try creating their CRDs): {missing}"
+        ));
+    }
+    served.drop_unfit();
+    served
+}
+
+fn select<'a>(selector: &Selector, resources: &'a [Resource]) -> Vec<&'a Resource> {
+    let mut found: Vec<_> = resources.iter().filter(|r| selector.matches(r)).collect();
+    if is_specific(selector) && found.iter().any(|resource| resource.group.is_empty()) {
+        found.retain(|resource| resource.group.is_empty());
+    }
+    found
+}
+
+fn is_specific(selector: &Selector) -> bool {
+    !matches!(
+        selector.name,
+        SelectorName::Category(_) | SelectorName::Everything
+    )
+}
+
+impl Served {
+    fn add(&mut self, resource: &Resource, handler: &Arc<Handler>) {
+        match self.kinds.iter_mut().find(|(known, _)| known == resource) {
+            Some((_, handlers)) => handlers.push(handler.clone()),
+            None => self.kinds.push((resource.clone(), vec![handler.clone()])),
+        }
+    }
+
+    fn ambiguous(&mut self, selector: &Selector, found: &[&Resource]) {
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        let warning = format!(
+            "Ambiguous resources will not be served (try specifying API groups): {} => {}",
+            selector,
+            found.join(", ")
+        );
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn drop_unfit(&mut self) {
+        let lacks = |resource: &Resource, verb: &str| !resource.verbs.iter().any(|v| v == verb);
+        let unwatchable = |(resource, _): &(Resource, Vec<Arc<Handler>>)| {
+            lacks(resource, "list") || lacks(resource, "watch")
+        };
+        let unpatchable = |(resource, handlers): &(Resource, Vec<Arc<Handler>>)| {
+            let changing = |handler: &Arc<Handler>| handler.kind != HandlerKind::Event;
+            lacks(resource, "patch") && handlers.iter().any(changing)
+        };
+        let warnings = [
+            self.drop_if("Non-watchable", unwatchable),
+            self.drop_if("Non-patchable", unpatchable),
+        ];
+        self.warnings.extend(warnings.into_iter().flatten());
+    }
+
+    fn drop_if(
+        &mut self,
+        what: &str,
+        unfit: impl Fn(&(Resource, Vec<Arc<Handler>>)) -> bool,
+    ) -> Option<String> {
+        let dropped: Vec<_> = self.kinds.extract_if(.., |kind| unfit(kind)).collect();
+        let names: Vec<_> = dropped.iter().map(|(r, _)| r.to_string()).collect();
+        (!names.is_empty())
+            .then(|| format!("{what} resources will not be served: {}", names.join(", ")))
+    }
+}
