@@ -12,6 +12,8 @@ use tokio::sync::Semaphore;
 pub(crate) mod connect;
 pub(crate) mod discover;
 pub(crate) mod error;
+#[cfg(test)]
+mod fake;
 pub(crate) mod read;
 mod request;
 pub(crate) mod watch;

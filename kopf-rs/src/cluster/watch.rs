@@ -1,14 +1,26 @@
 //! List and watch one resource, for ever: a silent, cut or refused watch comes back by itself, alone.
+//!
+//! Promises that nothing is lost silently: whatever cannot be resumed or understood leads to a new listing. Never asks in a
+//! hot loop. Must not know who listens.
 
 use std::convert::Infallible;
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::Cluster;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::{Call, escaped};
 use crate::handler::cause::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::rt::backoff::{Backoff, jitter};
+
+mod line;
+mod pages;
+mod stream;
+#[cfg(test)]
+mod tests;
 
 /// What is watched, and how.
 #[derive(Clone, Debug)]
@@ -32,18 +44,6 @@ pub(crate) struct WatchPace {
     pub(crate) page: u32,
 }
 
-impl Default for WatchPace {
-    fn default() -> Self {
-        Self {
-            inactivity: Duration::from_secs(70),
-            // Jitter takes up to a sixth off: 200 to 235 s, so that a quiet watch ends before a middlebox cuts it at 240 s.
-            server_timeout: Duration::from_secs(235),
-            backoff: (Duration::from_millis(800), Duration::from_secs(30)),
-            page: 500,
-        }
-    }
-}
-
 /// What a watch tells.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
@@ -59,6 +59,18 @@ pub(crate) enum WatchEvent {
     Resumed,
 }
 
+impl Default for WatchPace {
+    fn default() -> Self {
+        Self {
+            inactivity: Duration::from_secs(70),
+            // Jitter takes up to a sixth off: 200 to 235 s, so that a quiet watch ends before a middlebox cuts it at 240 s.
+            server_timeout: Duration::from_secs(235),
+            backoff: (Duration::from_millis(800), Duration::from_secs(30)),
+            page: 500,
+        }
+    }
+}
+
 impl Cluster {
     /// Feed `sink` until the future is dropped. The sink must not block.
     pub(crate) async fn watch(
@@ -66,7 +78,210 @@ impl Cluster {
         watched: &Watched,
         sink: &mut (dyn FnMut(WatchEvent) + Send),
     ) -> Infallible {
-        let _ = (watched, sink);
-        todo!("cluster")
+        let mut watcher = Watcher::new(self, watched, sink);
+        loop {
+            let end = watcher.attempt().await;
+            let pause = watcher.settle(end);
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+/// A stream that lived this long was a good one; what ends sooner is paced.
+const CALM: Duration = Duration::from_secs(10);
+/// First and longest pause after streams that were accepted and ended soon: short, for changes may wait.
+const CUTS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// The same failure that often, and what we believe in (a version, a way of listing) is given up.
+const PATIENCE: u32 = 2;
+
+/// One watch, from attempt to attempt.
+struct Watcher<'a> {
+    cluster: &'a Cluster,
+    watched: &'a Watched,
+    sink: &'a mut (dyn FnMut(WatchEvent) + Send),
+    /// Where to go on. `None`: a listing is due.
+    version: Option<String>,
+    /// What was told last, until it is over.
+    trouble: Option<Discriminant<ClusterError>>,
+    failures: Backoff,
+    cuts: Backoff,
+    /// Error events in a row.
+    errors: u32,
+    /// Streaming listings in a row that did not come to their end.
+    unfinished: u32,
+    /// Paged listings in a row that expired.
+    expired: u32,
+}
+
+/// How an attempt has ended.
+#[derive(Debug)]
+enum End {
+    /// The paged listing is complete: the watch can start.
+    Listed,
+    /// The stream is over, or was cut.
+    Over,
+    /// No line came for too long.
+    Silent,
+    /// 410: only a listing helps.
+    Expired(String),
+    /// The server does not know streaming lists.
+    NoStreaming(String),
+    /// A line that we do not understand.
+    Garbled(String),
+    Failed(ClusterError),
+}
+
+impl<'a> Watcher<'a> {
+    fn new(
+        cluster: &'a Cluster,
+        watched: &'a Watched,
+        sink: &'a mut (dyn FnMut(WatchEvent) + Send),
+    ) -> Self {
+        let (first, longest) = watched.pace.backoff;
+        Self {
+            cluster,
+            watched,
+            sink,
+            version: None,
+            trouble: None,
+            failures: Backoff::new(first, longest),
+            cuts: Backoff::new(CUTS.0, CUTS.1),
+            errors: 0,
+            unfinished: 0,
+            expired: 0,
+        }
+    }
+
+    async fn attempt(&mut self) -> End {
+        let streamable = || {
+            self.unfinished < PATIENCE
+                && !self
+                    .cluster
+                    .shared
+                    .unstreamable
+                    .has(&self.watched.resource.group)
+        };
+        if self.version.is_some() || streamable() {
+            self.stream().await
+        } else {
+            self.pages().await
+        }
+    }
+
+    /// Learn from the end of an attempt; how long to wait before the next one.
+    fn settle(&mut self, end: End) -> Duration {
+        if !matches!(end, End::Listed) {
+            tracing::debug!("watch of {} has to go on: {end:?}", self.place());
+        }
+        match end {
+            End::Over | End::Silent if self.version.is_none() => {
+                self.tell(ClusterError::Unreachable(
+                    "the listing has broken off".to_owned(),
+                ));
+                self.failures.next_pause()
+            }
+            End::Listed | End::Silent => Duration::ZERO,
+            End::Over => self.cuts.next_pause(),
+            End::NoStreaming(_) => {
+                let group = &self.watched.resource.group;
+                self.cluster.shared.unstreamable.add(group);
+                Duration::ZERO
+            }
+            End::Expired(_) => {
+                self.version = None;
+                self.failures.next_pause()
+            }
+            End::Garbled(what) => {
+                self.version = None;
+                self.tell(ClusterError::Invalid(what));
+                self.failures.next_pause()
+            }
+            End::Failed(error) => {
+                if is_about_the_version(&error) {
+                    self.version = None;
+                }
+                let asked_for = error.retry_after().unwrap_or_default();
+                self.tell(error);
+                asked_for + self.failures.next_pause()
+            }
+        }
+    }
+
+    /// An attempt was as it should be, for long enough to believe in it.
+    fn calm(&mut self) {
+        self.failures.reset();
+        self.cuts.reset();
+        self.errors = 0;
+        self.expired = 0;
+    }
+
+    fn tell(&mut self, error: ClusterError) {
+        let kind = discriminant(&error);
+        if self.trouble.replace(kind) != Some(kind) {
+            (self.sink)(WatchEvent::Trouble(error));
+        }
+    }
+
+    /// All that was asked for has come, or is coming.
+    fn recover(&mut self) {
+        if self.trouble.take().is_some() {
+            (self.sink)(WatchEvent::Resumed);
+        }
+    }
+
+    fn advance(&mut self, version: &str) {
+        if !version.is_empty() {
+            let known = self.version.get_or_insert_default();
+            known.clear();
+            known.push_str(version);
+        }
+    }
+
+    fn asked(&self) -> Asked<'a> {
+        Asked {
+            verbs: &["list", "watch"],
+            resource: Some(&self.watched.resource),
+            namespace: self.watched.namespace.as_deref(),
+            subresource: None,
+        }
+    }
+
+    /// The call of the watch: from the known version on, or with all there is first.
+    fn watch_call(&self) -> Call<'a> {
+        let Watched {
+            resource,
+            namespace,
+            pace,
+        } = self.watched;
+        let seconds = (pace.server_timeout - jitter(pace.server_timeout * 3 / 20)).as_secs();
+        let path = resource.path(namespace.as_deref(), None, None);
+        let from = match &self.version {
+            Some(version) => format!("resourceVersion={}", escaped(version)),
+            None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+        };
+        let target = format!(
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{from}",
+            seconds.max(1)
+        );
+        Call::get(target, self.asked())
+    }
+
+    /// What is watched, for a log line.
+    fn place(&self) -> String {
+        match &self.watched.namespace {
+            Some(namespace) => format!("{} in '{namespace}'", self.watched.resource),
+            None => format!("{} cluster-wide", self.watched.resource),
+        }
+    }
+}
+
+/// Errors that stay as long as the same version is asked for. A server restored from a backup is younger than our version.
+fn is_about_the_version(error: &ClusterError) -> bool {
+    match error {
+        ClusterError::Busy { message, .. } => message.contains("Too large resource version"),
+        ClusterError::NotFound(_) | ClusterError::Invalid(_) => true,
+        _ => false,
     }
 }

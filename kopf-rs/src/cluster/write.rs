@@ -15,6 +15,8 @@ use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
 mod pruned;
+#[cfg(test)]
+mod tests;
 
 const MERGE: &str = "application/merge-patch+json";
 /// How often a write bound to a version is tried anew on an object that others write to, too.

@@ -1,0 +1,206 @@
+//! A listing by pages, for servers without streaming lists. A page is read item by item: no tree of it ever exists.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::cluster::error::ClusterError;
+use crate::cluster::read::page_call;
+use crate::cluster::watch::{End, PATIENCE, WatchEvent, Watched, Watcher};
+use crate::handler::cause::EventType;
+use crate::object::raw::Raw;
+
+impl Watcher<'_> {
+    pub(super) async fn pages(&mut self) -> End {
+        let Watched {
+            resource,
+            namespace,
+            pace,
+        } = self.watched;
+        // Pages that expire again and again, because we or the server are slow, end with a listing in one piece.
+        let limit = (self.expired < PATIENCE).then_some(pace.page);
+        let mut token = String::new();
+        let mut first = true;
+        loop {
+            let call = page_call(resource, namespace.as_deref(), limit, &token);
+            let page = match self.cluster.exchange(&call).await {
+                Ok(page) => page,
+                Err(ClusterError::Gone(message)) => {
+                    self.expired += 1;
+                    return End::Expired(message);
+                }
+                Err(error) => return End::Failed(error),
+            };
+            if std::mem::take(&mut first) {
+                (self.sink)(WatchEvent::Listing);
+            }
+            let api_version = resource.api_version();
+            let read = read_page(&page, &mut |item| {
+                let raw = Raw::parse_item(item, &api_version, &resource.kind)?;
+                (self.sink)(WatchEvent::Object(EventType::Listed, raw));
+                Ok(())
+            });
+            match read {
+                Ok(Position {
+                    version,
+                    token: None,
+                }) => {
+                    self.advance(&version);
+                    // The next listing may try to stream once more.
+                    self.unfinished = self.unfinished.min(PATIENCE - 1);
+                    (self.sink)(WatchEvent::Synced);
+                    self.recover();
+                    return End::Listed;
+                }
+                Ok(Position {
+                    token: Some(next), ..
+                }) => token = next,
+                Err(error) => {
+                    return End::Garbled(format!(
+                        "a page of {} bytes is no list: {error}; everything is listed anew",
+                        page.len()
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Where a page stands in its listing.
+#[derive(Debug, PartialEq)]
+pub(in crate::cluster) struct Position {
+    pub(in crate::cluster) version: String,
+    /// `None`: it was the last page.
+    pub(in crate::cluster) token: Option<String>,
+}
+
+type Each<'e> = &'e mut dyn FnMut(&str) -> Result<(), crate::object::raw::NotAnObject>;
+
+/// Hand the text of every item to `each`.
+pub(in crate::cluster) fn read_page(
+    page: &[u8],
+    each: Each<'_>,
+) -> Result<Position, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(page);
+    let position = deserializer.deserialize_map(Page { each })?;
+    deserializer.end()?;
+    Ok(position)
+}
+
+struct Page<'e> {
+    each: Each<'e>,
+}
+
+struct Items<'e, 'f> {
+    each: &'f mut Each<'e>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMetadata {
+    resource_version: Option<String>,
+    r#continue: Option<String>,
+}
+
+impl<'de> Visitor<'de> for Page<'_> {
+    type Value = Position;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a Kubernetes list")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Position, A::Error> {
+        let mut metadata = None;
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            match key.as_ref() {
+                "metadata" => metadata = Some(map.next_value::<ListMetadata>()?),
+                "items" => map.next_value_seed(Items {
+                    each: &mut self.each,
+                })?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let metadata = metadata.ok_or_else(|| serde::de::Error::missing_field("metadata"))?;
+        Ok(Position {
+            version: metadata.resource_version.unwrap_or_default(),
+            token: metadata.r#continue.filter(|token| !token.is_empty()),
+        })
+    }
+}
+
+impl<'de> serde::de::DeserializeSeed<'de> for Items<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        // An empty list of Go's may be `null`.
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("items")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&'de RawValue>()? {
+            (self.each)(item.get()).map_err(serde::de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(page: &str) -> Result<(Vec<String>, Position), String> {
+        let mut items = Vec::new();
+        let position = read_page(page.as_bytes(), &mut |item| {
+            items.push(item.to_owned());
+            Ok(())
+        });
+        Ok((items, position.map_err(|error| error.to_string())?))
+    }
+
+    #[test]
+    fn items_and_metadata_are_found_in_any_order() {
+        let position = |token: Option<&str>| Position {
+            version: "9".into(),
+            token: token.map(str::to_owned),
+        };
+        let (found, at) = items(
+            r#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"abc"},"items":[{"a":1}, {"b":[2]}]}"#,
+        )
+        .unwrap();
+        assert_eq!(found, [r#"{"a":1}"#, r#"{"b":[2]}"#]);
+        assert_eq!(at, position(Some("abc")));
+        let (found, at) =
+            items(r#"{"items":null,"metadata":{"continue":"","resourceVersion":"9"}}"#).unwrap();
+        assert!(found.is_empty());
+        assert_eq!(at, position(None));
+    }
+
+    #[test]
+    fn what_is_no_list_or_is_cut_is_an_error() {
+        for page in [
+            "",
+            "[]",
+            r#"{"items":[]}"#,
+            r#"{"metadata":{},"items":[{"a":1}"#,
+            r#"{"metadata":{},"items":[]} more"#,
+        ] {
+            assert!(items(page).is_err(), "{page}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! One watch stream, from the request to its end; with all there is first, where a listing is due.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::cluster::error::{ClusterError, Status};
+use crate::cluster::watch::line::{Line, Lines};
+use crate::cluster::watch::{CALM, End, PATIENCE, WatchEvent, Watcher};
+use crate::handler::cause::EventType;
+
+/// A watch is answered at once, long before there is anything to tell.
+const ANSWER: Duration = Duration::from_secs(30);
+/// A stream that is accepted and says nothing for that long has recovered.
+const RECOVERED: Duration = Duration::from_secs(1);
+/// Silence within a listing: the server, or something before it, has ignored that we want one.
+const LISTING: Duration = Duration::from_secs(20);
+
+impl Watcher<'_> {
+    /// Watch from the known version on; without one, list by streaming and go on watching.
+    pub(super) async fn stream(&mut self) -> End {
+        let listing = self.version.is_none();
+        let call = self.watch_call();
+        let body = match timeout(ANSWER, self.cluster.open(&call)).await {
+            Ok(Ok(response)) => response.into_body(),
+            Ok(Err(error)) => return refused(error, listing),
+            Err(_) => {
+                let seconds = ANSWER.as_secs();
+                return End::Failed(ClusterError::Unreachable(format!(
+                    "no answer to a watch within {seconds} seconds"
+                )));
+            }
+        };
+        let accepted = Instant::now();
+        if listing {
+            (self.sink)(WatchEvent::Listing);
+        }
+        let end = self.read(body).await;
+        if listing && self.version.is_none() {
+            self.unfinished += 1;
+        } else if accepted.elapsed() >= CALM {
+            self.calm();
+        }
+        end
+    }
+
+    async fn read(&mut self, mut body: Body) -> End {
+        let mut lines = Lines::default();
+        let mut heard = Instant::now();
+        // Moved only when it is reached, so that a line costs no timer.
+        let mut deadline = std::pin::pin!(sleep_until(heard + RECOVERED));
+        loop {
+            tokio::select! {
+                biased;
+                frame = body.frame() => {
+                    let Some(Ok(frame)) = frame else {
+                        return self.last_line(&lines);
+                    };
+                    heard = Instant::now();
+                    if let Some(chunk) = frame.data_ref()
+                        && let ControlFlow::Break(end) = lines.feed(chunk, |line| self.line(line))
+                    {
+                        return end;
+                    }
+                }
+                () = deadline.as_mut() => {
+                    let mut patience = self.watched.pace.inactivity;
+                    if self.version.is_some() {
+                        self.recover();
+                    } else {
+                        patience = patience.min(LISTING);
+                    }
+                    let silence = heard + patience;
+                    if silence <= Instant::now() {
+                        return End::Silent;
+                    }
+                    deadline.as_mut().reset(silence);
+                }
+            }
+        }
+    }
+
+    /// The stream has ended: with an unfinished line where it was cut, with a finished one where the server saves its last line feed.
+    fn last_line(&mut self, lines: &Lines) -> End {
+        if Line::read(lines.unfinished()).is_ok()
+            && let ControlFlow::Break(end) = self.line(lines.unfinished())
+        {
+            return end;
+        }
+        End::Over
+    }
+
+    fn line(&mut self, line: &[u8]) -> ControlFlow<End> {
+        let line = match Line::read(line) {
+            Ok(Some(line)) => line,
+            Ok(None) => return ControlFlow::Continue(()),
+            Err(words) => return ControlFlow::Break(End::Garbled(words)),
+        };
+        if let Line::Error(status) = line {
+            return ControlFlow::Break(self.error_event(status));
+        }
+        match line {
+            Line::Object(EventType::Added, raw) if self.version.is_none() => {
+                (self.sink)(WatchEvent::Object(EventType::Listed, raw));
+            }
+            Line::Object(event, raw) => {
+                if self.version.is_some() {
+                    self.recover();
+                    self.advance(&raw.facts().resource_version);
+                }
+                (self.sink)(WatchEvent::Object(event, raw));
+            }
+            Line::Bookmark {
+                version,
+                initial_events_end,
+            } => self.bookmark(&version, initial_events_end),
+            Line::Unknown(kind) => {
+                tracing::warn!(
+                    "Ignoring an unsupported event type: {kind} ({})",
+                    self.place()
+                );
+            }
+            Line::Error(_) => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn bookmark(&mut self, version: &str, initial_events_end: bool) {
+        if self.version.is_some() {
+            self.advance(version);
+            self.recover();
+        } else if initial_events_end {
+            self.advance(version);
+            self.unfinished = 0;
+            (self.sink)(WatchEvent::Synced);
+            self.recover();
+        }
+    }
+
+    /// 410 asks for a new listing; so does any other error that stays while we resume from the same version.
+    fn error_event(&mut self, status: Status) -> End {
+        match status.into_error(&self.asked(), None) {
+            ClusterError::Gone(message) => End::Expired(message),
+            error => {
+                self.errors += 1;
+                if self.errors >= PATIENCE {
+                    self.errors = 0;
+                    self.version = None;
+                }
+                End::Failed(error)
+            }
+        }
+    }
+}
+
+fn refused(error: ClusterError, listing: bool) -> End {
+    match error {
+        ClusterError::Gone(message) => End::Expired(message),
+        ClusterError::Invalid(message) if listing => End::NoStreaming(message),
+        error => End::Failed(error),
+    }
+}
