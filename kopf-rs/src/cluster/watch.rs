@@ -78,10 +78,10 @@ impl Cluster {
         watched: &Watched,
         sink: &mut (dyn FnMut(WatchEvent) + Send),
     ) -> Infallible {
-        let mut watcher = Watcher::new(self, watched, sink);
+        let mut attempts = Watcher::new(self, watched, sink);
         loop {
-            let end = watcher.attempt().await;
-            let pause = watcher.settle(end);
+            let end = attempts.attempt().await;
+            let pause = attempts.settle(end);
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
