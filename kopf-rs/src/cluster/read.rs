@@ -40,7 +40,8 @@ pub(super) fn page_call<'a>(
 ) -> Call<'a> {
     let mut target = resource.path(namespace, None, None);
     if let Some(limit) = limit {
-        target.push_str(&format!("?limit={limit}"));
+        target.push_str("?limit=");
+        target.push_str(&limit.to_string());
         if !token.is_empty() {
             target.push_str("&continue=");
             target.push_str(&escaped(token));

@@ -129,7 +129,9 @@ pub(super) fn escaped(value: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+            let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+            text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
         }
     }
     text

@@ -255,7 +255,8 @@ impl<'a> Watcher<'a> {
             namespace,
             pace,
         } = self.watched;
-        let seconds = (pace.server_timeout - jitter(pace.server_timeout * 3 / 20)).as_secs();
+        let off = jitter(pace.server_timeout * 3 / 20);
+        let seconds = pace.server_timeout.saturating_sub(off).as_secs();
         let path = resource.path(namespace.as_deref(), None, None);
         let from = match &self.version {
             Some(version) => format!("resourceVersion={}", escaped(version)),

@@ -26,7 +26,7 @@ impl Backoff {
         let doubled = 2u32.saturating_pow(self.failures.min(20));
         self.failures = self.failures.saturating_add(1);
         let ceiling = self.first.saturating_mul(doubled).min(self.longest);
-        ceiling - jitter(ceiling / 2)
+        ceiling.saturating_sub(jitter(ceiling / 2))
     }
 
     /// All is well again: the next failure is a first one.

@@ -352,8 +352,8 @@ async fn listings_that_expire_at_once_are_never_asked_for_in_a_hot_loop() {
 async fn a_stream_that_has_lived_is_resumed_at_once() {
     let fake = Fake::new([synced([wait(30)]), Answer::live("")]);
     observe(&fake, 40).await;
-    let pause = fake.seen()[1].at - Duration::from_secs(30);
-    assert!(pause <= Duration::from_millis(100), "{pause:?}");
+    let at = fake.seen()[1].at;
+    assert!(at <= Duration::from_millis(30_100), "{at:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -382,7 +382,7 @@ async fn trouble_is_told_once_and_so_is_its_end() {
     );
     let seen = fake.seen();
     assert!(
-        seen[3].at - seen[2].at >= Duration::from_secs(2),
+        seen[3].at >= seen[2].at + Duration::from_secs(2),
         "Retry-After is obeyed"
     );
 }
