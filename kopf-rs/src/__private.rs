@@ -1,1 +1,34 @@
 //! The door for generated code: nobody's API, re-exports only.
+
+pub use std::boxed::Box;
+pub use std::option::Option;
+pub use std::result::Result;
+pub use std::string::String;
+pub use std::sync::Arc;
+pub use std::time::Duration;
+pub use std::vec::Vec;
+
+pub use tracing::Level;
+
+pub use crate::cluster::typed::selector_of;
+pub use crate::handler::cause::Cause;
+pub use crate::handler::decl::{
+    Call, Calling, Decl, Declared, ErrorsMode, HandlerKind, Options, Place, Returned, duration,
+    handler_future_must_be_send,
+};
+pub use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
+pub use crate::handler::filter::{Criterion, Filters, criterion, matches, when};
+pub use crate::handler::returned::{AnyKind, LocalBoxKind};
+pub use crate::object::patch::Patch;
+pub use crate::object::path::FieldPath;
+pub use crate::object::selector::{Selector, SelectorError, SelectorName};
+
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+pub use inventory;
+#[cfg(feature = "linkme")]
+pub use linkme;
+
+#[cfg(feature = "linkme")]
+pub use crate::handler::registry::collect::DECLARED;
+
+pub use crate::__kopf_submit as submit;

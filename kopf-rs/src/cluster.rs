@@ -16,6 +16,7 @@ pub(crate) mod error;
 mod fake;
 pub(crate) mod read;
 mod request;
+pub(crate) mod typed;
 pub(crate) mod watch;
 pub(crate) mod write;
 

@@ -12,3 +12,8 @@ pub(crate) mod logger;
 pub(crate) mod memo;
 pub(crate) mod outcome;
 pub(crate) mod registry;
+pub(crate) mod returned;
+pub(crate) mod seconds;
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -2,6 +2,10 @@
 //!
 //! The one public list of the framework. What is not re-exported here is internal.
 
+// Attributes name the framework by its full path, in its own unit tests too.
+#[cfg(test)]
+extern crate self as kopf_rs;
+
 #[doc(hidden)]
 pub mod __private;
 pub(crate) mod cluster;
@@ -9,6 +13,7 @@ pub(crate) mod engine;
 pub(crate) mod handler;
 pub(crate) mod object;
 pub(crate) mod operator;
+pub mod prelude;
 pub(crate) mod reaction;
 pub(crate) mod rt;
 pub(crate) mod state;
@@ -16,18 +21,24 @@ pub(crate) mod state;
 pub use crate::cluster::Client;
 pub use crate::engine::Failure;
 pub use crate::handler::cause::{Cause, EventType, Reason};
+pub use crate::handler::decl::ErrorsMode;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::extensions::Extensions;
+pub use crate::handler::extract::{FromCause, State};
+pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
-pub use crate::handler::registry::Registry;
+pub use crate::handler::registry::callback::{Callback, Context, handler};
+pub use crate::handler::registry::selectors::IntoSelector;
+pub use crate::handler::registry::{Registry, RegistryError};
+pub use crate::handler::seconds::Seconds;
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::reference::Reference;
 pub use crate::object::resource::Resource;
-pub use crate::object::selector::Selector;
+pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
@@ -35,3 +46,6 @@ pub use crate::operator::settings::{
 };
 pub use crate::reaction::plan::Lifecycle;
 pub use crate::state::Persistence;
+pub use kopf_rs_macros::{
+    on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
+};

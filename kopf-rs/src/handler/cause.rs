@@ -1,13 +1,19 @@
 //! Why a handler is called, and everything it may ask for.
+//!
+//! Everything an argument can be made of is also an accessor here, for closures, predicates and users' own extractors.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
-use crate::handler::decl::Handler;
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::error::HandlerError;
 use crate::handler::extensions::Extensions;
+use crate::handler::extract::json::{self, Absent};
+use crate::handler::extract::{nothing_given, param};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::object::body::Body;
@@ -88,6 +94,159 @@ pub(crate) struct Change {
     pub(crate) new: Option<Arc<Value>>,
     pub(crate) diff: Arc<Diff>,
 }
+
+// === impl Cause ===
+
+/// The data a handler asks for by argument names. Activities have no object: there its data are empty.
+impl Cause {
+    /// The id of the handler being called.
+    #[must_use]
+    pub fn handler_id(&self) -> &str {
+        &self.handler.id
+    }
+    /// `startup` or `cleanup`; `None` for handlers of objects.
+    #[must_use]
+    pub fn activity(&self) -> Option<&'static str> {
+        match self.handler.kind {
+            HandlerKind::Startup => Some("startup"),
+            HandlerKind::Cleanup => Some("cleanup"),
+            _ => None,
+        }
+    }
+    /// The whole object.
+    #[must_use]
+    pub fn body(&self) -> &Body {
+        static EMPTY: LazyLock<Body> = LazyLock::new(|| Body::new(Value::Null));
+        self.subject
+            .as_ref()
+            .map_or(&EMPTY, |subject| &subject.body)
+    }
+    /// The stanza `spec` as a type of yours; `Value` for the JSON itself.
+    ///
+    /// # Errors
+    /// A permanent one that names the JSON path, where `spec` is no `T`.
+    pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        json::read("spec", json::stanza(self.body().spec()), Absent::Empty)
+    }
+    /// The stanza `status` as a type of yours.
+    ///
+    /// # Errors
+    /// A permanent one that names the JSON path, where `status` is no `T`.
+    pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        json::read("status", json::stanza(self.body().status()), Absent::Empty)
+    }
+    /// The stanza `metadata`.
+    #[must_use]
+    pub fn meta(&self) -> &Value {
+        self.body().metadata()
+    }
+    /// `metadata.name`
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.body().name()
+    }
+    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.body().namespace()
+    }
+    /// `metadata.uid`
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.body().uid()
+    }
+    /// `metadata.labels`
+    #[must_use]
+    pub fn labels(&self) -> &Map<String, Value> {
+        self.body().labels()
+    }
+    /// `metadata.annotations`
+    #[must_use]
+    pub fn annotations(&self) -> &Map<String, Value> {
+        self.body().annotations()
+    }
+    /// The resource the object is served as.
+    #[must_use]
+    pub fn resource(&self) -> Option<&Resource> {
+        Some(&self.subject.as_ref()?.resource)
+    }
+    /// What handlers of this object remember in the process.
+    #[must_use]
+    pub fn memo(&self) -> &Memo {
+        &self.surroundings.memo
+    }
+    /// Logs about this object.
+    #[must_use]
+    pub fn logger(&self) -> &Logger {
+        &self.surroundings.logger
+    }
+    /// The handler's `param`, where it has one and it is a `T`.
+    #[must_use]
+    pub fn param<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        param(self)?.downcast_ref()
+    }
+    /// Which attempt this is, from 0.
+    #[must_use]
+    pub fn retry(&self) -> u32 {
+        self.attempt.retry
+    }
+    /// When the first attempt was due.
+    #[must_use]
+    pub fn started(&self) -> SystemTime {
+        self.attempt.started.into()
+    }
+    /// How long ago that was.
+    #[must_use]
+    pub fn runtime(&self) -> Duration {
+        self.attempt.runtime
+    }
+    /// The type of the watch event, for `on_event`.
+    #[must_use]
+    pub fn event_type(&self) -> Option<EventType> {
+        self.subject.as_ref()?.event
+    }
+    /// The watch event as the server would send it: `type` and `object`.
+    #[must_use]
+    pub fn event(&self) -> Value {
+        let kind = self.event_type().and_then(EventType::as_str);
+        let object: &Value = self.body();
+        json!({"type": kind, "object": object})
+    }
+    /// Why the object is handled, for all but `on_event`.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        Some(self.change()?.reason)
+    }
+    /// What was handled last: the essence, or the handler's field.
+    #[must_use]
+    pub fn old(&self) -> Option<&Value> {
+        self.change()?.old.as_deref()
+    }
+    /// What is to be handled now: the essence, or the handler's field.
+    #[must_use]
+    pub fn new(&self) -> Option<&Value> {
+        self.change()?.new.as_deref()
+    }
+    /// The differences from `old` to `new`.
+    #[must_use]
+    pub fn diff(&self) -> &Diff {
+        static EMPTY: LazyLock<Diff> = LazyLock::new(Diff::default);
+        self.change().map_or(&EMPTY, |change| &change.diff)
+    }
+    /// A value given to the operator, by its type: the client, or your own.
+    ///
+    /// # Errors
+    /// A permanent one, where no such value was given.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, HandlerError> {
+        let given = self.surroundings.extensions.get();
+        given.ok_or_else(|| nothing_given(std::any::type_name::<T>()))
+    }
+    fn change(&self) -> Option<&Change> {
+        self.subject.as_ref()?.change.as_ref()
+    }
+}
+
+// === impl Reason and EventType ===
 
 impl Reason {
     /// `create`, `update`, `delete` or `resume`.

@@ -12,9 +12,14 @@ use serde_json::Value;
 use crate::handler::cause::Cause;
 use crate::handler::error::HandlerError;
 use crate::handler::filter::Filters;
+use crate::handler::seconds::Seconds;
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
 use crate::object::selector::{Selector, SelectorError};
+
+/// One annotated function: what its attributes declare, the lowest attribute first, as Kopf registers them.
+#[derive(Clone, Copy)]
+pub struct Declared(pub &'static [Decl]);
 
 /// What an attribute registers. Constant: everything dynamic hides behind a function pointer.
 #[derive(Clone, Copy)]
@@ -33,16 +38,16 @@ pub struct Decl {
     pub call: Call,
 }
 
-/// A place in the sources.
+/// A place in the sources: that of the function's name, so that all attributes of one function share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// `CARGO_PKG_NAME` of the crate.
     pub package: &'static str,
     /// `file!()`
     pub file: &'static str,
-    /// `line!()` of the attribute.
+    /// The line of the function's name, from 1.
     pub line: u32,
-    /// `column!()` of the attribute.
+    /// The column of the function's name, from 1.
     pub column: u32,
     /// `module_path!()`
     pub module: &'static str,
@@ -136,6 +141,44 @@ pub struct Handler {
 pub(crate) enum Callee {
     Fn(Call),
     Closure(Arc<dyn for<'a> Fn(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + Sync>),
+}
+
+// === for generated code ===
+
+/// A span of time, however it is written.
+pub fn duration(time: impl Into<Seconds>) -> Duration {
+    time.into().duration()
+}
+
+/// Box the future of a handler. A function of its own so that the compiler names the bound when a future cannot be sent.
+pub fn handler_future_must_be_send<'a, F: Future + Send + 'a>(
+    future: F,
+) -> Pin<Box<dyn Future<Output = F::Output> + Send + 'a>> {
+    Box::pin(future)
+}
+
+// === impl ===
+
+impl HandlerKind {
+    /// The attribute, as users write it.
+    pub(crate) fn attribute(self) -> &'static str {
+        match self {
+            Self::Create => "on_create",
+            Self::Update => "on_update",
+            Self::Delete => "on_delete",
+            Self::Resume => "on_resume",
+            Self::Field => "on_field",
+            Self::Event => "on_event",
+            Self::Startup => "on_startup",
+            Self::Cleanup => "on_cleanup",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
 }
 
 impl fmt::Debug for Handler {

@@ -1,23 +1,50 @@
 //! How a handler says that it failed: for a while, or for good.
+//!
+//! `?` accepts any error a program may have; a temporary or permanent error keeps its meaning also when it travels inside another
+//! one (`anyhow`, boxes, `#[source]`). Must not know what is done about a failure.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::handler::seconds::Seconds;
+
 /// Try again after `delay` (60 s where not given): the condition is expected to pass. Kopf's `TemporaryError`.
+///
+/// ```
+/// # use kopf_rs::prelude::*;
+/// fn wait_for_pod(ready: bool) -> HandlerResult {
+///     if !ready {
+///         return Err(TemporaryError::new("the pod is not ready").delay(5).into());
+///     }
+///     Ok(())
+/// }
+/// # assert!(wait_for_pod(false).is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemporaryError {
     message: String,
-    delay: Duration,
+    meaning: Meaning,
 }
 
 /// Never try again: Kopf's `PermanentError`.
+///
+/// ```
+/// # use kopf_rs::prelude::*;
+/// fn image(spec: &Value) -> HandlerResult<&str> {
+///     Ok(spec["image"].as_str().ok_or_else(|| PermanentError::new("field spec.image must be provided"))?)
+/// }
+/// # assert!(image(&json!({})).is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermanentError {
     message: String,
 }
 
-/// Any failure of a handler. `?` turns every `std::error::Error` into one; temporary and permanent errors keep their meaning.
+/// Any failure of a handler.
+///
+/// `?` makes one of every error type, of `anyhow::Error`, of `Box<dyn Error + Send + Sync>` and of plain text; temporary and
+/// permanent errors keep their meaning. Displays with the chain of its causes.
 #[derive(Debug)]
 pub enum HandlerError {
     /// Retried after its own delay.
@@ -31,6 +58,14 @@ pub enum HandlerError {
 /// What handlers return: nothing, or a result kept in `status.{handler id}`.
 pub type HandlerResult<T = ()> = Result<T, HandlerError>;
 
+/// What an error says about another attempt. Offered as its source, because wrappers such as `anyhow::Error` hide the type they hold
+/// but not its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Temporary(Duration),
+    Permanent,
+}
+
 // === impl TemporaryError ===
 
 impl TemporaryError {
@@ -41,17 +76,20 @@ impl TemporaryError {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            delay: Self::DELAY,
+            meaning: Meaning::Temporary(Self::DELAY),
         }
     }
-    /// With another delay; zero means at once.
+    /// With another delay, in seconds or as a `Duration`; zero means at once.
     #[must_use]
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = delay;
+    pub fn delay(mut self, delay: impl Into<Seconds>) -> Self {
+        self.meaning = Meaning::Temporary(delay.into().duration());
         self
     }
     pub(crate) fn delay_wanted(&self) -> Duration {
-        self.delay
+        match self.meaning {
+            Meaning::Temporary(delay) => delay,
+            Meaning::Permanent => Self::DELAY,
+        }
     }
 }
 
@@ -61,7 +99,11 @@ impl fmt::Display for TemporaryError {
     }
 }
 
-impl Error for TemporaryError {}
+impl Error for TemporaryError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.meaning)
+    }
+}
 
 // === impl PermanentError ===
 
@@ -80,7 +122,11 @@ impl fmt::Display for PermanentError {
     }
 }
 
-impl Error for PermanentError {}
+impl Error for PermanentError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&Meaning::Permanent)
+    }
+}
 
 // === impl HandlerError ===
 
@@ -89,14 +135,14 @@ impl fmt::Display for HandlerError {
         match self {
             Self::Temporary(error) => error.fmt(f),
             Self::Permanent(error) => error.fmt(f),
-            Self::Arbitrary(error) => error.fmt(f),
+            Self::Arbitrary(error) => f.write_str(&whole_text(error.as_ref())),
         }
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::from_boxed(Box::new(error))
+        Self::from_boxed(error.into())
     }
 }
 
@@ -106,9 +152,111 @@ impl HandlerError {
             Ok(temporary) => return Self::Temporary(*temporary),
             Err(error) => error,
         };
-        match error.downcast::<PermanentError>() {
-            Ok(permanent) => Self::Permanent(*permanent),
-            Err(error) => Self::Arbitrary(error),
+        let error = match error.downcast::<PermanentError>() {
+            Ok(permanent) => return Self::Permanent(*permanent),
+            Err(error) => error,
+        };
+        match hidden_meaning(error.as_ref()) {
+            Some(Meaning::Temporary(delay)) => {
+                Self::Temporary(TemporaryError::new(whole_text(error.as_ref())).delay(delay))
+            }
+            Some(Meaning::Permanent) => {
+                Self::Permanent(PermanentError::new(whole_text(error.as_ref())))
+            }
+            None => Self::Arbitrary(error),
         }
+    }
+
+    /// Of an error that cannot be sent to other threads: its text and its meaning.
+    pub(crate) fn from_local(error: &(dyn Error + 'static)) -> Self {
+        let text = whole_text(error);
+        match hidden_meaning(error) {
+            Some(Meaning::Temporary(delay)) => {
+                Self::Temporary(TemporaryError::new(text).delay(delay))
+            }
+            Some(Meaning::Permanent) => Self::Permanent(PermanentError::new(text)),
+            None => Self::Arbitrary(text.into()),
+        }
+    }
+}
+
+// === impl Meaning ===
+
+impl fmt::Display for Meaning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Temporary(delay) => write!(f, "to be tried again in {delay:?}"),
+            Self::Permanent => f.write_str("not to be tried again"),
+        }
+    }
+}
+
+impl Error for Meaning {}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+fn hidden_meaning(error: &(dyn Error + 'static)) -> Option<Meaning> {
+    causes(error).find_map(|cause| cause.downcast_ref().copied())
+}
+
+/// The error and its causes, joined by colons; a cause that its parent already quotes is not repeated.
+fn whole_text(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in causes(error).skip(1).filter(|cause| !cause.is::<Meaning>()) {
+        let part = cause.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("while creating the pod")]
+    struct Wrapped<E: Error + 'static>(#[source] E);
+
+    /// As `anyhow` does it: another type, whose text and source are those of the error inside.
+    #[derive(Debug, thiserror::Error)]
+    #[error(transparent)]
+    struct Hidden<E: Error + 'static>(E);
+
+    #[test]
+    fn direct_errors_keep_their_meaning() {
+        let temporary = HandlerError::from(TemporaryError::new("wait").delay(1.5));
+        assert!(
+            matches!(temporary, HandlerError::Temporary(error) if error.delay_wanted() == Duration::from_millis(1500))
+        );
+        assert!(matches!(
+            HandlerError::from(PermanentError::new("no")),
+            HandlerError::Permanent(_)
+        ));
+    }
+
+    #[test]
+    fn wrapped_errors_keep_their_meaning_and_tell_the_whole_story() {
+        let permanent = HandlerError::from(Wrapped(PermanentError::new("no image")));
+        assert!(matches!(&permanent, HandlerError::Permanent(_)));
+        assert_eq!(permanent.to_string(), "while creating the pod: no image");
+        let hidden = HandlerError::from(Hidden(TemporaryError::new("wait").delay(3)));
+        assert!(
+            matches!(&hidden, HandlerError::Temporary(error) if error.delay_wanted() == Duration::from_secs(3))
+        );
+        assert_eq!(hidden.to_string(), "wait");
+    }
+
+    #[test]
+    fn anything_else_is_arbitrary() {
+        let error = HandlerError::from("plain text");
+        assert!(matches!(&error, HandlerError::Arbitrary(_)));
+        assert_eq!(error.to_string(), "plain text");
+        let error = HandlerError::from(Wrapped(fmt::Error));
+        assert!(error.to_string().starts_with("while creating the pod: "));
     }
 }

@@ -1,4 +1,6 @@
-//! A logger that knows its object: every line starts with `[namespace/name]`.
+//! A logger that knows its object, so that every line can start with `[namespace/name]`.
+//!
+//! The prefix itself is made where lines are printed: here the object travels as fields.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +8,8 @@ use std::sync::Arc;
 use crate::object::reference::Reference;
 
 /// Logs on behalf of one object, or of one activity. Use through `info!(logger, "...")` and its siblings.
+///
+/// Works without any setup, so that handlers can be called in unit tests with `Logger::new()`.
 #[derive(Clone, Debug)]
 pub struct Logger {
     about: Option<Arc<Reference>>,
@@ -24,10 +28,31 @@ impl Logger {
     pub fn new() -> Self {
         Self { about: None }
     }
-    /// Write one line (target `kopf.objects`, fields `namespace name kind api_version uid`).
+    /// Write one line (target `kopf.objects`, fields `namespace name kind api_version uid` where there is an object).
     pub fn log(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
-        let _ = (level, line, &self.about);
-        todo!("macros: one tracing callsite per level")
+        let about = self.about.as_deref();
+        // A macro of ours because a callsite's level is constant: one callsite per level.
+        macro_rules! at {
+            ($level:ident) => {
+                tracing::event!(
+                    target: "kopf.objects",
+                    tracing::Level::$level,
+                    namespace = about.and_then(|object| object.namespace.as_deref()),
+                    name = about.map(|object| object.name.as_str()),
+                    kind = about.map(|object| object.kind.as_str()),
+                    api_version = about.map(|object| object.api_version.as_str()),
+                    uid = about.map(|object| object.uid.as_str()),
+                    "{line}"
+                )
+            };
+        }
+        match level {
+            tracing::Level::ERROR => at!(ERROR),
+            tracing::Level::WARN => at!(WARN),
+            tracing::Level::INFO => at!(INFO),
+            tracing::Level::DEBUG => at!(DEBUG),
+            tracing::Level::TRACE => at!(TRACE),
+        }
     }
 }
 
@@ -35,4 +60,36 @@ impl Default for Logger {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Log a line for developers: `debug!(logger, "found {n} pods")`.
+#[macro_export]
+macro_rules! debug {
+    ($logger:expr, $($line:tt)+) => {
+        $logger.log($crate::__private::Level::DEBUG, ::core::format_args!($($line)+))
+    };
+}
+
+/// Log a line on the normal course of things: `info!(logger, "pod {name} created")`.
+#[macro_export]
+macro_rules! info {
+    ($logger:expr, $($line:tt)+) => {
+        $logger.log($crate::__private::Level::INFO, ::core::format_args!($($line)+))
+    };
+}
+
+/// Log a line on something odd: `warn!(logger, "no image given, using {image}")`.
+#[macro_export]
+macro_rules! warn {
+    ($logger:expr, $($line:tt)+) => {
+        $logger.log($crate::__private::Level::WARN, ::core::format_args!($($line)+))
+    };
+}
+
+/// Log a line on a failure: `error!(logger, "cannot create the pod: {error}")`.
+#[macro_export]
+macro_rules! error {
+    ($logger:expr, $($line:tt)+) => {
+        $logger.log($crate::__private::Level::ERROR, ::core::format_args!($($line)+))
+    };
 }

@@ -1,0 +1,193 @@
+//! The arguments of an attribute: text into selector and typed options, all mistakes gathered.
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, Ident, LitStr, Path, Token, token};
+
+use crate::fallback::Mistakes;
+use crate::hint::did_you_mean;
+use crate::kind::{Kind, SELECTOR_KEYS, attributes_with};
+use crate::option::{Entry, Options};
+use crate::selector::Selector;
+
+/// One attribute, understood.
+pub(crate) struct Attribute {
+    pub(crate) kind: Kind,
+    /// `None` for activities.
+    pub(crate) selector: Option<Selector>,
+    pub(crate) options: Options,
+    /// Another path to `kopf_rs`.
+    pub(crate) framework: Option<Path>,
+}
+
+/// One argument as it was written.
+pub(crate) enum Written {
+    Positional(Expr),
+    Keyword(Ident, Given),
+}
+
+/// What stands after `keyword =`.
+pub(crate) enum Given {
+    /// Nothing: the keyword alone, as in `optional`.
+    Flag,
+    Expr(Expr),
+    Map(Vec<Entry>),
+    Path(Path),
+}
+
+impl Attribute {
+    /// `place` is where to complain about what is missing.
+    pub(crate) fn parse(
+        kind: Kind,
+        arguments: TokenStream,
+        place: Span,
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let mut positional = Vec::new();
+        let mut keywords = Vec::new();
+        let mut options = Options::default();
+        let mut framework = None;
+        for written in split(kind, arguments, mistakes) {
+            match written {
+                Written::Positional(expr) => positional.push(expr),
+                Written::Keyword(key, Given::Path(path)) if key == "crate" => {
+                    framework = Some(path)
+                }
+                Written::Keyword(key, given) if is_selector(&key) => match given {
+                    Given::Expr(expr) => once(&mut keywords, key, expr, mistakes),
+                    _ => mistakes.at(&key, format!("expected `{key} = \"...\"`")),
+                },
+                Written::Keyword(key, given) => match refusal(kind, &key, &given) {
+                    Some(refusal) => mistakes.at(&key, refusal),
+                    None => options.take(&key, given, mistakes),
+                },
+            }
+        }
+        options.check(kind, place, mistakes);
+        Self {
+            kind,
+            selector: Selector::read(kind, positional, keywords, place, mistakes),
+            options,
+            framework,
+        }
+    }
+}
+
+fn is_selector(key: &Ident) -> bool {
+    SELECTOR_KEYS.iter().any(|known| key == known)
+}
+
+fn once(keywords: &mut Vec<(Ident, Expr)>, key: Ident, expr: Expr, mistakes: &mut Mistakes) {
+    if keywords.iter().any(|(known, _)| *known == key) {
+        mistakes.at(&key, format!("`{key}` is given twice"));
+    } else {
+        keywords.push((key, expr));
+    }
+}
+
+/// Why `kind` has no option `key`, if it has none.
+fn refusal(kind: Kind, key: &Ident, given: &Given) -> Option<String> {
+    let options = kind.options();
+    let name = key.unraw().to_string();
+    if options.contains(&name.as_str()) {
+        return None;
+    }
+    let owners = attributes_with(|kind| kind.options().contains(&name.as_str()));
+    if !owners.is_empty() {
+        return Some(format!(
+            "#[{}] has no option `{name}`: it belongs to {owners}",
+            kind.attribute()
+        ));
+    }
+    let mut known = options;
+    if !kind.is_activity() {
+        known.extend(SELECTOR_KEYS);
+    }
+    let hint = did_you_mean(&name, &known);
+    if matches!(given, Given::Flag) && hint.is_empty() && !kind.is_activity() {
+        return Some(format!(
+            "`{name}` is no option; the name of a resource stands in quotes: `\"{name}\"`"
+        ));
+    }
+    Some(format!(
+        "unknown option `{name}`{hint}\noptions of #[{}]: {}",
+        kind.attribute(),
+        known.join(", ")
+    ))
+}
+
+/// Cut the arguments at their commas. One that cannot be parsed is reported and skipped, the others are still read.
+fn split(kind: Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
+    let parser = |input: ParseStream<'_>| {
+        let mut all = Vec::new();
+        while !input.is_empty() {
+            match argument(kind, input) {
+                Ok(written) if input.is_empty() || input.peek(Token![,]) => all.push(written),
+                Ok(_) => mistakes.push(input.error("expected a comma between arguments")),
+                Err(error) => mistakes.push(error),
+            }
+            while !input.is_empty() && !input.peek(Token![,]) {
+                input.parse::<proc_macro2::TokenTree>()?;
+            }
+            input.parse::<Option<Token![,]>>()?;
+        }
+        Ok(all)
+    };
+    parser.parse2(arguments).unwrap_or_default()
+}
+
+fn argument(kind: Kind, input: ParseStream<'_>) -> syn::Result<Written> {
+    if !(input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])) {
+        let expr: Expr = input.parse()?;
+        return Ok(match flag(kind, &expr) {
+            Some(flag) => Written::Keyword(flag, Given::Flag),
+            None => Written::Positional(expr),
+        });
+    }
+    let key = Ident::parse_any(input)?;
+    input.parse::<Token![=]>()?;
+    let given = match key.to_string().as_str() {
+        "crate" => Given::Path(path(input)?),
+        "labels" | "annotations" => Given::Map(Entry::map(&key, input)?),
+        _ => Given::Expr(input.parse()?),
+    };
+    Ok(Written::Keyword(key, given))
+}
+
+fn path(input: ParseStream<'_>) -> syn::Result<Path> {
+    if input.peek(LitStr) {
+        input.parse::<LitStr>()?.parse_with(Path::parse_mod_style)
+    } else {
+        input.call(Path::parse_mod_style)
+    }
+}
+
+/// A keyword that stands alone. Types begin with a capital, so a lower-case word is meant as one, even a misspelt one.
+fn flag(kind: Kind, expr: &Expr) -> Option<Ident> {
+    let Expr::Path(path) = expr else {
+        return None;
+    };
+    let ident = path.path.get_ident()?;
+    let text = ident.to_string();
+    let lower = text.starts_with(|first: char| first.is_ascii_lowercase());
+    let selects = !kind.is_activity() && did_you_mean(&text, &["everything"]) != "";
+    (lower && !selects).then(|| ident.clone())
+}
+
+/// Whether `expr` is the single word `word`.
+pub(crate) fn is_word(expr: &Expr, word: &str) -> bool {
+    matches!(expr, Expr::Path(path) if path.path.is_ident(word))
+}
+
+/// The text of a string literal.
+pub(crate) fn text(expr: &impl ToTokens) -> Option<String> {
+    let literal: Option<LitStr> = syn::parse2(expr.to_token_stream()).ok();
+    literal.map(|literal| literal.value())
+}
+
+/// Whether a brace comes next.
+pub(crate) fn brace_ahead(input: ParseStream<'_>) -> bool {
+    input.peek(token::Brace)
+}

@@ -1,0 +1,29 @@
+//! "Did you mean": what a misspelt word was probably meant to be.
+
+use strsim::damerau_levenshtein;
+
+/// The nearest of `known`, if it is near enough to be a slip of the hand.
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance = |known: &&&str| damerau_levenshtein(word, known);
+    let nearest = known.iter().min_by_key(distance)?;
+    let allowed = match nearest.len() {
+        0..=6 => 1,
+        _ => 2,
+    };
+    (distance(&nearest) <= allowed).then_some(*nearest)
+}
+
+/// As [`nearest`], but careful: the name of an argument may well be the user's own invention, such as `id` or `now`.
+pub(crate) fn slip_of<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let nearest = nearest(name, known)?;
+    let mut letters = [name, nearest].map(|text| text.bytes().collect::<Vec<_>>());
+    letters
+        .iter_mut()
+        .for_each(|letters| letters.sort_unstable());
+    (nearest.len() > 3 || letters[0] == letters[1]).then_some(nearest)
+}
+
+/// "; did you mean `retries`?", or nothing.
+pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
+    nearest(word, known).map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
+}

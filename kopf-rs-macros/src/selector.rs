@@ -1,0 +1,219 @@
+//! Which resources an attribute is for: positional words, keywords, `everything`, or a Rust type.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprPath, Ident};
+
+use crate::attr::{is_word, text};
+use crate::fallback::Mistakes;
+use crate::hint::did_you_mean;
+use crate::kind::Kind;
+
+/// A selector, understood.
+pub(crate) struct Selector {
+    name: Name,
+    group: Option<Expr>,
+    version: Option<Expr>,
+}
+
+enum Name {
+    /// Up to three words, as in Kopf.
+    Positional(Vec<Expr>),
+    /// All resources, of a group and version if these words are given.
+    Everything(Vec<Expr>),
+    /// `kind = ".."` and its siblings.
+    Keyword(Ident, Expr),
+    Type(ExprPath),
+}
+
+const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, or a Rust type";
+
+impl Selector {
+    /// `None` for activities, and after mistakes.
+    pub(crate) fn read(
+        kind: Kind,
+        positional: Vec<Expr>,
+        keywords: Vec<(Ident, Expr)>,
+        place: Span,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        if kind.is_activity() {
+            let misplaced = positional.first().map(Spanned::span);
+            let misplaced = misplaced.or_else(|| keywords.first().map(|(key, _)| key.span()));
+            if let Some(misplaced) = misplaced {
+                let message = format!(
+                    "#[{}] is for no resource: remove the selector",
+                    kind.attribute()
+                );
+                mistakes.push(syn::Error::new(misplaced, message));
+            }
+            return None;
+        }
+        let before = mistakes.len();
+        let (mut group, mut version, mut names) = (None, None, Vec::new());
+        for (key, expr) in keywords {
+            check_word(&key.to_string(), &expr, mistakes);
+            match key.to_string().as_str() {
+                "group" => group = Some((key, expr)),
+                "version" => version = Some((key, expr)),
+                _ => names.push((key, expr)),
+            }
+        }
+        let scope = group
+            .as_ref()
+            .or(version.as_ref())
+            .map(|(key, _)| key.clone());
+        let name = Name::read(positional, names, scope, place, mistakes);
+        (mistakes.len() == before).then_some(())?;
+        Some(Self {
+            name: name?,
+            group: group.map(|(_, expr)| expr),
+            version: version.map(|(_, expr)| expr),
+        })
+    }
+
+    /// A function without captures that gives the framework's `Selector`.
+    pub(crate) fn tokens(&self, k: &TokenStream) -> TokenStream {
+        let some = |expr: &Option<Expr>| match expr {
+            Some(expr) => quote!(#k::Option::Some(#k::String::from(#expr))),
+            None => quote!(#k::Option::None),
+        };
+        let scope = [("group", &self.group), ("version", &self.version)]
+            .into_iter()
+            .filter(|(_, expr)| expr.is_some())
+            .map(|(name, expr)| {
+                let (name, expr) = (Ident::new(name, Span::mixed_site()), some(expr));
+                quote!(#name: #expr,)
+            });
+        let scope = quote!(#(#scope)*);
+        match &self.name {
+            Name::Positional(words) if scope.is_empty() => {
+                quote!(|| #k::Selector::positional(&[#(#words),*]))
+            }
+            Name::Positional(words) => quote! {
+                || #k::Selector::positional(&[#(#words),*]).map(|selector| #k::Selector { #scope ..selector })
+            },
+            Name::Everything(words) => quote! {
+                || #k::Selector::positional(&[#(#words,)* "everything"])
+                    .map(|selector| #k::Selector { #scope name: #k::SelectorName::Everything, ..selector })
+            },
+            Name::Keyword(key, expr) => {
+                let variant = variant(key);
+                let (group, version) = (some(&self.group), some(&self.version));
+                quote! {
+                    || #k::Result::Ok(#k::Selector {
+                        group: #group,
+                        version: #version,
+                        name: #k::SelectorName::#variant(#k::String::from(#expr)),
+                    })
+                }
+            }
+            Name::Type(path) => {
+                let selector_of = quote_spanned!(path.span()=> #k::selector_of::<#path>());
+                quote!(|| #k::Result::Ok(#selector_of))
+            }
+        }
+    }
+}
+
+impl Name {
+    fn read(
+        mut positional: Vec<Expr>,
+        mut names: Vec<(Ident, Expr)>,
+        scope: Option<Ident>,
+        place: Span,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        if let Some((key, _)) = names.get(1) {
+            let message = format!(
+                "`{}` already names the resource: remove `{key}`",
+                names[0].0
+            );
+            mistakes.at(key, message);
+        }
+        if let (Some((key, _)), false) = (names.first(), positional.is_empty()) {
+            let message = format!(
+                "the resource is named twice: use either words without a keyword, or `{key}` with `group` and `version`"
+            );
+            mistakes.at(key, message);
+        }
+        if let Some((key, expr)) = names.pop() {
+            return Some(Self::Keyword(key, expr));
+        }
+        if positional.len() > 3 {
+            mistakes.at(
+                &positional[3],
+                "at most three words name a resource: \"group\", \"version\", \"plural\"",
+            );
+        }
+        if positional.len() > 1 && scope.is_some() {
+            let message =
+                "the group is given twice: use either words without a keyword, or keywords";
+            mistakes.at(&scope, message);
+        }
+        let Some(last) = positional.last() else {
+            let message = match scope {
+                Some(_) => {
+                    format!("a group or version alone names no resource: add a name, {FORMS}")
+                }
+                None => format!("say which resources the handler is for, {FORMS}"),
+            };
+            mistakes.push(syn::Error::new(
+                scope.map_or(place, |key| key.span()),
+                message,
+            ));
+            return None;
+        };
+        if is_word(last, "everything") {
+            positional.pop();
+            check_words(&positional, mistakes);
+            return Some(Self::Everything(positional));
+        }
+        if let (Expr::Path(path), 1) = (last, positional.len()) {
+            return Self::of_type(path, scope, mistakes);
+        }
+        check_words(&positional, mistakes);
+        if text(last).as_deref() == Some("") {
+            mistakes.at(last, "the name of a resource cannot be empty");
+        }
+        Some(Self::Positional(positional))
+    }
+
+    fn of_type(path: &ExprPath, scope: Option<Ident>, mistakes: &mut Mistakes) -> Option<Self> {
+        if let Some(word) = path.path.get_ident().map(Ident::to_string)
+            && word.starts_with(|first: char| first.is_ascii_lowercase())
+        {
+            let hint = did_you_mean(&word, &["everything"]);
+            mistakes.at(path, format!("`{word}` names no resource{hint}"));
+            return None;
+        }
+        if let Some(key) = scope {
+            mistakes.at(&key, format!("the type knows its own `{key}`: remove it"));
+        }
+        Some(Self::Type(path.clone()))
+    }
+}
+
+fn variant(key: &Ident) -> Ident {
+    let key = key.to_string();
+    Ident::new(&(key[..1].to_uppercase() + &key[1..]), Span::mixed_site())
+}
+
+fn check_words(words: &[Expr], mistakes: &mut Mistakes) {
+    for word in words {
+        if !matches!(word, Expr::Path(_)) && text(word).is_none() {
+            mistakes.at(word, format!("expected the name of a resource, {FORMS}"));
+        }
+    }
+}
+
+fn check_word(key: &str, expr: &Expr, mistakes: &mut Mistakes) {
+    match (expr, text(expr)) {
+        (Expr::Lit(_), None) => mistakes.at(expr, format!("`{key}` is text: `{key} = \"...\"`")),
+        (_, Some(text)) if text.is_empty() && key != "group" => {
+            mistakes.at(expr, format!("`{key}` cannot be empty"));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,166 @@
+//! Arguments that are JSON: received as `Value`, as a map, or as any type that can be deserialized.
+//!
+//! A value that does not fit is a permanent error which names the path inside the object.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::handler::cause::Cause;
+use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::extract::{FromArg, LendArg, arg};
+
+/// What an absent datum is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// `null`, or an empty map for types that refuse `null`: a missing stanza is an empty one, as in Kopf.
+    Empty,
+    /// Only `null`.
+    Null,
+}
+
+/// A value lent out of the object where it has the right type already, else made of it.
+#[derive(Debug)]
+pub enum Lent<'a, T> {
+    /// As it stands in the object.
+    Borrowed(&'a T),
+    /// Deserialized.
+    Owned(T),
+}
+
+macro_rules! json_arg {
+    ($($name:ident at $path:literal, absent as $absent:ident: |$cause:ident| $datum:expr;)*) => {$(
+        impl<'a, T: DeserializeOwned + 'static> FromArg<'a, arg::$name> for T {
+            fn from_arg($cause: &'a Cause) -> Result<Self, HandlerError> {
+                read($path, $datum.as_deref(), Absent::$absent)
+            }
+            fn from_arg_if_any($cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
+                let datum = $datum.filter(|value| !value.is_null());
+                let datum = datum.map(|value| read($path, Some(&value), Absent::$absent));
+                datum.transpose()
+            }
+        }
+        impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::$name> for T {
+            type Held = Lent<'a, T>;
+            fn hold(cause: &'a Cause) -> Result<Lent<'a, T>, HandlerError> {
+                let held = <T as LendArg<'a, arg::$name>>::hold_if_any(cause)?;
+                held.map_or_else(|| lend_nothing($path, Absent::$absent), Ok)
+            }
+            fn hold_if_any($cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
+                let datum = $datum.filter(|value| !value.is_null());
+                datum.map(|value| lend($path, value, Absent::$absent)).transpose()
+            }
+            fn lend<'b>(held: &'b Lent<'a, T>) -> &'b T {
+                match held {
+                    Lent::Borrowed(value) => value,
+                    Lent::Owned(value) => value,
+                }
+            }
+        }
+    )*};
+}
+
+json_arg! {
+    body at "", absent as Empty: |cause| lent(cause.body());
+    spec at "spec", absent as Empty: |cause| lent(cause.body().spec());
+    status at "status", absent as Empty: |cause| lent(cause.body().status());
+    meta at "metadata", absent as Empty: |cause| lent(cause.meta());
+    labels at "metadata.labels", absent as Empty: |cause| lent(&cause.meta()["labels"]);
+    annotations at "metadata.annotations", absent as Empty: |cause| lent(&cause.meta()["annotations"]);
+    old at "old", absent as Null: |cause| cause.old().map(Cow::Borrowed);
+    new at "new", absent as Null: |cause| cause.new().map(Cow::Borrowed);
+    event at "event", absent as Null: |cause| Some(Cow::<Value>::Owned(cause.event()));
+}
+
+fn lent(value: &Value) -> Option<Cow<'_, Value>> {
+    stanza(value).map(Cow::Borrowed)
+}
+
+/// A stanza, if it is there.
+pub(crate) fn stanza(value: &Value) -> Option<&Value> {
+    (!value.is_null()).then_some(value)
+}
+
+fn lend<'a, T: DeserializeOwned + 'static>(
+    path: &str,
+    datum: Cow<'a, Value>,
+    absent: Absent,
+) -> Result<Lent<'a, T>, HandlerError> {
+    if let Cow::Borrowed(value) = datum
+        && let Some(same) = view(value)
+    {
+        return Ok(Lent::Borrowed(same));
+    }
+    read(path, Some(&datum), absent).map(Lent::Owned)
+}
+
+fn lend_nothing<'a, T: DeserializeOwned + 'static>(
+    path: &str,
+    absent: Absent,
+) -> Result<Lent<'a, T>, HandlerError> {
+    match nothing() {
+        Some(nothing) => Ok(Lent::Borrowed(nothing)),
+        None => read(path, None, absent).map(Lent::Owned),
+    }
+}
+
+/// The value itself where `T` is `Value`, its map where `T` is a JSON map.
+fn view<T: 'static>(value: &Value) -> Option<&T> {
+    let value_itself = (value as &dyn Any).downcast_ref();
+    value_itself.or_else(|| (value.as_object()? as &dyn Any).downcast_ref())
+}
+
+/// `null`, or the empty map, where `T` is JSON.
+fn nothing<T: 'static>() -> Option<&'static T> {
+    static NULL: Value = Value::Null;
+    static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    let null = (&NULL as &dyn Any).downcast_ref();
+    null.or_else(|| (&*EMPTY as &dyn Any).downcast_ref())
+}
+
+/// Deserialize what stands at `path`.
+pub(crate) fn read<T: DeserializeOwned>(
+    path: &str,
+    value: Option<&Value>,
+    absent: Absent,
+) -> Result<T, HandlerError> {
+    match (value, absent) {
+        (Some(value), _) => deserialize(path, value),
+        (None, Absent::Null) => deserialize(path, &Value::Null),
+        (None, Absent::Empty) => match T::deserialize(&Value::Null) {
+            Ok(value) => Ok(value),
+            Err(_) => deserialize(path, &Value::Object(Map::new())),
+        },
+    }
+}
+
+fn deserialize<T: DeserializeOwned>(path: &str, value: &Value) -> Result<T, HandlerError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let inside = error.path().to_string();
+        let place = match (path, inside.as_str()) {
+            ("", ".") => "the object".to_owned(),
+            (path, ".") => path.to_owned(),
+            ("", inside) => inside.to_owned(),
+            (path, inside) => format!(
+                "{path}{}{inside}",
+                if inside.starts_with('[') { "" } else { "." }
+            ),
+        };
+        let complaint = plain_words(&error.inner().to_string());
+        PermanentError::new(format!("{place}: {complaint}")).into()
+    })
+}
+
+/// serde's "invalid type: integer `5`, expected a string" the other way round: "expected a string, found integer `5`".
+fn plain_words(complaint: &str) -> String {
+    let found = complaint
+        .strip_prefix("invalid type: ")
+        .or_else(|| complaint.strip_prefix("invalid value: "));
+    match found.and_then(|rest| rest.split_once(", expected ")) {
+        Some((found, expected)) => format!("expected {expected}, found {found}"),
+        None => complaint.to_owned(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Arguments with types of their own: names, times, the logger, the memo, the diff.
+
+use std::time::{Duration, SystemTime};
+
+use crate::handler::cause::{Cause, EventType, Reason};
+use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::extract::{FromArg, LendArg, arg};
+use crate::handler::logger::Logger;
+use crate::handler::memo::Memo;
+use crate::object::body::Body;
+use crate::object::diff::Diff;
+use crate::object::resource::Resource;
+
+/// An argument that is kept as `$kept` in the cause: received as `&$kept`, or cloned.
+macro_rules! kept {
+    ($($name:ident: $kept:ty, $($owned:ty)?, |$cause:ident| $get:expr;)*) => {$(
+        impl<'a> LendArg<'a, arg::$name> for $kept {
+            type Held = &'a $kept;
+            fn hold($cause: &'a Cause) -> Result<&'a $kept, HandlerError> {
+                $get.ok_or_else(|| absent(stringify!($name)))
+            }
+            fn hold_if_any($cause: &'a Cause) -> Result<Option<&'a $kept>, HandlerError> {
+                Ok($get)
+            }
+            fn lend<'b>(held: &'b &'a $kept) -> &'b $kept {
+                held
+            }
+        }
+        $(
+            impl<'a> FromArg<'a, arg::$name> for $owned {
+                fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
+                    <$kept as LendArg<'a, arg::$name>>::hold(cause).map(Self::from)
+                }
+                fn from_arg_if_any(cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
+                    Ok(<$kept as LendArg<'a, arg::$name>>::hold_if_any(cause)?.map(Self::from))
+                }
+            }
+        )?
+    )*};
+}
+
+/// An argument that is copied out of the cause.
+macro_rules! copied {
+    ($($name:ident: $type:ty, |$cause:ident| $get:expr;)*) => {$(
+        impl<'a> FromArg<'a, arg::$name> for $type {
+            fn from_arg($cause: &'a Cause) -> Result<Self, HandlerError> {
+                $get.ok_or_else(|| absent(stringify!($name)))
+            }
+            fn from_arg_if_any($cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
+                Ok($get)
+            }
+        }
+    )*};
+}
+
+kept! {
+    name: str, String, |cause| Some(cause.name());
+    uid: str, String, |cause| Some(cause.uid());
+    namespace: str, String, |cause| cause.namespace();
+    activity: str, String, |cause| cause.activity();
+    reason: str, , |cause| cause.reason().map(Reason::as_str);
+    event_type: str, , |cause| cause.event_type().and_then(EventType::as_str);
+    body: Body, , |cause| Some(cause.body());
+    resource: Resource, , |cause| cause.resource();
+    logger: Logger, , |cause| Some(cause.logger());
+    memo: Memo, , |cause| Some(cause.memo());
+    diff: Diff, , |cause| Some(cause.diff());
+}
+
+copied! {
+    body: Body, |cause| Some(cause.body().clone());
+    resource: Resource, |cause| cause.resource().cloned();
+    logger: Logger, |cause| Some(cause.logger().clone());
+    memo: Memo, |cause| Some(cause.memo().clone());
+    diff: Diff, |cause| Some(cause.diff().clone());
+    reason: Reason, |cause| cause.reason();
+    event_type: EventType, |cause| cause.event_type();
+    started: SystemTime, |cause| Some(cause.started());
+    started: String, |cause| Some(cause.attempt.started.to_string());
+    runtime: Duration, |cause| Some(cause.runtime());
+    retry: u8, |cause| Some(cause.retry().try_into().unwrap_or(u8::MAX));
+    retry: u16, |cause| Some(cause.retry().try_into().unwrap_or(u16::MAX));
+    retry: u32, |cause| Some(cause.retry());
+    retry: u64, |cause| Some(cause.retry().into());
+    retry: u128, |cause| Some(cause.retry().into());
+    retry: usize, |cause| Some(usize::try_from(cause.retry()).unwrap_or(usize::MAX));
+}
+
+fn absent(name: &str) -> HandlerError {
+    let advice = match name {
+        "namespace" => "the object is cluster-scoped; take `namespace` as an `Option`",
+        _ => "there is none here; take it as an `Option`",
+    };
+    PermanentError::new(format!("the handler asks for `{name}`, but {advice}")).into()
+}

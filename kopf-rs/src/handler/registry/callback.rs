@@ -1,0 +1,254 @@
+//! Handlers without attributes: closures with their options, for explicit registries.
+
+use std::any::Any;
+use std::future::Future;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::handler::cause::Cause;
+use crate::handler::decl::{Callee, Calling, ErrorsMode, HandlerKind, Options, Place};
+use crate::handler::error::HandlerResult;
+use crate::handler::filter::Criterion;
+use crate::handler::returned::IntoReturned;
+use crate::handler::seconds::Seconds;
+use crate::object::patch::Patch;
+use crate::object::path::FieldPath;
+
+/// A closure with an id and options, ready to be put into a [`Registry`](crate::Registry).
+#[derive(Clone)]
+pub struct Callback {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) options: Options,
+    pub(crate) callee: Callee,
+}
+
+/// What a closure is given: the [`Cause`] with all its accessors, and the patch.
+#[derive(Clone, Debug)]
+pub struct Context {
+    cause: Cause,
+    patch: Arc<Mutex<Patch>>,
+}
+
+/// Make a handler of a closure. The options are methods of the result.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+/// use kopf_rs::{Registry, handler};
+///
+/// let registry = Registry::new().on_update(
+///     "kopfexamples",
+///     handler("resize", |cause| async move {
+///         info!(cause.logger(), "resized from {:?} to {:?}", cause.old(), cause.new());
+///         Ok(())
+///     })
+///     .field("spec.size")
+///     .timeout(30),
+/// );
+/// # assert_eq!(registry.len(), 1);
+/// ```
+#[track_caller]
+pub fn handler<F, R, T>(id: impl Into<String>, function: F) -> Callback
+where
+    F: Fn(Context) -> R + Send + Sync + 'static,
+    R: Future<Output = HandlerResult<T>> + Send + 'static,
+    T: Serialize,
+{
+    let at = Location::caller();
+    Callback {
+        name: id.into(),
+        place: Place {
+            package: "",
+            file: at.file(),
+            line: at.line(),
+            column: at.column(),
+            module: "",
+        },
+        options: Options::default(),
+        callee: Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
+            let lent = LentPatch::of(patch);
+            let future = function(Context {
+                cause: cause.clone(),
+                patch: Arc::clone(&lent.shared),
+            });
+            let calling: Calling<'_> = Box::pin(async move {
+                let _back_at_the_end = lent;
+                future.await.into_returned()
+            });
+            calling
+        })),
+    }
+}
+
+// === impl Callback ===
+
+impl Callback {
+    /// An opaque value for `cause.param()`.
+    #[must_use]
+    pub fn param<T: Any + Send + Sync>(mut self, param: T) -> Self {
+        self.options.param = Some(Arc::new(param));
+        self
+    }
+    /// What arbitrary errors mean.
+    #[must_use]
+    pub fn errors(mut self, errors: ErrorsMode) -> Self {
+        self.options.errors = Some(errors);
+        self
+    }
+    /// Total time over all attempts.
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Seconds>) -> Self {
+        self.options.timeout = Some(timeout.into().duration());
+        self
+    }
+    /// Total number of attempts.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.retries = Some(retries);
+        self
+    }
+    /// Fixed delay after an arbitrary error.
+    #[must_use]
+    pub fn backoff(mut self, backoff: impl Into<Seconds>) -> Self {
+        self.options.backoff = Some(backoff.into().duration());
+        self
+    }
+    /// The field the handler is for, such as `spec.size`.
+    #[must_use]
+    pub fn field(mut self, field: &str) -> Self {
+        self.options.field = Some(FieldPath::parse(field));
+        self
+    }
+    /// What the field must be, on either side of the change.
+    #[must_use]
+    pub fn value(mut self, value: impl Into<Criterion>) -> Self {
+        self.options.filters.value = Some(value.into());
+        self
+    }
+    /// What the field must have been.
+    #[must_use]
+    pub fn old(mut self, old: impl Into<Criterion>) -> Self {
+        self.options.filters.old = Some(old.into());
+        self
+    }
+    /// What the field must have become.
+    #[must_use]
+    pub fn new(mut self, new: impl Into<Criterion>) -> Self {
+        self.options.filters.new = Some(new.into());
+        self
+    }
+    /// What a label must be; may be repeated.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
+        self.options
+            .filters
+            .labels
+            .push((name.into(), value.into()));
+        self
+    }
+    /// What an annotation must be; may be repeated.
+    #[must_use]
+    pub fn annotation(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
+        let annotations = &mut self.options.filters.annotations;
+        annotations.push((name.into(), value.into()));
+        self
+    }
+    /// Anything else that must hold; evaluated last.
+    #[must_use]
+    pub fn when(mut self, when: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> Self {
+        self.options.filters.when = Some(Arc::new(when));
+        self
+    }
+    /// For `on_delete`: do not demand the finalizer.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.options.optional = true;
+        self
+    }
+    /// For `on_resume`: also for objects being deleted.
+    #[must_use]
+    pub fn deleted(mut self) -> Self {
+        self.options.deleted = true;
+        self
+    }
+
+    /// Kopf's id: the name, with the field appended where there is one.
+    pub(crate) fn id(&self) -> String {
+        let base = self.options.id.as_ref().unwrap_or(&self.name);
+        match &self.options.field {
+            Some(field) => format!("{base}/{field}"),
+            None => base.clone(),
+        }
+    }
+
+    /// What attributes refuse when they are compiled, and closures only here.
+    pub(crate) fn misuse(&self, kind: HandlerKind) -> Option<String> {
+        let Options { field, filters, .. } = &self.options;
+        let sides = filters.old.is_some() || filters.new.is_some();
+        let of_change = matches!(kind, HandlerKind::Update | HandlerKind::Field);
+        let problem = if field.is_none() && kind == HandlerKind::Field {
+            "needs a `field`"
+        } else if field.is_none() && (sides || filters.value.is_some()) {
+            "`value`, `old` and `new` need a `field`"
+        } else if sides && filters.value.is_some() {
+            "`value` excludes `old` and `new`"
+        } else if sides && !of_change {
+            "`old` and `new` belong to on_update and on_field"
+        } else if self.options.optional && kind != HandlerKind::Delete {
+            "`optional` belongs to on_delete"
+        } else if self.options.deleted && kind != HandlerKind::Resume {
+            "`deleted` belongs to on_resume"
+        } else {
+            return None;
+        };
+        Some(problem.to_owned())
+    }
+}
+
+impl std::fmt::Debug for Callback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Callback({:?} at {})", self.name, self.place)
+    }
+}
+
+// === impl Context ===
+
+impl Context {
+    /// What is to be changed on the object. Do not keep it across an `.await`.
+    pub fn patch(&self) -> MutexGuard<'_, Patch> {
+        lock(&self.patch)
+    }
+}
+
+impl Deref for Context {
+    type Target = Cause;
+    fn deref(&self) -> &Cause {
+        &self.cause
+    }
+}
+
+/// The engine's patch while a closure's future owns it. Goes back at the end, also where the future is cancelled.
+struct LentPatch<'a> {
+    home: &'a mut Patch,
+    shared: Arc<Mutex<Patch>>,
+}
+
+impl<'a> LentPatch<'a> {
+    fn of(home: &'a mut Patch) -> Self {
+        let shared = Arc::new(Mutex::new(std::mem::take(home)));
+        Self { home, shared }
+    }
+}
+
+impl Drop for LentPatch<'_> {
+    fn drop(&mut self) {
+        *self.home = std::mem::take(&mut *lock(&self.shared));
+    }
+}
+
+fn lock(patch: &Mutex<Patch>) -> MutexGuard<'_, Patch> {
+    patch.lock().unwrap_or_else(PoisonError::into_inner)
+}

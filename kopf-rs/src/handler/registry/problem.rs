@@ -1,0 +1,108 @@
+//! What can be wrong with the handlers of an operator, as far as it shows before anything is served.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::handler::decl::{Handler, HandlerKind, Place};
+use crate::handler::registry::selectors::disjoint;
+
+/// Everything that is wrong with the handlers, one line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct RegistryError(pub(crate) Vec<Problem>);
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// A selector that cannot be understood.
+    Selector {
+        attribute: &'static str,
+        name: String,
+        place: Place,
+        message: String,
+    },
+    /// An option that does not belong there.
+    Option {
+        attribute: &'static str,
+        name: String,
+        place: Place,
+        message: String,
+    },
+    /// Two functions with one id: they would share one progress record.
+    SameId {
+        id: Arc<str>,
+        first: Place,
+        second: Place,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selector {
+                attribute,
+                name,
+                place,
+                message,
+            }
+            | Self::Option {
+                attribute,
+                name,
+                place,
+                message,
+            } => write!(f, "{place}: {attribute} of handler `{name}`: {message}"),
+            Self::SameId { id, first, second } => write!(
+                f,
+                "{second}: the handler id `{id}` is already used at {first} for resources that may be the same; give one of them another `id`"
+            ),
+        }
+    }
+}
+
+/// Ids used by different functions for resources that may be the same.
+pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
+    let mut by_id: HashMap<(Realm, &str), Vec<&Handler>> = HashMap::new();
+    let mut clashes = Vec::new();
+    for handler in handlers {
+        let same_id = by_id.entry((realm(handler.kind), &handler.id)).or_default();
+        let other = same_id.iter().find(|other| clash(other, handler));
+        if let (Some(first), Some(second)) = (other.and_then(|other| other.place), handler.place) {
+            clashes.push(Problem::SameId {
+                id: Arc::clone(&handler.id),
+                first,
+                second,
+            });
+        }
+        same_id.push(handler);
+    }
+    clashes
+}
+
+/// Handlers of different realms share nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Realm {
+    Changes,
+    Events,
+    Startup,
+    Cleanup,
+}
+
+fn realm(kind: HandlerKind) -> Realm {
+    match kind {
+        HandlerKind::Event => Realm::Events,
+        HandlerKind::Startup => Realm::Startup,
+        HandlerKind::Cleanup => Realm::Cleanup,
+        _ => Realm::Changes,
+    }
+}
+
+fn clash(one: &Handler, other: &Handler) -> bool {
+    let selectors = one.selector.as_ref().zip(other.selector.as_ref());
+    one.place != other.place && !selectors.is_some_and(|(one, other)| disjoint(one, other))
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<_> = problems.iter().map(Problem::to_string).collect();
+    lines.join("\n")
+}

@@ -1,0 +1,15 @@
+//! Everything a file of handlers needs: `use kopf_rs::prelude::*;`.
+//!
+//! Re-exports only. A name of your own, or one that you import by name, hides the one from here.
+
+pub use serde::{Deserialize, Serialize};
+pub use serde_json::{Value, json};
+
+pub use crate::{
+    ABSENT, Cause, Client, Diff, DiffItem, DiffOp, EventType, FromCause, HandlerError,
+    HandlerResult, Logger, Memo, PRESENT, Patch, PermanentError, Reason, State, TemporaryError,
+};
+pub use crate::{debug, error, info, warn};
+pub use crate::{
+    on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
+};
