@@ -3,6 +3,8 @@
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
 pub(crate) mod invoke;
+pub(crate) mod key;
+pub(crate) mod kind;
 pub(crate) mod memory;
 pub(crate) mod queue;
 pub(crate) mod worker;
@@ -20,7 +22,8 @@ use tokio_util::task::TaskTracker;
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::invoke::Invoker;
-use crate::engine::queue::{Hired, Kind, Queue, StreamId};
+use crate::engine::kind::Kind;
+use crate::engine::queue::{Hired, Queue, StreamId};
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
 use crate::object::reference::Reference;

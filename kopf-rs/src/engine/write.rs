@@ -34,6 +34,10 @@ impl Worker {
             self.memory.seen = effects.seen;
             return wake;
         }
+        if self.shared.queue.is_deleted(&self.key) {
+            self.gone();
+            return Due::Never;
+        }
         let finalizers = effects.expected_finalizers.as_deref();
         match self.send(&effects.patch, finalizers).await {
             Written::Landed(reply) => {

@@ -15,7 +15,8 @@ use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
-use crate::engine::queue::{Kind, StreamId};
+use crate::engine::kind::Kind;
+use crate::engine::queue::StreamId;
 use crate::handler::decl::Handler;
 use crate::object::resource::Resource;
 use crate::operator::scope::Scope;
@@ -61,14 +62,16 @@ struct Stream {
     id: StreamId,
     kind: Arc<Kind>,
     task: AbortHandle,
+    /// Its kind was not found when it was last asked for.
+    missing: bool,
 }
 
 /// What watches tell the observer.
 enum News {
     Definitions(WatchEvent),
     Namespaces(WatchEvent),
-    /// A served kind was not found.
-    Missing,
+    /// A served kind was not found, or is found again.
+    Missing(Place, bool),
 }
 
 /// How custom resource definitions are followed.
@@ -181,7 +184,14 @@ impl Observer {
 
     fn heed(&mut self, news: News) {
         match news {
-            News::Missing => self.scan_soon(6),
+            News::Missing(place, missing) => {
+                if let Some(stream) = self.streams.get_mut(&place) {
+                    stream.missing = missing;
+                }
+                if missing {
+                    self.scan_soon(6);
+                }
+            }
             News::Definitions(event) => self.heed_definitions(&event),
             News::Namespaces(event) => {
                 if self.namespaces.heed(event) {
@@ -270,7 +280,7 @@ impl Observer {
         starting.sort_by(|(one, _), (other, _)| one.cmp(other));
         for (place, kind) in starting {
             match self.streams.get(&place) {
-                Some(stream) if stream.kind.is_same(&kind) => {}
+                Some(stream) if stream.kind.is_same(&kind) && !stream.missing => {}
                 Some(stream) => {
                     stream.task.abort();
                     let former = stream.id;
@@ -323,16 +333,27 @@ impl Observer {
             namespace: place.1.clone(),
             pace: self.pace.clone(),
         };
-        let tell = self.tell.clone();
+        let (tell, here) = (self.tell.clone(), place.clone());
         let cluster = self.with.cluster.clone();
         let task = self.tasks.spawn(follow(cluster, watched, move |event| {
-            if matches!(event, WatchEvent::Trouble(ClusterError::NotFound(_))) {
+            let missing = match &event {
+                WatchEvent::Trouble(ClusterError::NotFound(_)) => Some(true),
+                WatchEvent::Resumed => Some(false),
+                _ => None,
+            };
+            if let Some(missing) = missing {
                 // The observer is gone only when this task is about to be.
-                let _ = tell.send(News::Missing);
+                let _ = tell.send(News::Missing(here.clone(), missing));
             }
             engine.feed(id, event);
         }));
-        self.streams.insert(place, Stream { id, kind, task });
+        let stream = Stream {
+            id,
+            kind,
+            task,
+            missing: false,
+        };
+        self.streams.insert(place, stream);
     }
 
     fn backoff(&self) -> Backoff {

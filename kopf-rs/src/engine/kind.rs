@@ -1,0 +1,43 @@
+//! A served kind as the engine sees it: a resource and the handlers that are for it.
+//!
+//! Must not know how they were matched.
+
+use std::sync::Arc;
+
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::object::resource::Resource;
+
+/// A served kind with the handlers that are for it.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// The same for the same group, version and plural, for as long as the operator lives.
+    pub(crate) id: u32,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) handlers: Vec<Arc<Handler>>,
+    /// Those of them that see raw events.
+    pub(crate) watching: Vec<Arc<Handler>>,
+}
+
+impl Kind {
+    pub(crate) fn new(id: u32, resource: Arc<Resource>, handlers: Vec<Arc<Handler>>) -> Self {
+        let watching = handlers
+            .iter()
+            .filter(|handler| handler.kind == HandlerKind::Event)
+            .cloned()
+            .collect();
+        Self {
+            id,
+            resource,
+            handlers,
+            watching,
+        }
+    }
+
+    /// Whether nothing about it has changed.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Arc<Handler>, &Arc<Handler>)| Arc::ptr_eq(one, other);
+        self.resource == other.resource
+            && self.handlers.len() == other.handlers.len()
+            && self.handlers.iter().zip(&other.handlers).all(same)
+    }
+}
