@@ -12,9 +12,9 @@ use tracing::Level;
 
 use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, guarded};
-use crate::engine::memory::{Memory, Version};
 use crate::engine::key::Key;
 use crate::engine::kind::Kind;
+use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::{Hired, Mail};
 use crate::handler::cause::{Cause, EventType, Surroundings};
 use crate::handler::decl::Handler;
