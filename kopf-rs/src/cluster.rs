@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
+use crate::object::resource::Resource;
+
 pub(crate) mod connect;
 pub(crate) mod discover;
 pub(crate) mod error;
@@ -50,6 +52,8 @@ struct Shared {
     pruned: Notes,
     /// Group versions that could not be discovered, already warned of.
     broken: Notes,
+    /// What the last discovery has found.
+    discovered: Mutex<Vec<Resource>>,
 }
 
 /// Things noted once.
@@ -87,6 +91,7 @@ impl Cluster {
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
                 broken: Notes::default(),
+                discovered: Mutex::default(),
             }),
         }
     }

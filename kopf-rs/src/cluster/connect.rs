@@ -1,1 +1,284 @@
 //! Finding the cluster: a kubeconfig, a context, or the service account of the Pod.
+//!
+//! Promises that every failure says what was looked for, where, what was found, and what to do.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use serde::Deserialize;
+use tower::{BoxError, Layer, ServiceExt};
+
+use crate::cluster::Cluster;
+use crate::cluster::connect::place::{Origin, Place, Surroundings};
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::Call;
+
+mod place;
+#[cfg(test)]
+mod tests;
+
+/// What the user said about the cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConnectOptions {
+    /// Instead of `$KUBECONFIG` and all the rest.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Instead of the current one.
+    pub(crate) context: Option<String>,
+}
+
+/// Why there is no client. Displays as one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error(
+        "no cluster is configured: {kubeconfig}, {home}, and this is no Pod with a service account ({token} is not there); name a kubeconfig with --kubeconfig or $KUBECONFIG, or bring a server along with --embedded"
+    )]
+    Nowhere {
+        kubeconfig: String,
+        home: String,
+        token: String,
+    },
+    #[error("kubeconfig {path} ({origin}) cannot be read: {reason}; correct the path")]
+    Unreadable {
+        path: String,
+        origin: Origin,
+        reason: String,
+    },
+    #[error("kubeconfig {path} ({origin}) is not valid: {reason}")]
+    Malformed {
+        path: String,
+        origin: Origin,
+        reason: String,
+    },
+    #[error(
+        "context \"{wanted}\" is not in kubeconfig {path}, which has {known}; choose one of them with --context"
+    )]
+    NoContext {
+        wanted: String,
+        path: String,
+        known: String,
+    },
+    #[error("kubeconfig {path} has no current-context, but {known}; choose one with --context")]
+    NoCurrentContext { path: String, known: String },
+    #[error("kubeconfig {path} cannot be used: {reason}")]
+    Unusable { path: String, reason: String },
+    #[error("the service account of this Pod cannot be used: {0}")]
+    ServiceAccount(String),
+    #[error("a client for {server} cannot be made: {reason}")]
+    Client { server: String, reason: String },
+}
+
+/// Find the cluster and make a client for it. Sends nothing yet: see [`Cluster::check`].
+///
+/// Must be called within a tokio runtime.
+pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectError> {
+    let config = match place::find(options, &Surroundings::here())? {
+        Place::Files(paths, origin) => {
+            let label = label(&paths);
+            let kubeconfig = read(&paths, origin)?;
+            configure(kubeconfig, options.context.as_deref(), &label).await?
+        }
+        Place::Pod => {
+            tracing::debug!("the service account of this Pod is used");
+            Config::incluster().map_err(|error| ConnectError::ServiceAccount(chain(&error)))?
+        }
+    };
+    client(config)
+}
+
+/// As [`connect`], for a kubeconfig that is no file: the server in the process.
+pub(crate) async fn client_from_kubeconfig_text(text: &str) -> Result<Client, ConnectError> {
+    let path = "(in memory)".to_owned();
+    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| ConnectError::Malformed {
+        path: path.clone(),
+        origin: Origin::Memory,
+        reason: chain(&error),
+    })?;
+    client(configure(kubeconfig, None, &path).await?)
+}
+
+impl Cluster {
+    /// Ask for the server's version, so that a server that is not there, a certificate that does not fit and credentials that
+    /// are refused are told apart before anything is started.
+    pub(crate) async fn check(&self) -> Result<String, ClusterError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            git_version: String,
+        }
+        let asked = Asked {
+            verbs: &["get"],
+            resource: None,
+            namespace: None,
+            subresource: None,
+        };
+        let reply = self
+            .exchange(&Call::get("/version".to_owned(), asked))
+            .await?;
+        let version = serde_json::from_slice::<Version>(&reply).map_err(|_| {
+            ClusterError::Invalid(
+                "the answer to /version is not a Kubernetes API server's: check the server in the kubeconfig".to_owned(),
+            )
+        })?;
+        Ok(version.git_version)
+    }
+}
+
+fn read(paths: &[PathBuf], origin: Origin) -> Result<Kubeconfig, ConnectError> {
+    let mut whole = Kubeconfig::default();
+    for path in paths {
+        let malformed = |error: &KubeconfigError| ConnectError::Malformed {
+            path: path.display().to_string(),
+            origin,
+            reason: chain(error),
+        };
+        let part = Kubeconfig::read_from(path).map_err(|error| match &error {
+            KubeconfigError::ReadConfig(reason, _) => ConnectError::Unreadable {
+                path: path.display().to_string(),
+                origin,
+                reason: reason.to_string(),
+            },
+            error => malformed(error),
+        })?;
+        whole = whole.merge(part).map_err(|error| malformed(&error))?;
+    }
+    Ok(whole)
+}
+
+async fn configure(
+    kubeconfig: Kubeconfig,
+    context: Option<&str>,
+    path: &str,
+) -> Result<Config, ConnectError> {
+    let known = known_contexts(&kubeconfig);
+    let wanted = context
+        .map(str::to_owned)
+        .or(kubeconfig.current_context.clone());
+    let Some(wanted) = wanted.filter(|name| !name.is_empty()) else {
+        let path = path.to_owned();
+        return Err(ConnectError::NoCurrentContext { path, known });
+    };
+    if !kubeconfig
+        .contexts
+        .iter()
+        .any(|context| context.name == wanted)
+    {
+        let path = path.to_owned();
+        return Err(ConnectError::NoContext {
+            wanted,
+            path,
+            known,
+        });
+    }
+    let has_proxy = kubeconfig.clusters.iter().any(|named| {
+        let cluster = named.cluster.as_ref();
+        cluster.is_some_and(|cluster| cluster.proxy_url.is_some())
+    });
+    let options = KubeConfigOptions {
+        context: Some(wanted.clone()),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| ConnectError::Unusable {
+        path: path.to_owned(),
+        reason: chain(&error),
+    })?;
+    if !has_proxy {
+        // `HTTPS_PROXY` would otherwise be an error: proxies are not compiled in.
+        config.proxy_url = None;
+    }
+    tracing::debug!(
+        "context {wanted} of kubeconfig {path} is used: {}",
+        config.cluster_url
+    );
+    Ok(config)
+}
+
+fn known_contexts(kubeconfig: &Kubeconfig) -> String {
+    let contexts = kubeconfig.contexts.iter();
+    let names: Vec<_> = contexts
+        .map(|context| format!("\"{}\"", context.name))
+        .collect();
+    if names.is_empty() {
+        "no contexts".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+/// Where connecting takes longer, nobody is there.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Dead peers are found by the kernel, too.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// The leanest stack: no retries, no spans, no delay in TCP. Retrying is ours.
+fn client(config: Config) -> Result<Client, ConnectError> {
+    // Two providers in one program would make rustls panic on its first use: the first one installed stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = config.cluster_url.to_string();
+    let failed = |reason: String| ConnectError::Client {
+        server: server.clone(),
+        reason,
+    };
+    if let Some(proxy) = &config.proxy_url {
+        return Err(failed(format!("proxies are not supported yet ({proxy})")));
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_connect_timeout(Some(CONNECT));
+    let tls = config.rustls_https_connector_with_connector(tcp);
+    let tls = tls.map_err(|error| failed(chain(&error)))?;
+    let auth = config.auth_layer().map_err(|error| failed(chain(&error)))?;
+    let headers = config
+        .extra_headers_layer()
+        .map_err(|error| failed(chain(&error)))?;
+    let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(tls);
+    let place = server.trim_end_matches('/').to_owned();
+    let http = http.map_err(move |source| {
+        BoxError::from(AtServer {
+            server: place.clone(),
+            source,
+        })
+    });
+    let service = tower::util::option_layer(auth).layer(headers.layer(http));
+    let service = config.base_uri_layer().layer(service);
+    Ok(Client::new(service, config.default_namespace))
+}
+
+/// Says which server it was.
+#[derive(Debug, thiserror::Error)]
+#[error("{server}")]
+struct AtServer {
+    server: String,
+    source: legacy::Error,
+}
+
+fn label(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths.iter().map(|path: &PathBuf| shown(path)).collect();
+    paths.join(", ")
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The chain of causes in one line, outermost first.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !line.contains(&words) {
+            line = format!("{line}: {words}");
+        }
+        cause = error.source();
+    }
+    line
+}

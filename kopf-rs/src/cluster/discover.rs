@@ -1,12 +1,180 @@
 //! Which resources the cluster serves.
+//!
+//! Promises that one broken API stops no other: what it was known to serve is believed on. Must not know who needs what.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use futures_util::future::try_join;
+use serde::{Deserialize, Deserializer};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::Call;
 use crate::object::resource::Resource;
+
+mod aggregated;
+mod legacy;
+#[cfg(test)]
+mod tests;
+
+/// Everything in one answer where the server can, the old lists where it cannot.
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                      application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
+                      application/json";
+
+/// The resources of one group version, or why they are not known.
+struct Found {
+    group: String,
+    version: String,
+    resources: Vec<Resource>,
+    broken: Option<String>,
+}
+
+/// The answer to `/api` or `/apis`, in either form.
+#[derive(Deserialize)]
+struct Root {
+    kind: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    items: Vec<aggregated::Group>,
+    #[serde(default, deserialize_with = "or_empty")]
+    groups: Vec<legacy::Group>,
+    #[serde(default, deserialize_with = "or_empty")]
+    versions: Vec<String>,
+}
 
 impl Cluster {
     /// All resources in all versions, subresources folded in.
     pub(crate) async fn discover(&self) -> Result<Vec<Resource>, ClusterError> {
-        todo!("cluster")
+        let (core, named) = try_join(self.root("/api"), self.root("/apis")).await?;
+        let mut all = self.group_versions(core).await?;
+        all.extend(self.group_versions(named).await?);
+        let mut known = self.known_resources();
+        let mut resources = Vec::new();
+        for found in all {
+            let name = name(&found.group, &found.version);
+            let before = known.remove(&name).unwrap_or_default();
+            let is_empty = found.resources.is_empty();
+            match found.broken {
+                Some(reason) => {
+                    if self.shared.broken.add(&name) {
+                        tracing::warn!(
+                            "The API {name} cannot be discovered; others are served: {reason}"
+                        );
+                    }
+                    resources.extend(if is_empty { before } else { found.resources });
+                }
+                None => {
+                    if self.shared.broken.remove(&name) {
+                        tracing::info!("The API {name} can be discovered again.");
+                    }
+                    resources.extend(found.resources);
+                }
+            }
+        }
+        let mut kept = self
+            .shared
+            .discovered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        kept.clone_from(&resources);
+        Ok(resources)
     }
+
+    /// What the last discovery has found.
+    pub(super) fn discovered(&self) -> Vec<Resource> {
+        let kept = self.shared.discovered.lock();
+        kept.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn known_resources(&self) -> BTreeMap<String, Vec<Resource>> {
+        let mut known = BTreeMap::<_, Vec<Resource>>::new();
+        for resource in self.discovered() {
+            let name = name(&resource.group, &resource.version);
+            known.entry(name).or_default().push(resource);
+        }
+        known
+    }
+
+    async fn root(&self, path: &str) -> Result<Root, ClusterError> {
+        let mut call = call(path.to_owned());
+        call.accept = ACCEPT;
+        let reply = self.persist(&call).await?;
+        serde_json::from_slice(&reply)
+            .map_err(|error| ClusterError::Invalid(format!("the answer to {path}: {error}")))
+    }
+
+    async fn group_versions(&self, root: Root) -> Result<Vec<Found>, ClusterError> {
+        if root.kind == "APIGroupDiscoveryList" {
+            Ok(aggregated::found(root.items))
+        } else {
+            self.ask_each(root.versions, root.groups).await
+        }
+    }
+}
+
+/// The resource of namespaces.
+pub(crate) fn namespaces() -> Resource {
+    Resource {
+        version: "v1".to_owned(),
+        plural: "namespaces".to_owned(),
+        kind: "Namespace".to_owned(),
+        singular: "namespace".to_owned(),
+        short_names: vec!["ns".to_owned()],
+        subresources: vec!["finalize".to_owned(), "status".to_owned()],
+        preferred: true,
+        verbs: verbs(),
+        ..Resource::default()
+    }
+}
+
+/// The resource of custom resource definitions.
+pub(crate) fn custom_resource_definitions() -> Resource {
+    Resource {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+        singular: "customresourcedefinition".to_owned(),
+        short_names: vec!["crd".to_owned(), "crds".to_owned()],
+        subresources: vec!["status".to_owned()],
+        preferred: true,
+        verbs: verbs(),
+        ..Resource::default()
+    }
+}
+
+fn verbs() -> Vec<String> {
+    [
+        "create", "delete", "get", "list", "patch", "update", "watch",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn call(path: String) -> Call<'static> {
+    let asked = Asked {
+        verbs: &["get"],
+        resource: None,
+        namespace: None,
+        subresource: None,
+    };
+    Call::get(path, asked)
+}
+
+fn name(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// Go writes an empty list as `null`.
+fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

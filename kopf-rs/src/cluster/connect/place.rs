@@ -1,0 +1,102 @@
+//! Which kubeconfig it is: pure, given what surrounds the process.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::cluster::connect::{ConnectError, ConnectOptions, shown};
+
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// Where the configuration is.
+#[derive(Debug, PartialEq)]
+pub(super) enum Place {
+    Files(Vec<PathBuf>, Origin),
+    /// The service account of this Pod.
+    Pod,
+}
+
+/// Who named the kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `--kubeconfig`
+    Flag,
+    /// `$KUBECONFIG`
+    Environment,
+    /// `~/.kube/config`
+    Home,
+    /// No file at all.
+    Memory,
+}
+
+/// What surrounds the process, as far as it says something of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Surroundings {
+    /// `$KUBECONFIG`
+    pub(super) kubeconfig: Option<OsString>,
+    pub(super) home: Option<PathBuf>,
+    /// `$KUBERNETES_SERVICE_HOST` and a token are there.
+    pub(super) pod: bool,
+}
+
+impl Surroundings {
+    pub(super) fn here() -> Self {
+        Self {
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            home: std::env::home_dir(),
+            pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+                && PathBuf::from(TOKEN).exists(),
+        }
+    }
+}
+
+/// The first of: the path given, `$KUBECONFIG`, `~/.kube/config`, the Pod. Of several files in `$KUBECONFIG` some may be missing.
+pub(super) fn find(options: &ConnectOptions, around: &Surroundings) -> Result<Place, ConnectError> {
+    if let Some(path) = &options.kubeconfig {
+        return existing(vec![path.clone()], Origin::Flag);
+    }
+    let listed = around.kubeconfig.as_ref().filter(|list| !list.is_empty());
+    if let Some(list) = listed {
+        let paths = std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty());
+        return existing(paths.collect(), Origin::Environment);
+    }
+    let home = around.home.as_ref().map(|home| home.join(".kube/config"));
+    if let Some(path) = home.clone().filter(|path| path.exists()) {
+        return Ok(Place::Files(vec![path], Origin::Home));
+    }
+    if around.pod {
+        return Ok(Place::Pod);
+    }
+    Err(ConnectError::Nowhere {
+        kubeconfig: "$KUBECONFIG is not set".to_owned(),
+        home: match home {
+            Some(path) => format!("{} is not there", shown(&path)),
+            None => "there is no home directory".to_owned(),
+        },
+        token: TOKEN.to_owned(),
+    })
+}
+
+fn existing(paths: Vec<PathBuf>, origin: Origin) -> Result<Place, ConnectError> {
+    let found: Vec<PathBuf> = paths.iter().filter(|path| path.exists()).cloned().collect();
+    if found.is_empty() {
+        let names: Vec<String> = paths.iter().map(|path: &PathBuf| shown(path)).collect();
+        return Err(ConnectError::Unreadable {
+            path: names.join(", "),
+            origin,
+            reason: "there is no such file".to_owned(),
+        });
+    }
+    Ok(Place::Files(found, origin))
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "from --kubeconfig",
+            Self::Environment => "from $KUBECONFIG",
+            Self::Home => "the default",
+            Self::Memory => "of the server in this process",
+        })
+    }
+}

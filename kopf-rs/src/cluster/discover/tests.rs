@@ -1,0 +1,147 @@
+use super::*;
+use crate::cluster::fake::{Answer, Fake};
+
+const CORE: &str = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[
+  {"metadata":{"creationTimestamp":null},"versions":[{"version":"v1","freshness":"Current","resources":[
+    {"resource":"pods","responseKind":{"group":"","version":"v1","kind":"Pod"},"scope":"Namespaced","singularResource":"pod",
+     "verbs":["list","watch"],"shortNames":["po"],"categories":["all"],
+     "subresources":[{"subresource":"status","responseKind":{"kind":"Pod"},"verbs":["patch"]},{"subresource":"log","responseKind":null,"verbs":["get"]}]},
+    {"resource":"nodes","responseKind":{"group":"","version":"v1","kind":"Node"},"scope":"Cluster","singularResource":"","verbs":["list"]}]}]}]}"#;
+
+fn named(versions: &str) -> String {
+    format!(
+        r#"{{"kind":"APIGroupDiscoveryList","items":[{{"metadata":{{"name":"kopf.dev"}},"versions":[{versions}]}}]}}"#
+    )
+}
+
+fn version(version: &str, freshness: &str, resources: &str) -> String {
+    format!(r#"{{"version":"{version}","freshness":"{freshness}","resources":[{resources}]}}"#)
+}
+
+const EXAMPLES: &str = r#"{"resource":"kopfexamples","responseKind":{"kind":"KopfExample"},"scope":"Namespaced","singularResource":"kopfexample","verbs":["list"]}"#;
+
+fn names(resources: &[Resource]) -> Vec<String> {
+    resources.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_requests_bring_everything_selectors_need() {
+    let versions = [
+        version("v1", "Current", EXAMPLES),
+        version("v1beta1", "Current", EXAMPLES),
+    ];
+    let fake = Fake::new([
+        Answer::new(200, CORE),
+        Answer::new(200, named(&versions.join(","))),
+    ]);
+    let resources = fake.cluster().discover().await.unwrap();
+    assert_eq!(fake.lines(), ["GET /api", "GET /apis"]);
+    assert_eq!(
+        names(&resources),
+        [
+            "pods.v1",
+            "nodes.v1",
+            "kopfexamples.v1.kopf.dev",
+            "kopfexamples.v1beta1.kopf.dev"
+        ]
+    );
+    assert_eq!(
+        resources[0],
+        Resource {
+            version: "v1".into(),
+            plural: "pods".into(),
+            kind: "Pod".into(),
+            singular: "pod".into(),
+            short_names: vec!["po".into()],
+            categories: vec!["all".into()],
+            subresources: vec!["status".into(), "log".into()],
+            namespaced: true,
+            preferred: true,
+            verbs: vec!["list".into(), "watch".into()],
+            ..Resource::default()
+        }
+    );
+    assert_eq!(resources[1].singular, "node");
+    assert!(!resources[1].namespaced);
+    assert!(resources[2].preferred && !resources[3].preferred);
+    let accept = fake.seen()[0].headers["accept"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;"),
+        "{accept}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_api_keeps_what_it_had_and_stops_no_other() {
+    let whole = named(&version("v1", "Current", EXAMPLES));
+    let stale = named(&[version("v1", "Stale", ""), version("v2", "Stale", EXAMPLES)].join(","));
+    let fake = Fake::new([
+        Answer::new(200, CORE),
+        Answer::new(200, whole),
+        Answer::new(200, CORE),
+        Answer::new(200, stale),
+    ]);
+    let cluster = fake.cluster();
+    cluster.discover().await.unwrap();
+    let resources = cluster.discover().await.unwrap();
+    assert_eq!(
+        names(&resources),
+        [
+            "pods.v1",
+            "nodes.v1",
+            "kopfexamples.v1.kopf.dev",
+            "kopfexamples.v2.kopf.dev"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_aggregation_is_asked_for_each_version() {
+    let busy = || Answer::refusal(503, "service unavailable");
+    let core = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
+      {"name":"pods","singularName":"","namespaced":true,"kind":"Pod","verbs":["list"],"shortNames":["po"],"categories":null},
+      {"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["patch"]},
+      {"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","kind":"Eviction","verbs":["create"]}]}"#;
+    let groups = r#"{"kind":"APIGroupList","groups":[
+      {"name":"broken.io","versions":[{"groupVersion":"broken.io/v1","version":"v1"}],"preferredVersion":{"version":"v1"}},
+      {"name":"kopf.dev","versions":[{"version":"v2"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}]}"#;
+    let examples = r#"{"resources":[{"name":"kopfexamples","namespaced":true,"kind":"KopfExample","verbs":["list"]}]}"#;
+    let fake = Fake::new([
+        Answer::new(200, r#"{"kind":"APIVersions","versions":["v1"]}"#),
+        Answer::new(200, groups),
+        Answer::new(200, core),
+        busy(),
+        Answer::refusal(404, "no such version"),
+        Answer::new(200, examples),
+        busy(),
+        busy(),
+        busy(),
+    ]);
+    let resources = fake.cluster().discover().await.unwrap();
+    assert_eq!(names(&resources), ["pods.v1", "kopfexamples.v1.kopf.dev"]);
+    assert_eq!(resources[0].subresources, ["status", "eviction"]);
+    assert_eq!(resources[0].singular, "pod");
+    assert!(resources[1].preferred);
+    assert_eq!(
+        fake.lines()[2..4],
+        ["GET /api/v1", "GET /apis/broken.io/v1"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_discovery_names_the_rule() {
+    let refusal = || {
+        Answer::refusal(
+            403,
+            "forbidden: User \"system:anonymous\" cannot get path \"/api\"",
+        )
+    };
+    let fake = Fake::new([refusal(), refusal()]);
+    let Err(ClusterError::Denied { rule, .. }) = fake.cluster().discover().await else {
+        panic!("not denied");
+    };
+    assert!(rule.contains("nonResourceURLs: [\"/api\""), "{rule}");
+}
