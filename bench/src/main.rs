@@ -1,0 +1,144 @@
+//! kopf-rs beside its peers, on one real kube-apiserver, in one command.
+//!
+//! Runs the same job as written for each contender, in rotating order, round by round, checks that each really did it,
+//! and prints medians and ratios. Promises no verdict on absolute times. Must not know how any contender works inside.
+
+mod bed;
+mod contender;
+mod creates;
+mod footprint;
+mod loader;
+mod observer;
+mod operator;
+mod options;
+mod report;
+mod samples;
+mod start;
+mod usage;
+mod venv;
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+
+use contender::Contender;
+use options::{Options, Scenario};
+use samples::Samples;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    let mut samples = Samples::new(&options)?;
+    let contenders = prepared(&options, &mut samples).await?;
+    if options.runs(Scenario::Creates) {
+        creates(&options, &contenders, &mut samples).await?;
+    }
+    if options.runs(Scenario::Start) {
+        start(&options, &contenders, &mut samples).await?;
+    }
+    if options.runs(Scenario::Footprint) {
+        footprint(&options, &contenders, &mut samples).await?;
+    }
+    print!("{}", report::render(&samples, &options));
+    anyhow::ensure!(
+        samples.failures.is_empty(),
+        "{} runs failed",
+        samples.failures.len()
+    );
+    Ok(())
+}
+
+/// Builds every contender; one whose language is missing here is left out and named in the end.
+async fn prepared(options: &Options, samples: &mut Samples) -> Result<Vec<Contender>> {
+    let mut ready = Vec::new();
+    for contender in options.contenders() {
+        say(&format!("preparing {}", contender.label()));
+        match tokio::task::spawn_blocking(move || contender.prepare()).await? {
+            Ok(()) => ready.push(contender),
+            Err(error) if contender == Contender::Kopf => {
+                samples
+                    .skipped
+                    .push(format!("{}: {error:#}", contender.label()));
+            }
+            Err(error) => return Err(error.context(format!("preparing {}", contender.label()))),
+        }
+    }
+    Ok(ready)
+}
+
+async fn creates(options: &Options, contenders: &[Contender], samples: &mut Samples) -> Result<()> {
+    for (round, contender) in turns(options.rounds, contenders) {
+        say(&format!("round {round}: creates, {}", contender.label()));
+        let run = creates::run(options, contender).await;
+        samples.take(Scenario::Creates, contender, round, run)?;
+    }
+    Ok(())
+}
+
+async fn start(options: &Options, contenders: &[Contender], samples: &mut Samples) -> Result<()> {
+    say(&format!(
+        "loading {} handled objects per contender",
+        options.start
+    ));
+    let mut stage = start::Stage::set(options, contenders)
+        .await
+        .context("loading handled objects")?;
+    for (round, contender) in turns(options.rounds, contenders) {
+        say(&format!("round {round}: start, {}", contender.label()));
+        let run = stage.run(contender).await;
+        samples.take(Scenario::Start, contender, round, run)?;
+    }
+    Ok(())
+}
+
+async fn footprint(
+    options: &Options,
+    contenders: &[Contender],
+    samples: &mut Samples,
+) -> Result<()> {
+    let contenders: Vec<_> = contenders
+        .iter()
+        .copied()
+        .filter(|one| one.my_app().is_some())
+        .collect();
+    let stage = footprint::Stage::set(&contenders)
+        .await
+        .context("preparing the MyApp operators")?;
+    for (round, contender) in turns(options.rounds, &contenders) {
+        say(&format!(
+            "round {round}: clean debug build and idle memory, {}",
+            contender.label()
+        ));
+        let run = stage.run(contender).await;
+        samples.take(Scenario::Footprint, contender, round, run)?;
+    }
+    Ok(())
+}
+
+/// Every contender once per round, beginning with another one each time.
+fn turns(rounds: usize, contenders: &[Contender]) -> Vec<(usize, Contender)> {
+    let many = contenders.len();
+    let turn =
+        |round: usize| (0..many).map(move |place| (round + 1, contenders[(round + place) % many]));
+    (0..rounds).flat_map(turn).collect()
+}
+
+/// Progress goes to standard error, so that standard output holds the table alone.
+fn say(line: &str) {
+    eprintln!("bench: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_begins_with_another_contender() {
+        let order = turns(3, &[Contender::Ours, Contender::KubeRs, Contender::Floor]);
+        let firsts: Vec<_> = order.chunks(3).map(|round| round[0].1).collect();
+        assert_eq!(
+            firsts,
+            [Contender::Ours, Contender::KubeRs, Contender::Floor]
+        );
+        assert_eq!(order.len(), 9);
+    }
+}

@@ -1,0 +1,228 @@
+//! The loader's own watch: when did which object get its mark, and how many writes were there at all?
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use futures::AsyncBufReadExt as _;
+use kube::Client;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::bed::{get, request};
+use crate::operator::Operator;
+
+/// An operator that handles nothing for this long is given up.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// A watch that began before what it is to see.
+#[derive(Debug)]
+pub struct Observer {
+    seen: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    seen: Mutex<Seen>,
+    changes: watch::Sender<()>,
+}
+
+/// What the watch has brought so far.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// When each object was first seen with the mark.
+    pub marked: HashMap<String, Instant>,
+    /// Changes of objects, marks included.
+    pub modified: usize,
+    ended: Option<String>,
+}
+
+/// How a handled object looks.
+#[derive(Debug, Clone, Copy)]
+pub enum Sign {
+    /// It has this annotation.
+    Annotation(&'static str),
+    /// It is there.
+    Existence,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: Object<'a>,
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    #[serde(borrow, default)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[expect(
+        clippy::zero_sized_map_values,
+        reason = "serde skips a value only where its type says so"
+    )]
+    #[serde(borrow, default)]
+    annotations: HashMap<Cow<'a, str>, IgnoredAny>,
+}
+
+impl Observer {
+    /// Watches a collection from now on.
+    pub async fn start(client: &Client, collection: &str, sign: Sign) -> Result<Self> {
+        let now: serde_json::Value =
+            serde_json::from_str(&get(client, &format!("{collection}?limit=1")).await?)?;
+        let version = now["metadata"]["resourceVersion"]
+            .as_str()
+            .context("a list without resourceVersion")?;
+        let url = format!("{collection}?watch=true&resourceVersion={version}&timeoutSeconds=3600");
+        let lines = client
+            .request_stream(request("GET", &url, Vec::new())?)
+            .await
+            .context("the loader's watch")?;
+        let seen = Arc::new(Shared {
+            seen: Mutex::default(),
+            changes: watch::Sender::new(()),
+        });
+        let shared = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            let mut lines = Box::pin(lines);
+            let mut line = Vec::new();
+            let why = loop {
+                line.clear();
+                match lines.read_until(b'\n', &mut line).await {
+                    Ok(0) => break "the server ended it".to_owned(),
+                    Ok(_) => {}
+                    Err(error) => break error.to_string(),
+                }
+                if let Err(error) = shared.take(&line, sign) {
+                    break format!("{error:#}");
+                }
+            };
+            shared.lock().ended = Some(why);
+            shared.changes.send_replace(());
+        });
+        Ok(Self { seen, task })
+    }
+
+    /// Waits for that many marked objects; when the last of them was seen. Fails if the operator ends or stalls.
+    pub async fn until(&self, many: usize, operator: &mut Operator) -> Result<Instant> {
+        let mut changes = self.seen.changes.subscribe();
+        let mut reported = 0;
+        let mut since = Instant::now();
+        loop {
+            changes.borrow_and_update();
+            let marked = {
+                let seen = self.seen.lock();
+                if let Some(why) = &seen.ended {
+                    bail!("the loader's watch ended: {why}");
+                }
+                if seen.marked.len() >= many {
+                    return seen
+                        .marked
+                        .values()
+                        .max()
+                        .copied()
+                        .context("no marks to wait for");
+                }
+                seen.marked.len()
+            };
+            if marked > reported {
+                (reported, since) = (marked, Instant::now());
+            }
+            operator.must_run()?;
+            if since.elapsed() > STALLED {
+                bail!(
+                    "{marked} of {many} objects handled, then nothing for {STALLED:?}; it said:\n{}",
+                    operator.last_words()
+                );
+            }
+            // A timeout is no failure: it is time to look after the operator.
+            let _ = tokio::time::timeout(Duration::from_millis(200), changes.changed()).await;
+        }
+    }
+
+    /// Ends the watch and hands out what it has seen.
+    pub fn finish(self) -> Seen {
+        self.task.abort();
+        std::mem::take(&mut *self.seen.lock())
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, line: &[u8], sign: Sign) -> Result<()> {
+        let now = Instant::now();
+        let Line { kind, object } = serde_json::from_slice(line).context("a watch line")?;
+        let signed = match sign {
+            Sign::Annotation(key) => object.metadata.annotations.contains_key(key),
+            Sign::Existence => true,
+        };
+        match &*kind {
+            "ERROR" => bail!("{}", String::from_utf8_lossy(line)),
+            "ADDED" | "MODIFIED" => {
+                let mut seen = self.lock();
+                seen.modified += usize::from(kind == "MODIFIED");
+                if signed {
+                    seen.marked
+                        .entry(object.metadata.name.into_owned())
+                        .or_insert(now);
+                }
+            }
+            _ => return Ok(()),
+        }
+        self.changes.send_replace(());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_taken_at_its_first_sight_and_writes_are_counted() {
+        let shared = Shared {
+            seen: Mutex::default(),
+            changes: watch::Sender::new(()),
+        };
+        let sign = Sign::Annotation("x/handled");
+        let lines = [
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a","annotations":{"y/handled":"1"}}}}"#,
+            r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","annotations":{"x/handled":"{\"n\":1}"}}}}"#,
+            r#"{"type":"MODIFIED","object":{"metadata":{"name":"b"}}}"#,
+            r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#,
+        ];
+        for line in lines {
+            shared.take(line.as_bytes(), sign).unwrap();
+        }
+        let seen = shared.lock();
+        assert_eq!((seen.marked.len(), seen.modified), (1, 2));
+        assert!(seen.marked.contains_key("a"));
+        drop(seen);
+        assert!(
+            shared
+                .take(br#"{"type":"ERROR","object":{"code":410}}"#, sign)
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! The raw samples, kept as they come and written to `bench/results/` after every run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::contender::{Contender, root};
+use crate::options::{Options, Scenario};
+use crate::say;
+use crate::usage::Usage;
+
+/// What one run measured.
+#[derive(Debug, Default, Serialize)]
+pub struct Run {
+    /// Figures by the name of their measure.
+    pub measures: BTreeMap<&'static str, f64>,
+    /// What the table does not show.
+    pub detail: Map<String, Value>,
+    /// Objects this run's operator handled, each one checked.
+    pub handled: usize,
+}
+
+impl Run {
+    pub fn set(&mut self, measure: &'static str, value: f64) {
+        self.measures.insert(measure, value);
+    }
+
+    pub fn set_memory(&mut self, usage: Usage) {
+        self.set("peak_mib", usage.peak_mib);
+        self.set("rss_mib", usage.rss_mib);
+    }
+}
+
+/// A run with its place.
+#[derive(Debug, Serialize)]
+pub struct Sample {
+    pub scenario: Scenario,
+    pub contender: Contender,
+    pub round: usize,
+    #[serde(flatten)]
+    pub run: Run,
+}
+
+/// All of one invocation.
+#[derive(Debug)]
+pub struct Samples {
+    pub all: Vec<Sample>,
+    /// Runs that broke off, and why.
+    pub failures: Vec<String>,
+    /// Contenders that this machine cannot run, and why.
+    pub skipped: Vec<String>,
+    about: Value,
+    file: PathBuf,
+}
+
+impl Samples {
+    pub fn new(options: &Options) -> Result<Self> {
+        let folder = root().join("results");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let seconds = std::time::UNIX_EPOCH.elapsed()?.as_secs();
+        let cores = std::thread::available_parallelism()?;
+        Ok(Self {
+            all: Vec::new(),
+            failures: Vec::new(),
+            skipped: Vec::new(),
+            about: json!({"began": seconds, "cores": cores, "options": options}),
+            file: folder.join(format!("{seconds}.json")),
+        })
+    }
+
+    /// Takes the result of a run: one that failed is told at once and counted, and the others go on.
+    pub fn take(
+        &mut self,
+        scenario: Scenario,
+        contender: Contender,
+        round: usize,
+        run: Result<Run>,
+    ) -> Result<()> {
+        match run {
+            Ok(run) => self.all.push(Sample {
+                scenario,
+                contender,
+                round,
+                run,
+            }),
+            Err(error) => {
+                let failure = format!(
+                    "round {round}, {scenario:?}, {}: {error:#}",
+                    contender.label()
+                );
+                say(&failure);
+                self.failures.push(failure);
+            }
+        }
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
+        let Self {
+            all,
+            failures,
+            skipped,
+            about,
+            file,
+        } = self;
+        let text =
+            json!({"about": about, "samples": all, "failures": failures, "skipped": skipped});
+        std::fs::write(file, format!("{text:#}\n")).with_context(|| file.display().to_string())
+    }
+
+    /// Where the raw samples are, from the root of the checkout.
+    pub fn file(&self) -> String {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        format!("bench/results/{name}")
+    }
+
+    /// The values of a measure by round; a round whose run failed is absent.
+    pub fn values(
+        &self,
+        scenario: Scenario,
+        contender: Contender,
+        measure: &str,
+    ) -> BTreeMap<usize, f64> {
+        let ours = self
+            .all
+            .iter()
+            .filter(|one| one.scenario == scenario && one.contender == contender);
+        ours.filter_map(|one| Some((one.round, *one.run.measures.get(measure)?)))
+            .collect()
+    }
+}
+
+/// A count as a number to divide by.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "objects, requests and bytes of files stay far below 2^52"
+)]
+pub fn real(many: usize) -> f64 {
+    many as f64
+}
+
+/// The file into which an operator writes what it says.
+pub fn log_of(scenario: &str, contender: Contender) -> Result<PathBuf> {
+    let folder = root().join("results/logs");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.join(format!("{scenario}-{}.log", contender.slug())))
+}
