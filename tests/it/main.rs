@@ -1,3 +1,4 @@
 //! The only integration binary: one module per behaviour.
 
 mod harness;
+mod layers;

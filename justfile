@@ -1,0 +1,17 @@
+# The same steps as ./test, by name.
+
+# Check the formatting
+fmt:
+    ./test fmt
+
+# Clippy, warnings denied
+lint:
+    ./test lint
+
+# All tests, and those of the library again with the other registry
+test:
+    ./test test registry
+
+# The documentation, warnings denied
+doc:
+    ./test doc

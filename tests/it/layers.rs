@@ -1,0 +1,137 @@
+//! The house rules, read from the sources: who may import whom, where `kube` is written, how long things may be.
+//!
+//! Each rule is a function from sources to complaints (`file:line: what`), and each is shown a small bad input too, so that
+//! no rule can rot into one that never complains. An architecture change is a change of [`LAYERS`], with its reason.
+
+mod imports;
+mod rules;
+mod source;
+
+use std::path::Path;
+
+use imports::imports;
+use rules::{
+    budgets, doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster, names,
+    purity, reexports,
+};
+use source::Source;
+
+/// The top modules of `kopf-rs/src`, bottom to top, each with what it may import.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("object", &[]),
+    ("handler", &["object"]),
+    ("state", &["object", "handler"]),
+    ("reaction", &["object", "handler", "state"]),
+    ("rt", &[]),
+    // A watch backs off and reads the clock: `rt` lies under everything that waits.
+    ("cluster", &["object", "handler", "rt"]),
+    (
+        "engine",
+        &["object", "handler", "state", "reaction", "cluster", "rt"],
+    ),
+    (
+        "operator",
+        &[
+            "object", "handler", "state", "reaction", "cluster", "rt", "engine",
+        ],
+    ),
+    ("testing", &["object", "handler", "operator"]),
+    ("cli", &["object", "handler", "operator"]),
+];
+
+/// The public list and the doors of generated code re-export from anywhere, and hold nothing themselves.
+const DOORS: &[&str] = &["lib", "prelude", "__private"];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests lie in the repository")
+}
+
+fn framework() -> Vec<Source> {
+    Source::read(repository(), &["kopf-rs/src"])
+}
+
+fn everything() -> Vec<Source> {
+    let crates = [
+        "kopf-rs",
+        "kopf-rs-macros",
+        "kopf-rs-cli",
+        "kopf-rs-apiserver",
+        "examples",
+    ];
+    let mut sources = Source::read(repository(), &crates);
+    sources.extend(Source::read(repository(), &["tests/src", "tests/it"]));
+    // Fixtures for the compiler are texts, not modules of ours.
+    sources.retain(|source| !source.path.contains("/ui/") && !source.path.contains("/expand/"));
+    sources
+}
+
+#[track_caller]
+fn complain(complaints: &[String]) {
+    assert!(
+        complaints.is_empty(),
+        "{} complaints:\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
+}
+
+#[test]
+fn modules_import_only_what_their_layer_may() {
+    let sources = framework();
+    assert!(!sources.is_empty());
+    complain(&imports(&sources, LAYERS, DOORS));
+}
+
+#[test]
+fn kube_is_written_only_in_cluster() {
+    complain(&kube_outside_cluster(&framework()));
+}
+
+#[test]
+fn the_middle_is_pure() {
+    complain(&purity(&framework()));
+}
+
+#[test]
+fn files_and_functions_stay_within_their_budgets() {
+    complain(&budgets(&everything()));
+}
+
+#[test]
+fn modules_open_with_what_they_are() {
+    complain(&headers(&everything()));
+}
+
+#[test]
+fn only_the_public_list_reexports_across_modules() {
+    complain(&reexports(&framework(), DOORS));
+}
+
+#[test]
+fn modules_are_named_by_subject() {
+    complain(&names(&everything()));
+}
+
+#[test]
+fn no_test_is_ignored() {
+    complain(&ignored_tests(&everything()));
+}
+
+#[test]
+fn tests_and_examples_use_public_names_only() {
+    let mut sources = Source::read(repository(), &["examples", "tests/src", "tests/it"]);
+    sources.retain(|source| !source.path.starts_with("tests/it/layers"));
+    complain(&doors(&sources));
+}
+
+#[test]
+fn the_api_server_does_not_know_the_framework() {
+    let mut sources = Source::read(repository(), &["kopf-rs-apiserver"]);
+    let manifest = "kopf-rs-apiserver/Cargo.toml";
+    let text =
+        std::fs::read_to_string(repository().join(manifest)).expect("the crate has a manifest");
+    sources.push(Source::new(manifest, &text));
+    complain(&framework_named_by_server(&sources));
+}

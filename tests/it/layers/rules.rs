@@ -1,0 +1,365 @@
+//! The other house rules, each a function from sources to complaints.
+
+use super::source::{Source, closing, identifier, words};
+
+const FILE_LINES: usize = 700;
+const FUNCTION_LINES: usize = 60;
+/// A test may hold a table of cases, which is data.
+const TEST_LINES: usize = 120;
+
+/// `kube` belongs to the module `cluster`, so that everything else speaks of our own terms.
+pub(super) fn kube_outside_cluster(sources: &[Source]) -> Vec<String> {
+    let elsewhere = sources
+        .iter()
+        .filter(|source| source.module()[0] != "cluster");
+    forbidden(
+        elsewhere,
+        &[
+            "kube::",
+            "use kube",
+            "kube_client",
+            "kube_core",
+            "kube_runtime",
+        ],
+        "belongs in `cluster`",
+    )
+}
+
+/// The middle decides and does nothing else: time and chance are arguments.
+pub(super) fn purity(sources: &[Source]) -> Vec<String> {
+    let pure = ["object", "handler", "state", "reaction"];
+    let effects = [
+        "tokio",
+        "tokio_util",
+        "Instant",
+        "SystemTime",
+        "Timestamp::now",
+        "Zoned::now",
+        "std::fs",
+        "std::net",
+        "std::env",
+        "std::thread",
+        "std::process",
+    ];
+    let mut complaints = forbidden(
+        within(sources, &pure),
+        &effects,
+        "has no place in the pure middle",
+    );
+    // Handlers wrap users' functions into boxed futures, so that module may write `async` blocks.
+    let silent = within(sources, &["object", "state", "reaction"]);
+    complaints.extend(forbidden(
+        silent,
+        &["async", ".await"],
+        "has no place in the pure middle",
+    ));
+    complaints
+}
+
+fn within<'a>(sources: &'a [Source], modules: &'a [&str]) -> impl Iterator<Item = &'a Source> {
+    sources
+        .iter()
+        .filter(|source| modules.contains(&source.module()[0]))
+}
+
+/// Long files and long functions; blank lines and comments of a function do not count.
+pub(super) fn budgets(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        let lines = source.text.lines().count();
+        if lines > FILE_LINES {
+            complaints.push(format!(
+                "{}:1: {lines} lines, more than {FILE_LINES}",
+                source.path
+            ));
+        }
+        for (offset, name, lines) in functions(&source.code) {
+            let limit = if is_test(&source.code[..offset]) {
+                TEST_LINES
+            } else {
+                FUNCTION_LINES
+            };
+            if lines > limit {
+                complaints.push(format!(
+                    "{}: `fn {name}` has {lines} lines, more than {limit}",
+                    source.at(offset)
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+fn functions(code: &str) -> Vec<(usize, &str, usize)> {
+    let mut found = Vec::new();
+    for offset in words(code, "fn") {
+        let rest = code[offset + 2..].trim_start();
+        let name = identifier(rest);
+        let Some(open) = (!name.is_empty()).then(|| signature_end(code, offset)) else {
+            continue;
+        };
+        if code[open..].starts_with('{') {
+            let body = &code[open + 1..closing(code, open)];
+            let lines = body.lines().filter(|line| !line.trim().is_empty()).count();
+            found.push((offset, name, lines.saturating_sub(1)));
+        }
+    }
+    found
+}
+
+/// Whether the attributes that end a text make a test of what follows.
+fn is_test(before: &str) -> bool {
+    let item = before
+        .rfind(['{', '}', ';'])
+        .map_or(before, |end| &before[end..]);
+    item.contains("test]") || item.contains("test(")
+}
+
+/// The offset of the brace or semicolon behind a signature; those inside its brackets are skipped.
+fn signature_end(code: &str, start: usize) -> usize {
+    let mut offset = start;
+    while let Some(step) = code[offset..].find(['{', ';', '(', '[']) {
+        offset += step;
+        if code[offset..].starts_with(['{', ';']) {
+            return offset;
+        }
+        offset = closing(code, offset);
+    }
+    code.len()
+}
+
+/// Every module says first what it is.
+pub(super) fn headers(sources: &[Source]) -> Vec<String> {
+    let bare = sources
+        .iter()
+        .filter(|source| !source.text.starts_with("//! "));
+    bare.map(|source| format!("{}:1: the module does not open with `//!`", source.path))
+        .collect()
+}
+
+/// One public list: a module gives out its own parts, never those of another.
+pub(super) fn reexports(sources: &[Source], doors: &[&str]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        let module = source.module();
+        if doors.contains(&module[0]) {
+            continue;
+        }
+        for offset in words(&source.code, "use") {
+            let before = source.code[..offset].trim_end();
+            let path = source.code[offset + 3..].trim_start();
+            let shared = before.ends_with("pub") || before.ends_with(')');
+            let foreign = path
+                .strip_prefix("crate::")
+                .is_some_and(|rest| identifier(rest) != module[0]);
+            if shared && foreign {
+                complaints.push(format!(
+                    "{}: only `lib.rs` re-exports across modules",
+                    source.at(offset)
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// Names that tell nothing, and the file layout that hides names.
+pub(super) fn names(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        let refused =
+            |name: &&str| ["utils", "util", "common", "helpers", "types", "mod"].contains(name);
+        for name in source
+            .path
+            .trim_end_matches(".rs")
+            .split('/')
+            .filter(refused)
+        {
+            complaints.push(format!("{}:1: `{name}` names no subject", source.path));
+        }
+    }
+    complaints
+}
+
+/// A test that does not run is no test.
+pub(super) fn ignored_tests(sources: &[Source]) -> Vec<String> {
+    forbidden(
+        sources.iter(),
+        &["#[ignore"],
+        "hides a test: install or build what it needs",
+    )
+}
+
+/// Generated code goes through the hidden door; people do not.
+pub(super) fn doors(sources: &[Source]) -> Vec<String> {
+    forbidden(sources.iter(), &["__private"], "is for generated code only")
+}
+
+/// The API server cannot share our mistakes if it cannot see us.
+pub(super) fn framework_named_by_server(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        let in_manifest = source
+            .path
+            .ends_with(".toml")
+            .then(|| source.text.lines().map(dependency))
+            .into_iter()
+            .flatten();
+        if in_manifest
+            .into_iter()
+            .any(|name| name == "kopf-rs" || name == "kopf-rs-macros")
+        {
+            complaints.push(format!("{}:1: depends on the framework", source.path));
+        }
+        for name in ["kopf_rs", "kopf_rs_macros"] {
+            let named = words(&source.text, name)
+                .map(|offset| format!("{}: names `{name}`", source.at(offset)));
+            complaints.extend(named);
+        }
+    }
+    complaints
+}
+
+/// The key of a manifest line.
+fn dependency(line: &str) -> &str {
+    line.split(['=', '.', ' ']).next().unwrap_or_default()
+}
+
+fn forbidden<'a>(
+    sources: impl Iterator<Item = &'a Source>,
+    needles: &[&str],
+    why: &str,
+) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        for needle in needles {
+            let found = words(&source.code, needle)
+                .map(|offset| format!("{}: `{needle}` {why}", source.at(offset)));
+            complaints.extend(found);
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(path: &str, text: &str) -> [Source; 1] {
+        [Source::new(path, text)]
+    }
+
+    #[test]
+    fn kube_is_noticed_outside_cluster_and_in_code_only() {
+        let text = "// kube::Client\nfn f(client: kube::Client) {}\nlet s = \"kube::\";";
+        assert_eq!(
+            kube_outside_cluster(&one("src/engine.rs", text)),
+            ["src/engine.rs:2: `kube::` belongs in `cluster`"]
+        );
+        assert!(kube_outside_cluster(&one("src/cluster/watch.rs", text)).is_empty());
+    }
+
+    #[test]
+    fn effects_are_noticed_in_the_middle() {
+        for text in [
+            "use tokio::sync::mpsc;",
+            "fn f() { Instant::now() }",
+            "async fn f() {}",
+            "fn f() { g().await }",
+        ] {
+            assert_eq!(
+                purity(&one("src/reaction/plan.rs", text)).len(),
+                1,
+                "{text}"
+            );
+            assert!(
+                purity(&one("src/engine/worker.rs", text)).is_empty(),
+                "{text}"
+            );
+        }
+        assert!(
+            purity(&one(
+                "src/handler/call.rs",
+                "Box::pin(async move { f().await })"
+            ))
+            .is_empty()
+        );
+        assert_eq!(
+            purity(&one("src/handler/call.rs", "tokio::spawn(f)")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn long_things_are_noticed() {
+        let body = |lines| {
+            format!(
+                "fn short() {{}}\nfn long<T>(t: [u8; 3])\nwhere\n    T: A,\n{{\n{}}}\n",
+                "    f();\n\n".repeat(lines)
+            )
+        };
+        assert!(budgets(&one("src/a.rs", &body(60))).is_empty());
+        let complaints = budgets(&one("src/a.rs", &body(61)));
+        assert_eq!(
+            complaints,
+            ["src/a.rs:2: `fn long` has 61 lines, more than 60"]
+        );
+        assert_eq!(
+            budgets(&one("src/a.rs", &"\n".repeat(701))),
+            ["src/a.rs:1: 701 lines, more than 700"]
+        );
+    }
+
+    #[test]
+    fn headers_names_and_ignored_tests_are_noticed() {
+        assert_eq!(headers(&one("src/a.rs", "use std::fmt;")).len(), 1);
+        assert!(headers(&one("src/a.rs", "//! What it is.\n")).is_empty());
+        for path in [
+            "src/utils.rs",
+            "src/engine/types.rs",
+            "src/engine/mod.rs",
+            "src/common/queue.rs",
+        ] {
+            assert_eq!(names(&one(path, "")).len(), 1, "{path}");
+        }
+        assert!(names(&one("src/engine/queue.rs", "")).is_empty());
+        assert_eq!(
+            ignored_tests(&one("src/a.rs", "#[test]\n#[ignore = \"slow\"]\nfn t() {}")).len(),
+            1
+        );
+        assert_eq!(
+            doors(&one("tests/it/a.rs", "use kopf_rs::__private::Declared;")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn reexports_of_others_are_noticed() {
+        let across = "pub use crate::object::Body;\npub(crate) use crate::state::Progress;";
+        assert_eq!(reexports(&one("src/handler.rs", across), &["lib"]).len(), 2);
+        assert!(reexports(&one("src/lib.rs", across), &["lib"]).is_empty());
+        let own =
+            "pub use decl::Decl;\npub use crate::handler::decl::Decl;\nuse crate::object::Body;";
+        assert!(reexports(&one("src/handler.rs", own), &["lib"]).is_empty());
+    }
+
+    #[test]
+    fn the_framework_is_noticed_in_the_api_server() {
+        assert_eq!(
+            framework_named_by_server(&one("src/a.rs", "/// use kopf_rs::prelude::*;")).len(),
+            1
+        );
+        assert_eq!(
+            framework_named_by_server(&one(
+                "Cargo.toml",
+                "name = \"kopf-rs-apiserver\"\nkopf-rs.workspace = true"
+            ))
+            .len(),
+            1
+        );
+        assert!(
+            framework_named_by_server(&one("src/a.rs", "use kopf_rs_apiserver::ApiServer;"))
+                .is_empty()
+        );
+    }
+}
