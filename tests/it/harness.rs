@@ -1,15 +1,19 @@
 //! The harness itself, on every server: objects, awaited conditions, and what the real server brings along.
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs_tests::{Bed, scenarios};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 scenarios! {
-    objects_are_created_changed_awaited_and_gone [real];
-    a_crd_of_ones_own_is_served_when_applied [real];
-    requests_are_told_apart_by_user_agent [real];
+    objects_are_created_changed_awaited_and_gone;
+    a_crd_of_ones_own_is_served_when_applied;
+    requests_of_others_are_told_apart;
     a_user_without_rights_is_refused [real];
-    kubectl_sees_the_namespace [real];
-    events_of_a_scenario_become_its_lines [real];
+    controllers_collect_what_has_lost_its_owner [real];
+    kubectl_sees_the_namespace [tcp real];
+    events_of_a_scenario_become_its_lines;
 }
 
 async fn objects_are_created_changed_awaited_and_gone(bed: Bed) {
@@ -92,18 +96,27 @@ spec: {{size: 1}}
     );
 }
 
-async fn requests_are_told_apart_by_user_agent(bed: Bed) {
-    bed.get("configmaps", "nobody").await;
-    let path = format!("/api/v1/namespaces/{}/configmaps/nobody", bed.namespace());
-    let audit = bed.real().expect("this is the real server").audit();
-    let ours = audit.iter().filter(|entry| {
-        entry["userAgent"] == Bed::USER_AGENT && entry["requestURI"] == path.as_str()
-    });
+async fn requests_of_others_are_told_apart(bed: Bed) {
+    bed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
+        .await;
+    let maps: Api<ConfigMap> = Api::namespaced(bed.client(), bed.namespace());
+    let merge = Patch::Merge(json!({"data": {"a": "1"}}));
+    maps.patch("settings", &PatchParams::default(), &merge)
+        .await
+        .expect("the patch is taken");
+    maps.get("settings").await.expect("the object is there");
+    bed.patch("configmaps", "settings", &json!({"data": {"a": "2"}}))
+        .await;
+
+    let path = format!("/api/v1/namespaces/{}/configmaps/settings", bed.namespace());
+    let asked = bed.asked().into_iter().filter(|asked| asked.path == path);
     assert_eq!(
-        ours.map(|entry| entry["responseStatus"]["code"].clone())
+        asked
+            .map(|asked| (asked.verb, asked.code))
             .collect::<Vec<_>>(),
-        [404]
+        [("patch".into(), 200), ("get".into(), 200)]
     );
+    assert_eq!(bed.writes_to("configmaps", "settings").await.len(), 1);
 }
 
 async fn a_user_without_rights_is_refused(bed: Bed) {
@@ -117,6 +130,25 @@ async fn a_user_without_rights_is_refused(bed: Bed) {
         message.contains("Forbidden") && message.contains(&user),
         "{message}"
     );
+}
+
+async fn controllers_collect_what_has_lost_its_owner(bed: Bed) {
+    let real = bed.real().expect("this is the real server");
+    let started = tokio::task::spawn_blocking(|| real.controllers())
+        .await
+        .expect("the start does not panic");
+    started.unwrap_or_else(|error| panic!("{error}"));
+    let owner = bed
+        .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}))
+        .await;
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]);
+    let child = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child", "ownerReferences": reference}});
+    bed.create(&child).await;
+    bed.delete("configmaps", "owner").await;
+    bed.until("the child is collected", "configmaps", "child", |child| {
+        child.is_none()
+    })
+    .await;
 }
 
 async fn kubectl_sees_the_namespace(bed: Bed) {

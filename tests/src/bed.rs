@@ -4,6 +4,7 @@
 //! (`/apis/apps/v1/namespaces/other/deployments`). The bed's own requests carry the user agent [`Bed::USER_AGENT`], so that
 //! those of an operator can be counted apart. Everything unexpected panics: it fails the test. Must not know operators.
 
+mod asked;
 mod start;
 mod wait;
 
@@ -17,6 +18,7 @@ use crate::lines::Lines;
 use crate::play::Server;
 use crate::real::{RealServer, kubectl};
 use crate::resource::{Resource, documents, group_roots, listed, root_of};
+pub use asked::Asked;
 use start::Backend;
 
 /// One server, and what a test may do to it.
@@ -77,15 +79,14 @@ impl Bed {
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         self.backend
-            .kubeconfig
-            .as_ref()
+            .kubeconfig()
             .expect("the in-memory server has no kubeconfig: use Tcp or Real")
     }
 
     /// The real server, where this is one: its audit log, its users without rights, its controllers.
     #[must_use]
     pub fn real(&self) -> Option<&'static RealServer> {
-        self.backend.real
+        self.backend.real()
     }
 
     /// Runs kubectl as the administrator in this bed's namespace, building it first where needed.

@@ -20,7 +20,7 @@ mod skip;
 mod toolchain;
 mod watchdog;
 
-pub use bed::Bed;
+pub use bed::{Asked, Bed};
 pub use lines::Lines;
 pub use play::{Server, play};
 pub use program::{Program, kopf_rs_binary};

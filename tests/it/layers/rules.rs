@@ -201,7 +201,7 @@ pub(super) fn framework_named_by_server(sources: &[Source]) -> Vec<String> {
     for source in sources {
         let in_manifest = source
             .path
-            .ends_with(".toml")
+            .ends_with("Cargo.toml")
             .then(|| source.text.lines().map(dependency))
             .into_iter()
             .flatten();

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use kopf_rs_apiserver::{ApiServer, Listening};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use super::Bed;
 use crate::lines::Lines;
@@ -16,22 +18,124 @@ use crate::real::RealServer;
 
 /// What stands behind a bed, kept alive by it.
 #[derive(Debug)]
-pub(super) struct Backend {
-    /// Where the server has an address.
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) real: Option<&'static RealServer>,
+pub(super) enum Backend {
+    Memory(ApiServer),
+    Tcp {
+        server: ApiServer,
+        kubeconfig: PathBuf,
+        _listening: Listening,
+    },
+    Real {
+        server: &'static RealServer,
+        kubeconfig: PathBuf,
+    },
+}
+
+impl Backend {
+    async fn start(server: Server, name: &str) -> Self {
+        match server {
+            Server::Memory => Self::Memory(ApiServer::new()),
+            Server::Tcp => {
+                let server = ApiServer::new();
+                let address = ([127, 0, 0, 1], 0).into();
+                let listening = server
+                    .listen(address)
+                    .await
+                    .unwrap_or_else(|error| panic!("{error}"));
+                let kubeconfig = std::env::temp_dir().join(format!("kopf-rs-{name}.kubeconfig"));
+                std::fs::write(&kubeconfig, listening.kubeconfig())
+                    .expect("temporary files can be written");
+                Self::Tcp {
+                    server,
+                    kubeconfig,
+                    _listening: listening,
+                }
+            }
+            Server::Real => {
+                let shared = tokio::task::spawn_blocking(RealServer::shared)
+                    .await
+                    .expect("the start does not panic");
+                let server = shared.unwrap_or_else(|error| panic!("{error}"));
+                Self::Real {
+                    server,
+                    kubeconfig: server.kubeconfig(),
+                }
+            }
+        }
+    }
+
+    pub(super) fn kubeconfig(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Tcp { kubeconfig, .. } | Self::Real { kubeconfig, .. } => Some(kubeconfig),
+        }
+    }
+
+    pub(super) fn in_process(&self) -> Option<&ApiServer> {
+        match self {
+            Self::Memory(server) | Self::Tcp { server, .. } => Some(server),
+            Self::Real { .. } => None,
+        }
+    }
+
+    pub(super) fn real(&self) -> Option<&'static RealServer> {
+        if let Self::Real { server, .. } = self {
+            Some(server)
+        } else {
+            None
+        }
+    }
+
+    /// The operator's client and the bed's own.
+    async fn clients(&self) -> (kube::Client, kube::Client) {
+        let agent = HeaderValue::from_static(Bed::USER_AGENT);
+        if let Self::Memory(server) = self {
+            let own = server.service().map_request(
+                move |mut request: http::Request<kube::client::Body>| {
+                    request.headers_mut().insert(USER_AGENT, agent.clone());
+                    request
+                },
+            );
+            return (
+                kube::Client::new(server.service(), "default"),
+                kube::Client::new(own, "default"),
+            );
+        }
+        let kubeconfig = self
+            .kubeconfig()
+            .expect("a server with an address has a kubeconfig");
+        let file = Kubeconfig::read_from(kubeconfig).expect("the server writes valid kubeconfigs");
+        let config =
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+        let config = config.expect("the server writes complete kubeconfigs");
+        let mut own = config.clone();
+        own.headers.push((USER_AGENT, agent));
+        let client = |config| {
+            kube::Client::try_from(config).expect("a client can be built from a valid config")
+        };
+        (client(config), client(own))
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        if let Self::Tcp { kubeconfig, .. } = self {
+            let _ = std::fs::remove_file(kubeconfig);
+        }
+    }
 }
 
 impl Bed {
     pub(crate) async fn with_lines(server: Server, lines: Lines) -> Self {
-        let backend = start(server).await;
-        let (client, own) = clients(&backend).await;
+        let namespace = fresh_name();
+        let backend = Backend::start(server, &namespace).await;
+        let (client, own) = backend.clients().await;
         let bed = Self {
             server,
             backend,
             client,
             own,
-            namespace: fresh_name(),
+            namespace,
             lines,
             known: Mutex::default(),
         };
@@ -43,42 +147,7 @@ impl Bed {
     }
 }
 
-async fn start(server: Server) -> Backend {
-    match server {
-        Server::Real => {
-            let shared = tokio::task::spawn_blocking(RealServer::shared)
-                .await
-                .expect("the start does not panic");
-            let server = shared.unwrap_or_else(|error| panic!("{error}"));
-            Backend {
-                kubeconfig: Some(server.kubeconfig()),
-                real: Some(server),
-            }
-        }
-        Server::Memory | Server::Tcp => {
-            panic!("the API server in the process is not wired to the harness yet")
-        }
-    }
-}
-
-/// The operator's client and the bed's own.
-async fn clients(backend: &Backend) -> (kube::Client, kube::Client) {
-    let kubeconfig = backend
-        .kubeconfig
-        .as_ref()
-        .expect("a server with an address has a kubeconfig");
-    let file = Kubeconfig::read_from(kubeconfig).expect("the harness writes valid kubeconfigs");
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    let config = config.expect("the harness writes complete kubeconfigs");
-    let mut own = config.clone();
-    own.headers
-        .push((USER_AGENT, HeaderValue::from_static(Bed::USER_AGENT)));
-    let client =
-        |config| kube::Client::try_from(config).expect("a client can be built from a valid config");
-    (client(config), client(own))
-}
-
-/// Namespaces differ within the process, and between processes that share a server.
+/// Names differ within the process, and between processes of one machine.
 fn fresh_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!(

@@ -54,7 +54,7 @@ impl Bed {
     ) -> bool {
         let only = format!("fieldSelector=metadata.name%3D{name}");
         let mut page = self.must("GET", &format!("{path}?{only}"), None).await;
-        *last = page["items"].get_mut(0).map(Value::take);
+        *last = first_item(&mut page);
         if condition(last.as_ref()) {
             return true;
         }
@@ -129,6 +129,16 @@ impl Bed {
             self.server.patience()
         );
     }
+}
+
+/// The item of a list of at most one, with the `apiVersion` and `kind` that lists leave out.
+fn first_item(page: &mut Value) -> Option<Value> {
+    let mut item = page["items"].get_mut(0)?.take();
+    if item["kind"].is_null() {
+        item["kind"] = page["kind"].as_str()?.trim_end_matches("List").into();
+        item["apiVersion"] = page["apiVersion"].take();
+    }
+    Some(item)
 }
 
 /// The resources of a CRD, one per served version.
