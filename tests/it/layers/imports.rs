@@ -25,7 +25,9 @@ pub(super) fn imports(
         for (offset, target) in climbs(source).into_iter().chain(absolute(&source.text)) {
             let is_module =
                 layers.iter().any(|(module, _)| *module == target) || doors.contains(&target);
-            if is_module && target != own && !allowed.contains(&target) {
+            // Tests may read as users write.
+            let is_user = source.is_tests() && target == "prelude";
+            if is_module && target != own && !allowed.contains(&target) && !is_user {
                 complaints.push(format!(
                     "{}: `{own}` must not import `{target}`",
                     source.at(offset)
@@ -180,5 +182,13 @@ mod tests {
             ["src/gadget.rs:1: the module `gadget` has no row in the table of layers"]
         );
         assert!(check("src/lib.rs", "pub use crate::engine::Queue;").is_empty());
+    }
+
+    #[test]
+    fn only_tests_may_use_the_prelude() {
+        let text = "use crate::prelude::*;";
+        let check = |path| imports(&[Source::new(path, text)], LAYERS, &["lib", "prelude"]);
+        assert_eq!(check("src/handler/decl.rs").len(), 1);
+        assert!(check("src/handler/decl/tests.rs").is_empty());
     }
 }

@@ -56,6 +56,11 @@ impl Source {
         inner.trim_end_matches(".rs").split('/').collect()
     }
 
+    /// Whether this file holds the tests of its parent module.
+    pub(super) fn is_tests(&self) -> bool {
+        self.path.ends_with("/tests.rs")
+    }
+
     /// `file:line` of a byte offset.
     pub(super) fn at(&self, offset: usize) -> String {
         format!(
