@@ -16,6 +16,7 @@ pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]
 mod fake;
+pub(crate) mod manifest;
 pub(crate) mod read;
 mod request;
 pub(crate) mod typed;
@@ -52,6 +53,8 @@ struct Shared {
     pruned: Notes,
     /// Group versions that could not be discovered, already warned of.
     broken: Notes,
+    /// Kinds that we have defined ourselves.
+    defined: Notes,
     /// What the last discovery has found.
     discovered: Mutex<Vec<Resource>>,
 }
@@ -91,6 +94,7 @@ impl Cluster {
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
                 broken: Notes::default(),
+                defined: Notes::default(),
                 discovered: Mutex::default(),
             }),
         }

@@ -18,7 +18,7 @@ mod pruned;
 #[cfg(test)]
 mod tests;
 
-const MERGE: &str = "application/merge-patch+json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
 /// How often a write bound to a version is tried anew on an object that others write to, too.
 const REBINDS: u32 = 5;
 

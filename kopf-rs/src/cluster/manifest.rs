@@ -1,0 +1,404 @@
+//! Bringing a manifest to the cluster, as `--apply` does: create it, or change what differs.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::Cluster;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::read::object;
+use crate::cluster::request::{Call, escaped};
+use crate::cluster::write::MERGE;
+use crate::object::raw::Raw;
+use crate::object::resource::Resource;
+use crate::rt::backoff::Backoff;
+
+/// What has become of a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// It was not there.
+    Created,
+    /// It was there, and differed.
+    Configured,
+    /// It was there, and is as it was.
+    Unchanged,
+}
+
+/// How long a new kind may take until it is served.
+const SERVED: Duration = Duration::from_secs(30);
+const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// Where a manifest belongs.
+struct Home<'a> {
+    resource: Resource,
+    namespace: Option<String>,
+    /// `None`: the server makes one up.
+    name: Option<&'a str>,
+    manifest: &'a Value,
+}
+
+impl Cluster {
+    /// Create what the manifest describes, or merge it into what is there. Waits until a definition of a kind is established.
+    ///
+    /// Without a namespace in the manifest it is the client's default one.
+    pub(crate) async fn apply_manifest(&self, manifest: &Value) -> Result<Applied, ClusterError> {
+        let home = self.home(manifest).await?;
+        let before = match home.name {
+            Some(name) => {
+                self.get(&home.resource, home.namespace.as_deref(), name)
+                    .await?
+            }
+            None => None,
+        };
+        let applied = match before {
+            Some(before) => self.configure(&home, Some(&before)).await?,
+            None => match self.create_at(&home).await {
+                Ok(_) => Applied::Created,
+                Err(ClusterError::Conflict(_)) if home.name.is_some() => {
+                    self.configure(&home, None).await?
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        if home.resource.plural == "customresourcedefinitions"
+            && let Some(name) = home.name
+        {
+            self.wait_until_established(&home.resource, name).await?;
+            self.shared.defined.add(&defined_kind(manifest));
+        }
+        Ok(applied)
+    }
+
+    /// Create an object; [`ClusterError::Conflict`] where its name is taken.
+    pub(crate) async fn create(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        content: &Value,
+    ) -> Result<Raw, ClusterError> {
+        let mut target = resource.path(namespace, None, None);
+        target.push_str("?fieldManager=");
+        target.push_str(&escaped(&self.shared.operator));
+        let call = Call {
+            method: Method::POST,
+            target,
+            accept: "application/json",
+            body: Some(("application/json", Bytes::from(content.to_string()))),
+            asked: Asked {
+                verbs: &["create"],
+                resource: Some(resource),
+                namespace,
+                subresource: None,
+            },
+        };
+        object(&self.exchange_in_turn(&call).await?)
+    }
+
+    async fn create_at(&self, home: &Home<'_>) -> Result<Raw, ClusterError> {
+        self.create(&home.resource, home.namespace.as_deref(), home.manifest)
+            .await
+    }
+
+    async fn configure(
+        &self,
+        home: &Home<'_>,
+        before: Option<&Raw>,
+    ) -> Result<Applied, ClusterError> {
+        let namespace = home.namespace.as_deref();
+        let mut target = home.resource.path(namespace, home.name, None);
+        target.push_str("?fieldManager=");
+        target.push_str(&escaped(&self.shared.operator));
+        let call = Call {
+            method: Method::PATCH,
+            target,
+            accept: "application/json",
+            body: Some((MERGE, Bytes::from(home.manifest.to_string()))),
+            asked: Asked {
+                verbs: &["get", "create", "patch"],
+                resource: Some(&home.resource),
+                namespace,
+                subresource: None,
+            },
+        };
+        let after = object(&self.persist(&call).await?)?;
+        let version = |raw: &Raw| raw.facts().resource_version.clone();
+        let same = before.is_some_and(|before| version(before) == version(&after));
+        Ok(if same {
+            Applied::Unchanged
+        } else {
+            Applied::Configured
+        })
+    }
+
+    async fn home<'a>(&self, manifest: &'a Value) -> Result<Home<'a>, ClusterError> {
+        let text = |value: &'a Value| value.as_str().filter(|text| !text.is_empty());
+        let missing = |what: &str| ClusterError::Invalid(format!("the manifest has no {what}"));
+        let api_version = text(&manifest["apiVersion"]).ok_or_else(|| missing("apiVersion"))?;
+        let kind = text(&manifest["kind"]).ok_or_else(|| missing("kind"))?;
+        let metadata = &manifest["metadata"];
+        let name = text(&metadata["name"]);
+        if name.is_none() && text(&metadata["generateName"]).is_none() {
+            return Err(missing("metadata.name"));
+        }
+        let resource = self.resolve(api_version, kind).await?;
+        let namespace = resource.namespaced.then(|| {
+            let own = text(&metadata["namespace"]);
+            own.unwrap_or(self.client.default_namespace()).to_owned()
+        });
+        Ok(Home {
+            resource,
+            namespace,
+            name,
+            manifest,
+        })
+    }
+
+    /// The resource of a kind. One that we have just defined may take a moment to be discovered.
+    async fn resolve(&self, api_version: &str, kind: &str) -> Result<Resource, ClusterError> {
+        let fits =
+            |resource: &Resource| resource.kind == kind && resource.api_version() == api_version;
+        if let Some(known) = self.discovered().into_iter().find(fits) {
+            return Ok(known);
+        }
+        let deadline = Instant::now() + SERVED;
+        let mut backoff = Backoff::new(POLL.0, POLL.1);
+        loop {
+            if let Some(found) = self.discover().await?.into_iter().find(fits) {
+                return Ok(found);
+            }
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            let is_coming = self.shared.defined.has(&format!("{kind}.{group}"));
+            if !is_coming || Instant::now() > deadline {
+                return Err(ClusterError::NotFound(format!(
+                    "no kind \"{kind}\" in {api_version} is served: is its CustomResourceDefinition applied?"
+                )));
+            }
+            sleep(backoff.next_pause()).await;
+        }
+    }
+
+    async fn wait_until_established(
+        &self,
+        resource: &Resource,
+        name: &str,
+    ) -> Result<(), ClusterError> {
+        let deadline = Instant::now() + SERVED;
+        let mut backoff = Backoff::new(POLL.0, POLL.1);
+        loop {
+            let definition = self.get(resource, None, name).await?;
+            let definition =
+                definition.and_then(|raw| serde_json::from_str::<Value>(raw.text()).ok());
+            let status = definition.map(|definition| definition["status"]["conditions"].clone());
+            let conditions = status.as_ref().and_then(Value::as_array);
+            let refusal = match verdict(conditions.map_or(&[], Vec::as_slice)) {
+                Verdict::Established => return Ok(()),
+                Verdict::Refused(message) => Some(message),
+                Verdict::Pending => None,
+            };
+            if let Some(message) = refusal {
+                return Err(ClusterError::Invalid(format!(
+                    "{name} is not accepted: {message}"
+                )));
+            }
+            if Instant::now() > deadline {
+                return Err(ClusterError::Unreachable(format!(
+                    "{name} is not established within {} seconds",
+                    SERVED.as_secs()
+                )));
+            }
+            sleep(backoff.next_pause()).await;
+        }
+    }
+}
+
+/// What the conditions of a definition say.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Established,
+    Refused(String),
+    Pending,
+}
+
+fn verdict(conditions: &[Value]) -> Verdict {
+    let says = |kind: &str, status: &str| {
+        let mut all = conditions.iter();
+        all.find(|condition| condition["type"] == kind && condition["status"] == status)
+    };
+    if let Some(refused) = says("NamesAccepted", "False") {
+        let message = refused["message"].as_str().unwrap_or("its names are taken");
+        Verdict::Refused(message.to_owned())
+    } else if says("Established", "True").is_some() {
+        Verdict::Established
+    } else {
+        Verdict::Pending
+    }
+}
+
+/// `Kind.group` of a definition.
+fn defined_kind(definition: &Value) -> String {
+    let spec = &definition["spec"];
+    let kind = spec["names"]["kind"].as_str().unwrap_or_default();
+    let group = spec["group"].as_str().unwrap_or_default();
+    format!("{kind}.{group}")
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Created => "created",
+            Self::Configured => "configured",
+            Self::Unchanged => "unchanged",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::fake::{Answer, Fake};
+
+    const CORE: &str = r#"{"kind":"APIGroupDiscoveryList","items":[{"versions":[{"version":"v1","resources":[
+        {"resource":"configmaps","responseKind":{"kind":"ConfigMap"},"scope":"Namespaced","verbs":["get"]},
+        {"resource":"namespaces","responseKind":{"kind":"Namespace"},"scope":"Cluster","verbs":["get"]}]}]}]}"#;
+
+    fn groups(more: &str) -> String {
+        format!(
+            r#"{{"kind":"APIGroupDiscoveryList","items":[{{"metadata":{{"name":"apiextensions.k8s.io"}},"versions":[{{"version":"v1","resources":[
+                {{"resource":"customresourcedefinitions","responseKind":{{"kind":"CustomResourceDefinition"}},"scope":"Cluster","verbs":["get"]}}]}}]}}{more}]}}"#
+        )
+    }
+
+    fn discovery(more: &str) -> [Answer; 2] {
+        [Answer::new(200, CORE), Answer::new(200, groups(more))]
+    }
+
+    fn missing() -> Answer {
+        Answer::refusal(404, "not found")
+    }
+
+    fn state(version: u32) -> Answer {
+        let text =
+            json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version.to_string()}});
+        Answer::new(200, text.to_string())
+    }
+
+    fn config_map() -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})
+    }
+
+    async fn apply(answers: Vec<Answer>) -> (Result<Applied, String>, Vec<String>) {
+        let fake = Fake::new(discovery("").into_iter().chain(answers));
+        let applied = fake.cluster().apply_manifest(&config_map()).await;
+        (
+            applied.map_err(|error| error.to_string()),
+            fake.lines().split_off(2),
+        )
+    }
+
+    const GET: &str = "GET /api/v1/namespaces/default/configmaps/a";
+    const POST: &str = "POST /api/v1/namespaces/default/configmaps?fieldManager=kopf-rs";
+    const PATCH: &str = "PATCH /api/v1/namespaces/default/configmaps/a?fieldManager=kopf-rs";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_manifest_is_created_configured_or_found_unchanged() {
+        let (applied, lines) = apply(vec![missing(), state(1)]).await;
+        assert_eq!(
+            (applied, lines),
+            (Ok(Applied::Created), vec![GET.into(), POST.into()])
+        );
+        let (applied, lines) = apply(vec![state(1), state(2)]).await;
+        assert_eq!(
+            (applied, lines),
+            (Ok(Applied::Configured), vec![GET.into(), PATCH.into()])
+        );
+        let (applied, _) = apply(vec![state(1), state(1)]).await;
+        assert_eq!(applied, Ok(Applied::Unchanged));
+        let taken = Answer::refusal(409, "already exists");
+        let (applied, lines) = apply(vec![missing(), taken, state(1)]).await;
+        assert_eq!(applied, Ok(Applied::Configured));
+        assert_eq!(lines, [GET, POST, PATCH]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_is_waited_for_and_then_its_objects_are() {
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "kopfexamples.kopf.dev"}, "spec": {"group": "kopf.dev", "names": {"kind": "KopfExample"}}});
+        let state = |conditions: Value| {
+            let state = json!({"metadata": {"name": "kopfexamples.kopf.dev"}, "status": {"conditions": conditions}});
+            Answer::new(200, state.to_string())
+        };
+        let served = r#",{"metadata":{"name":"kopf.dev"},"versions":[{"version":"v1","resources":[
+            {"resource":"kopfexamples","responseKind":{"kind":"KopfExample"},"scope":"Namespaced","verbs":["get"]}]}]}"#;
+        let created = [
+            missing(),
+            state(json!(null)),
+            state(json!([])),
+            state(json!([{"type": "Established", "status": "True"}])),
+        ];
+        let answers = discovery("")
+            .into_iter()
+            .chain(created)
+            .chain(discovery(""))
+            .chain(discovery(served));
+        let fake = Fake::new(answers.chain([missing(), state(json!(null))]));
+        let cluster = fake.cluster();
+        assert_eq!(
+            cluster.apply_manifest(&definition).await.unwrap(),
+            Applied::Created
+        );
+        let object = json!({"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "a", "namespace": "ns"}});
+        assert_eq!(
+            cluster.apply_manifest(&object).await.unwrap(),
+            Applied::Created
+        );
+        assert!(
+            fake.lines()
+                .last()
+                .unwrap()
+                .starts_with("POST /apis/kopf.dev/v1/namespaces/ns/kopfexamples")
+        );
+    }
+
+    #[test]
+    fn names_that_are_taken_refuse_a_definition() {
+        let taken =
+            json!([{"type": "NamesAccepted", "status": "False", "message": "\"po\" is taken"}]);
+        assert_eq!(
+            verdict(taken.as_array().unwrap()),
+            Verdict::Refused("\"po\" is taken".into())
+        );
+        assert_eq!(verdict(&[]), Verdict::Pending);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_manifest_that_cannot_be_placed_says_why() {
+        for (manifest, expected) in [
+            (
+                json!({"kind": "A"}),
+                "invalid: the manifest has no apiVersion",
+            ),
+            (
+                json!({"apiVersion": "v1"}),
+                "invalid: the manifest has no kind",
+            ),
+            (
+                json!({"apiVersion": "v1", "kind": "A"}),
+                "invalid: the manifest has no metadata.name",
+            ),
+            (
+                json!({"apiVersion": "v1", "kind": "Nope", "metadata": {"name": "a"}}),
+                "not found: no kind \"Nope\" in v1 is served: is its CustomResourceDefinition applied?",
+            ),
+        ] {
+            let fake = Fake::new(discovery(""));
+            let refused = fake.cluster().apply_manifest(&manifest).await.unwrap_err();
+            assert_eq!(refused.to_string(), expected);
+        }
+    }
+}
