@@ -117,9 +117,14 @@ impl Cluster {
             namespace: None,
             subresource: None,
         };
-        let reply = self
-            .exchange(&Call::get("/version".to_owned(), asked))
-            .await?;
+        let call = Call::get("/version".to_owned(), asked);
+        let reply = self.exchange(&call).await.map_err(|error| match error {
+            ClusterError::Invalid(message) => ClusterError::Invalid(format!(
+                "{} (check the server in the kubeconfig)",
+                message.trim_end_matches('.')
+            )),
+            error => error,
+        })?;
         let version = serde_json::from_slice::<Version>(&reply).map_err(|_| {
             ClusterError::Invalid(
                 "the answer to /version is not a Kubernetes API server's: check the server in the kubeconfig".to_owned(),

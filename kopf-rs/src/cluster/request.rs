@@ -187,7 +187,7 @@ fn hint(reasons: &str) -> &'static str {
         " (the server's certificate is for another host name: check the server in the kubeconfig, or set tls-server-name)"
     } else if knows("Expired") {
         " (the server's certificate has expired, or the clock of this machine is wrong)"
-    } else if knows("InvalidContentType") || knows("corrupt message") {
+    } else if knows("InvalidContentType") || knows("corrupt message") || knows("handshake eof") {
         " (the server does not speak TLS there: is it http:// rather than https://?)"
     } else if knows("CertificateRequired") || knows("BadCertificate") {
         " (the server does not accept our client certificate)"

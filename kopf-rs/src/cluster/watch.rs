@@ -116,7 +116,6 @@ struct Watcher<'a> {
 }
 
 /// How an attempt has ended.
-#[derive(Debug)]
 enum End {
     /// The paged listing is complete: the watch can start.
     Listed,
@@ -172,9 +171,6 @@ impl<'a> Watcher<'a> {
 
     /// Learn from the end of an attempt; how long to wait before the next one.
     fn settle(&mut self, end: End) -> Duration {
-        if !matches!(end, End::Listed) {
-            tracing::debug!("watch of {} has to go on: {end:?}", self.place());
-        }
         match end {
             End::Over | End::Silent if self.version.is_none() => {
                 self.tell(ClusterError::Unreachable(
@@ -182,14 +178,21 @@ impl<'a> Watcher<'a> {
                 ));
                 self.failures.next_pause()
             }
-            End::Listed | End::Silent => Duration::ZERO,
+            End::Listed => Duration::ZERO,
+            End::Silent => {
+                let place = self.place();
+                tracing::debug!("Watch-stream for {place} is inactive, reconnecting.");
+                Duration::ZERO
+            }
             End::Over => self.cuts.next_pause(),
-            End::NoStreaming(_) => {
+            End::NoStreaming(why) => {
+                tracing::debug!("{} is listed by pages: {why}", self.place());
                 let group = &self.watched.resource.group;
                 self.cluster.shared.unstreamable.add(group);
                 Duration::ZERO
             }
-            End::Expired(_) => {
+            End::Expired(why) => {
+                tracing::debug!("Restarting the watch-stream for {}: {why}", self.place());
                 self.version = None;
                 self.failures.next_pause()
             }
