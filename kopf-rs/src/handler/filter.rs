@@ -1,6 +1,6 @@
 //! Which objects and changes a handler is for (core.md 13).
 //!
-//! Evaluated once per event. A value callback gets `None` for an absent field.
+//! Evaluated once per event. A value callback gets `None` for an absent field. Must not know which change is looked at.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::handler::cause::Cause;
+use crate::object::body::Body;
+use crate::object::diff::same;
+use crate::object::path::FieldPath;
 
 /// The criterion of a label, annotation or field that must be there, whatever its value.
 pub const PRESENT: Criterion = Criterion::Present;
@@ -98,6 +101,60 @@ impl fmt::Debug for Criterion {
     }
 }
 
+/// The former value of a field. It is unknown where only a digest of the last-handled state is left: then every criterion on it holds,
+/// for a handler called once too often does less harm than one not called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Former<'a> {
+    Known(Option<&'a Value>),
+    Unknown,
+}
+
+impl Filters {
+    /// Whether the object is in scope: labels, annotations, and the field's presence or value on either side of the change.
+    pub(crate) fn accept_object(
+        &self,
+        body: &Body,
+        field: Option<&FieldPath>,
+        old: Former<'_>,
+        new: Option<&Value>,
+    ) -> bool {
+        let all = |criteria: &[(String, Criterion)], found: &serde_json::Map<String, Value>| {
+            criteria
+                .iter()
+                .all(|(key, criterion)| criterion.holds(found.get(key)))
+        };
+        all(&self.labels, body.labels())
+            && all(&self.annotations, body.annotations())
+            && field.is_none_or(|_| {
+                let value = self.value.as_ref().unwrap_or(&Criterion::Present);
+                value.holds(new) || value.holds_formerly(old)
+            })
+    }
+
+    /// Whether the field's values before and after are those asked for.
+    pub(crate) fn accept_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
+        self.old.as_ref().is_none_or(|it| it.holds_formerly(old))
+            && self.new.as_ref().is_none_or(|it| it.holds(new))
+    }
+}
+
+impl Criterion {
+    fn holds(&self, value: Option<&Value>) -> bool {
+        match self {
+            Self::Equals(wanted) => same(Some(wanted), value),
+            Self::Present => value.is_some(),
+            Self::Absent => value.is_none(),
+            Self::Matches(predicate) => predicate(value),
+        }
+    }
+    fn holds_formerly(&self, value: Former<'_>) -> bool {
+        match value {
+            Former::Known(value) => self.holds(value),
+            Former::Unknown => true,
+        }
+    }
+}
+
 // === for generated code ===
 
 /// Written as a value, or as the name of a predicate.
@@ -148,4 +205,100 @@ pub fn matches(predicate: impl Fn(Option<&Value>) -> bool + Send + Sync + 'stati
 /// A predicate over the whole cause.
 pub fn when(predicate: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> When {
     Arc::new(predicate)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn long(value: Option<&Value>) -> bool {
+        value.is_none_or(|it| it.as_str().is_some_and(|it| it.len() > 3))
+    }
+
+    #[test]
+    fn criteria() {
+        let matches = Criterion::Matches(Arc::new(long));
+        for (criterion, value, expected) in [
+            (Criterion::Equals(json!("x")), Some(json!("x")), true),
+            (Criterion::Equals(json!("")), Some(json!("")), true),
+            (Criterion::Equals(json!(1)), Some(json!(1.0)), true),
+            (Criterion::Equals(json!("x")), None, false),
+            (Criterion::Present, Some(json!("")), true),
+            (Criterion::Present, None, false),
+            (Criterion::Absent, Some(json!(false)), false),
+            (Criterion::Absent, None, true),
+            (matches.clone(), Some(json!("long")), true),
+            (matches.clone(), Some(json!("no")), false),
+            (matches, None, true),
+        ] {
+            assert_eq!(
+                criterion.holds(value.as_ref()),
+                expected,
+                "{criterion:?} {value:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels_and_annotations_must_all_hold() {
+        let body =
+            Body::new(json!({"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}));
+        let mut filters = Filters {
+            labels: vec![
+                ("a".into(), Criterion::Present),
+                ("z".into(), Criterion::Absent),
+            ],
+            annotations: vec![("b".into(), Criterion::Equals(json!("2")))],
+            ..Filters::default()
+        };
+        assert!(filters.accept_object(&body, None, Former::Unknown, None));
+        filters
+            .labels
+            .push(("a".into(), Criterion::Equals(json!("2"))));
+        assert!(!filters.accept_object(&body, None, Former::Unknown, None));
+    }
+
+    #[test]
+    fn values_hold_on_either_side() {
+        let body = Body::new(json!({}));
+        let field = FieldPath::parse("spec.x");
+        let accepts = |value: Option<Criterion>, old: Option<Value>, new: Option<Value>| {
+            let filters = Filters {
+                value,
+                ..Filters::default()
+            };
+            filters.accept_object(
+                &body,
+                Some(&field),
+                Former::Known(old.as_ref()),
+                new.as_ref(),
+            )
+        };
+        let (v, w) = (Some(json!("v")), Some(json!("w")));
+        let is_v = || Some(Criterion::Equals(json!("v")));
+        assert!(accepts(is_v(), None, v.clone()));
+        assert!(accepts(is_v(), v.clone(), w.clone()));
+        assert!(!accepts(is_v(), w.clone(), Some(json!("z"))));
+        assert!(accepts(None, v.clone(), None) && !accepts(None, None, None));
+        assert!(
+            accepts(Some(Criterion::Absent), None, v.clone())
+                && !accepts(Some(Criterion::Absent), v, w)
+        );
+    }
+
+    #[test]
+    fn changes_are_checked_side_by_side() {
+        let filters = Filters {
+            old: Some(Criterion::Equals(json!(1))),
+            new: Some(Criterion::Absent),
+            ..Filters::default()
+        };
+        let one = json!(1);
+        assert!(filters.accept_change(Former::Known(Some(&one)), None));
+        assert!(!filters.accept_change(Former::Known(None), None));
+        assert!(!filters.accept_change(Former::Known(Some(&one)), Some(&one)));
+        assert!(filters.accept_change(Former::Unknown, None));
+    }
 }

@@ -1,23 +1,200 @@
 //! The essence that was handled last (core.md 6.2).
+//!
+//! Compact JSON while it is small, compressed when it is not, a digest where even that would not fit beside other annotations.
+//! Must not know what counts as essence.
 
-use serde_json::Value;
+use std::io::{Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 
 use crate::object::body::Body;
+use crate::object::essence::Essence;
 use crate::object::patch::Patch;
+use crate::state::Damaged;
+use crate::state::naming::Annotations;
+
+/// From this size on it is compressed.
+const COMPRESSED_FROM: usize = 16 * 1024;
+/// What it may take of the 256 KiB that all annotations of an object share.
+const BUDGET: usize = 160 * 1024;
+/// What may come out of a compressed one: more cannot have been an object.
+const LONGEST: u64 = 16 * 1024 * 1024;
+const GZIP: &str = "gz:";
+const DIGEST: &str = "digest:";
 
 /// What is known of the state handled last.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LastHandled {
+#[derive(Clone, Debug)]
+pub(crate) enum LastHandled {
     /// All of it.
-    Essence(Value),
+    Essence(Essence),
     /// Only its digest: it was too large to keep.
     Digest(String),
 }
 
+/// How an essence was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// All of it.
+    Whole,
+    /// Only its digest: it would have taken so many bytes.
+    Digest { bytes: usize },
+}
+
 /// Keeps the last-handled essence on the object.
-pub trait EssenceStore: Send + Sync {
+pub(crate) trait EssenceStore: Send + Sync {
     /// What the object carries.
-    fn fetch(&self, body: &Body) -> Option<LastHandled>;
-    /// Put `essence` into `patch`.
-    fn store(&self, essence: &Value, body: &Body, patch: &mut Patch);
+    fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged>;
+    /// Put `last` into `patch`, as well as it fits.
+    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Kept;
+}
+
+/// The essence in one annotation.
+#[derive(Debug)]
+pub(crate) struct AnnotatedEssence {
+    annotations: Annotations,
+}
+
+impl AnnotatedEssence {
+    pub(crate) fn new(annotations: Annotations) -> Self {
+        Self { annotations }
+    }
+}
+
+impl EssenceStore for AnnotatedEssence {
+    fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged> {
+        let annotation = self.annotations.of_essence(body);
+        let Some(value) = body.annotations().get(&annotation) else {
+            return Ok(None);
+        };
+        match decode(value.as_str().unwrap_or_default().trim()) {
+            Ok(last) => Ok(Some(last)),
+            Err(why) => Err(Damaged { annotation, why }),
+        }
+    }
+    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Kept {
+        let (text, kept) = match last {
+            LastHandled::Essence(essence) => encode(essence),
+            LastHandled::Digest(digest) => (format!("{DIGEST}{digest}"), Kept::Whole),
+        };
+        let annotation = self.annotations.of_essence(body);
+        self.annotations.put(&annotation, text, body, patch);
+        kept
+    }
+}
+
+fn encode(essence: &Essence) -> (String, Kept) {
+    let text = essence.value().to_string();
+    if text.len() < COMPRESSED_FROM {
+        return (text, Kept::Whole);
+    }
+    let packed = compress(text.as_bytes());
+    if packed.len() <= BUDGET {
+        return (packed, Kept::Whole);
+    }
+    let digest = format!("{DIGEST}{}", essence.digest());
+    let bytes = packed.len();
+    (digest, Kept::Digest { bytes })
+}
+
+fn decode(text: &str) -> Result<LastHandled, String> {
+    if let Some(digest) = text.strip_prefix(DIGEST) {
+        return Ok(LastHandled::Digest(digest.to_owned()));
+    }
+    let value = match text.strip_prefix(GZIP) {
+        Some(packed) => serde_json::from_str(&decompress(packed)?),
+        None => serde_json::from_str(text),
+    };
+    let value: serde_json::Value = value.map_err(|error| error.to_string())?;
+    if value.is_object() {
+        Ok(LastHandled::Essence(Essence::from(value)))
+    } else {
+        Err("expected a JSON object".to_owned())
+    }
+}
+
+fn compress(bytes: &[u8]) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // Writing into memory does not fail; were it to, the text would be unreadable and said to be so.
+    let packed = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    format!("{GZIP}{}", STANDARD.encode(packed.unwrap_or_default()))
+}
+
+fn decompress(packed: &str) -> Result<String, String> {
+    let packed = STANDARD.decode(packed).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    GzDecoder::new(packed.as_slice())
+        .take(LONGEST)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn roundtrip(value: &Value) -> (String, Kept, LastHandled) {
+        let store = AnnotatedEssence::new(Annotations::under("p"));
+        let mut patch = Patch::new();
+        let last = LastHandled::Essence(Essence::from(value.clone()));
+        let kept = store.store(&last, &Body::new(json!({})), &mut patch);
+        let read = store
+            .fetch(&Body::new(patch.as_value().clone()))
+            .unwrap()
+            .unwrap();
+        let text = patch["metadata"]["annotations"]["p/last-handled-configuration"]
+            .as_str()
+            .unwrap();
+        (text.to_owned(), kept, read)
+    }
+
+    /// Text that does not compress.
+    fn noise(length: usize) -> String {
+        let mut state = 1_u64;
+        let next = |_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            char::from(b'!' + u8::try_from(state >> 58).unwrap())
+        };
+        (0..length).map(next).collect()
+    }
+
+    #[test]
+    fn grows_from_text_over_gzip_to_a_digest() {
+        for (size, prefix, whole) in [
+            (10, "{", true),
+            (15_000, "{", true),
+            (17_000, "gz:", true),
+            (150_000, "gz:", true),
+            (400_000, "digest:", false),
+        ] {
+            let value = json!({"spec": {"a": noise(size)}});
+            let (text, kept, read) = roundtrip(&value);
+            assert!(text.starts_with(prefix), "{size}: {}", &text[..20]);
+            assert!(text.len() <= BUDGET);
+            assert_eq!(kept == Kept::Whole, whole, "{size}");
+            match read {
+                LastHandled::Essence(essence) => assert_eq!(**essence.value(), value),
+                LastHandled::Digest(digest) => assert_eq!(digest, Essence::from(value).digest()),
+            }
+        }
+    }
+
+    #[test]
+    fn reads_kopfs_and_refuses_rubbish() {
+        assert!(decode(r#"{"spec":{}}"#).is_ok());
+        for text in ["", "{", "[]", "null", "gz:", "gz:AAAA", "gz:!", "7"] {
+            assert!(decode(text).is_err(), "{text:?}");
+        }
+        let packed = compress(r#"{"spec":{"a":"a long enough text"}}"#.as_bytes());
+        assert!(decode(&packed).is_ok());
+        assert!(decode(&packed[..packed.len() - 8]).is_err(), "truncated");
+    }
 }

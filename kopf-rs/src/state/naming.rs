@@ -1,1 +1,262 @@
 //! Annotation names: prefixes, handler ids as valid keys (core.md 7.4).
+//!
+//! Promises a valid and stable name for every id; valid ids are named as Kopf names them (its second version of the rule).
+//! Must not know what is kept under the names.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use blake2::Digest as _;
+use blake2::digest::consts::U4;
+use serde_json::Value;
+
+use crate::object::body::Body;
+use crate::object::patch::Patch;
+
+/// The longest name part of an annotation.
+const LONGEST: usize = 63;
+/// Tells operators of Kopf's kind that all annotations of its prefix are an operator's own.
+const MARKER: &str = "kopf-managed";
+/// Keeps the essence that was handled last.
+pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
+
+/// The annotations of one operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Annotations {
+    prefix: Arc<str>,
+}
+
+impl Annotations {
+    pub(crate) fn under(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.into(),
+        }
+    }
+    /// The annotation for a handler's record.
+    pub(crate) fn of_handler(&self, id: &str, body: &Body) -> String {
+        if is_copy_of_deployment(body) {
+            return self.full(&handler_name(&format!("{id}-ofDRS")));
+        }
+        self.full(&handler_name(id))
+    }
+    /// The annotation for the essence handled last.
+    pub(crate) fn of_essence(&self, body: &Body) -> String {
+        if is_copy_of_deployment(body) {
+            return self.full(&format!("{LAST_HANDLED}-ofDRS"));
+        }
+        self.full(LAST_HANDLED)
+    }
+    /// Write an annotation, and with the first one the marker.
+    pub(crate) fn put(&self, annotation: &str, value: String, body: &Body, patch: &mut Patch) {
+        let marker = self.full(MARKER);
+        if !body.annotations().contains_key(&marker) {
+            patch.set(&["metadata", "annotations", &marker], "yes".into());
+        }
+        patch.set(&["metadata", "annotations", annotation], value.into());
+    }
+    /// Take an annotation off the object, or out of the patch.
+    pub(crate) fn remove(annotation: &str, body: &Body, patch: &mut Patch) {
+        let path = ["metadata", "annotations", annotation];
+        if body.annotations().contains_key(annotation) {
+            patch.set(&path, Value::Null);
+        } else {
+            patch.unset(&path);
+        }
+    }
+    fn full(&self, name: &str) -> String {
+        format!("{}/{name}", self.prefix)
+    }
+}
+
+/// The annotation prefix of the operator of that name: a DNS name, whatever the name is.
+pub(crate) fn prefix(operator: &str) -> String {
+    const DOMAIN: &str = "kopf.rs";
+    let name: String = operator
+        .to_ascii_lowercase()
+        .chars()
+        .map(|it| if is_plain(it) || it == '.' { it } else { '-' })
+        .take(200)
+        .collect();
+    let labels: Vec<&str> = name
+        .split('.')
+        .map(|label| label[..label.len().min(LONGEST)].trim_matches('-'))
+        .filter(|label| !label.is_empty())
+        .collect();
+    if labels.is_empty() {
+        format!("operator.{DOMAIN}")
+    } else {
+        format!("{}.{DOMAIN}", labels.join("."))
+    }
+}
+
+/// The name part for a handler id. What is no valid name, or is one of ours, gets a readable part and a digest.
+fn handler_name(id: &str) -> String {
+    let safe: String = id
+        .chars()
+        .map(|it| match it {
+            '/' => '.',
+            it if is_plain(it) || matches!(it, '-' | '_' | '.') => it,
+            _ => '_',
+        })
+        .collect();
+    let only_kopfs = id.chars().all(|it| is_plain(it) || "-_./<>".contains(it));
+    let framed = safe.starts_with(is_plain) && safe.ends_with(is_plain);
+    let is_ours = safe == MARKER || safe == LAST_HANDLED;
+    if only_kopfs && framed && !is_ours && safe.len() <= LONGEST {
+        return safe;
+    }
+    let suffix = suffix(id);
+    let head = safe.trim_start_matches(|it| !is_plain(it));
+    let head = if head.is_empty() { "handler" } else { head };
+    format!(
+        "{}{suffix}",
+        &head[..head.len().min(LONGEST - suffix.len())]
+    )
+}
+
+/// A dash and six characters of digest, as Kopf makes them.
+fn suffix(id: &str) -> String {
+    let digest = blake2::Blake2b::<U4>::digest(id.as_bytes());
+    let text = STANDARD.encode(digest).replace('+', "-").replace('/', ".");
+    format!("-{}", text.trim_end_matches(['=', '-', '.']))
+}
+
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric()
+}
+
+/// Deployments copy their annotations to their `ReplicaSets`: these need names of their own.
+fn is_copy_of_deployment(body: &Body) -> bool {
+    body["kind"] == "ReplicaSet"
+        && body.metadata()["ownerReferences"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|owner| owner["kind"] == "Deployment")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_as_kopf_does() {
+        let x = |count| "x".repeat(count);
+        for (id, expected) in [
+            ("create_fn".to_owned(), "create_fn".to_owned()),
+            ("create_fn/item1".into(), "create_fn.item1".into()),
+            (
+                "Cls.method.<locals>.fn".into(),
+                "Cls.method._locals_.fn".into(),
+            ),
+            (x(47), x(47)),
+            (x(63), x(63)),
+            (x(64), x(56) + "-SItAqA"),
+            (
+                format!("parent/{}", "y".repeat(60)),
+                format!("parent.{}-qhWf2w", "y".repeat(49)),
+            ),
+            ("fn".repeat(323), "fn".repeat(28) + "-Az-r.g"),
+            ("a/".repeat(32), "a.".repeat(28) + "-KEa9pg"),
+            (
+                "handle_very_long_operator_function_name_for_reconciliation/spec.template.metadata"
+                    .into(),
+                "handle_very_long_operator_function_name_for_reconciliati-GUKS.Q".into(),
+            ),
+        ] {
+            assert_eq!(handler_name(&id), expected);
+        }
+    }
+
+    #[test]
+    fn every_id_gets_a_valid_name_of_its_own() {
+        let ids = [
+            "kopf-managed",
+            "last-handled-configuration",
+            "_private",
+            "fn/spec.größe",
+            "fn/spec.grüße",
+            "lambda:/x/y.py:12",
+            "a b",
+            "a:b",
+            "",
+            "ß",
+            "x-",
+            "/",
+            "f<locals>",
+            &"ä".repeat(100),
+            &format!("_{}", "x".repeat(80)),
+        ];
+        let mut names = std::collections::BTreeSet::new();
+        for id in ids {
+            let name = handler_name(id);
+            assert!(
+                name.len() <= LONGEST && name.starts_with(is_plain) && name.ends_with(is_plain),
+                "{id:?}: {name}"
+            );
+            assert!(
+                name.chars().all(|it| is_plain(it) || "-_.".contains(it)),
+                "{id:?}: {name}"
+            );
+            assert!(names.insert(name), "{id:?}");
+        }
+        assert!(!names.contains(MARKER) && !names.contains(LAST_HANDLED));
+    }
+
+    #[test]
+    fn prefixes_are_domains() {
+        for (operator, expected) in [
+            ("my-operator", "my-operator.kopf.rs"),
+            ("My_Operator", "my-operator.kopf.rs"),
+            ("a.b", "a.b.kopf.rs"),
+            ("-x-", "x.kopf.rs"),
+            ("..", "operator.kopf.rs"),
+            ("", "operator.kopf.rs"),
+            ("größe", "gr--e.kopf.rs"),
+        ] {
+            assert_eq!(prefix(operator), expected);
+        }
+        assert!(prefix(&"x".repeat(300)).len() < 253);
+    }
+
+    #[test]
+    fn copies_of_deployments_have_their_own() {
+        let annotations = Annotations::under("p");
+        let set = Body::new(
+            json!({"kind": "ReplicaSet", "metadata": {"ownerReferences": [{"kind": "Deployment"}]}}),
+        );
+        assert_eq!(annotations.of_handler("xyz", &set), "p/xyz-ofDRS");
+        assert_eq!(
+            annotations.of_essence(&set),
+            "p/last-handled-configuration-ofDRS"
+        );
+        assert_eq!(
+            annotations.of_handler("xyz", &Body::new(json!({"kind": "ReplicaSet"}))),
+            "p/xyz"
+        );
+    }
+
+    #[test]
+    fn the_marker_comes_with_the_first() {
+        let annotations = Annotations::under("p");
+        let mut patch = Patch::new();
+        annotations.put("p/a", "1".into(), &Body::new(json!({})), &mut patch);
+        assert_eq!(
+            *patch.as_value(),
+            json!({"metadata": {"annotations": {"p/kopf-managed": "yes", "p/a": "1"}}})
+        );
+        let body =
+            Body::new(json!({"metadata": {"annotations": {"p/kopf-managed": "yes", "p/b": "1"}}}));
+        let mut patch = Patch::new();
+        annotations.put("p/a", "1".into(), &body, &mut patch);
+        Annotations::remove("p/a", &body, &mut patch);
+        Annotations::remove("p/b", &body, &mut patch);
+        assert_eq!(
+            *patch.as_value(),
+            json!({"metadata": {"annotations": {"p/b": null}}})
+        );
+    }
+}

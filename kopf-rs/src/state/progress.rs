@@ -1,14 +1,20 @@
 //! Progress records: what is remembered of a handler between attempts (core.md 7).
+//!
+//! In Kopf's JSON, plus `target`. What cannot be read is said, not guessed. Must not know which handlers there are.
 
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Unit, civil};
+use serde::{Deserialize, Serialize};
 
 use crate::handler::cause::Reason;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
+use crate::state::Damaged;
+use crate::state::naming::Annotations;
 
-/// One handler's progress within one cycle.
+/// One handler's progress within one cycle. Times have microseconds, as on the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     pub(crate) started: Timestamp,
     pub(crate) stopped: Option<Timestamp>,
     pub(crate) delayed: Option<Timestamp>,
@@ -17,16 +23,233 @@ pub struct Record {
     pub(crate) success: bool,
     pub(crate) failure: bool,
     pub(crate) message: Option<String>,
-    /// Digest of the essence the cycle handles.
+    /// Ids of sub-handlers, sorted.
+    pub(crate) subrefs: Vec<String>,
+    /// Digest of the essence that the last attempt has seen; `None` before the first one.
     pub(crate) target: Option<String>,
 }
 
 /// Keeps progress records on the object.
-pub trait ProgressStore: Send + Sync {
+pub(crate) trait ProgressStore: Send + Sync {
     /// The record of handler `id`, if the object carries one.
-    fn fetch(&self, id: &str, body: &Body) -> Option<Record>;
+    fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged>;
     /// Put the record of handler `id` into `patch`.
     fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch);
     /// Take the record of handler `id` off the object, or out of `patch`.
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch);
+}
+
+/// Records in annotations, one each.
+#[derive(Debug)]
+pub(crate) struct AnnotatedProgress {
+    annotations: Annotations,
+}
+
+/// A record as it is written.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    started: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delayed: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    purpose: Option<String>,
+    #[serde(default)]
+    retries: Option<u32>,
+    #[serde(default)]
+    success: Option<bool>,
+    #[serde(default)]
+    failure: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subrefs: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+impl Record {
+    /// Of a handler that was just selected.
+    pub(crate) fn fresh(purpose: Reason, now: Timestamp) -> Self {
+        Self {
+            started: micros(now),
+            stopped: None,
+            delayed: None,
+            purpose: Some(purpose),
+            retries: 0,
+            success: false,
+            failure: false,
+            message: None,
+            subrefs: Vec::new(),
+            target: None,
+        }
+    }
+    /// Whether there is nothing more to attempt.
+    pub(crate) fn is_final(&self) -> bool {
+        self.success || self.failure
+    }
+    /// Whether an attempt may be made now.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        !self.is_final() && self.delayed.is_none_or(|delayed| delayed <= now)
+    }
+    /// The same handler from the start, remembering only what it has seen.
+    pub(crate) fn again(&self, purpose: Option<Reason>, now: Timestamp) -> Self {
+        Self {
+            purpose,
+            target: self.target.clone(),
+            subrefs: self.subrefs.clone(),
+            ..Self::fresh(Reason::Update, now)
+        }
+    }
+    pub(crate) fn to_json(&self) -> String {
+        let stored = Stored {
+            started: time_to_text(self.started),
+            stopped: self.stopped.map(time_to_text),
+            delayed: self.delayed.map(time_to_text),
+            purpose: self.purpose.map(|it| it.as_str().to_owned()),
+            retries: Some(self.retries),
+            success: Some(self.success),
+            failure: Some(self.failure),
+            message: self.message.clone(),
+            subrefs: (!self.subrefs.is_empty()).then(|| self.subrefs.clone()),
+            target: self.target.clone(),
+        };
+        serde_json::to_string(&stored).unwrap_or_default()
+    }
+    pub(crate) fn from_json(text: &str) -> Result<Self, String> {
+        let stored: Stored = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let time = |text: Option<String>| text.map(|it| time_from_text(&it)).transpose();
+        Ok(Self {
+            started: time_from_text(&stored.started)?,
+            stopped: time(stored.stopped)?,
+            delayed: time(stored.delayed)?,
+            purpose: stored.purpose.as_deref().and_then(reason),
+            retries: stored.retries.unwrap_or_default(),
+            success: stored.success.unwrap_or_default(),
+            failure: stored.failure.unwrap_or_default(),
+            message: stored.message,
+            subrefs: stored.subrefs.unwrap_or_default(),
+            target: stored.target,
+        })
+    }
+}
+
+impl AnnotatedProgress {
+    pub(crate) fn new(annotations: Annotations) -> Self {
+        Self { annotations }
+    }
+}
+
+impl ProgressStore for AnnotatedProgress {
+    fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
+        let annotation = self.annotations.of_handler(id, body);
+        let Some(value) = body.annotations().get(&annotation) else {
+            return Ok(None);
+        };
+        match Record::from_json(value.as_str().unwrap_or_default()) {
+            Ok(record) => Ok(Some(record)),
+            Err(why) => Err(Damaged { annotation, why }),
+        }
+    }
+    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) {
+        let annotation = self.annotations.of_handler(id, body);
+        self.annotations
+            .put(&annotation, record.to_json(), body, patch);
+    }
+    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) {
+        Annotations::remove(&self.annotations.of_handler(id, body), body, patch);
+    }
+}
+
+/// To the microsecond: what is written is what is compared.
+pub(crate) fn micros(time: Timestamp) -> Timestamp {
+    time.round(Unit::Microsecond).unwrap_or(time)
+}
+
+fn time_to_text(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+}
+
+/// With any offset; without one it is UTC, as very old Kopf versions meant it.
+fn time_from_text(text: &str) -> Result<Timestamp, String> {
+    let naive = || {
+        let local = text.parse::<civil::DateTime>().ok()?;
+        TimeZone::UTC.to_timestamp(local).ok()
+    };
+    let time = text.parse::<Timestamp>().ok().or_else(naive);
+    time.map(micros).ok_or_else(|| {
+        format!("expected a time such as 2026-01-01T00:00:00.000000+00:00, found {text:?}")
+    })
+}
+
+fn reason(text: &str) -> Option<Reason> {
+    [
+        Reason::Create,
+        Reason::Update,
+        Reason::Delete,
+        Reason::Resume,
+    ]
+    .into_iter()
+    .find(|it| it.as_str() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const KOPFS: &str = r#"{"started":"2026-11-21T04:02:54.519710+00:00","delayed":"2026-11-21T04:03:54.519710+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"not yet"}"#;
+
+    #[test]
+    fn reads_and_writes_as_kopf() {
+        let record = Record::from_json(KOPFS).unwrap();
+        assert_eq!(record.to_json(), KOPFS);
+        assert_eq!(record.purpose, Some(Reason::Create));
+        assert!(!record.is_due(record.started) && record.is_due(record.delayed.unwrap()));
+        let fresh = Record::fresh(Reason::Update, record.started);
+        assert_eq!(
+            fresh.to_json(),
+            r#"{"started":"2026-11-21T04:02:54.519710+00:00","purpose":"update","retries":0,"success":false,"failure":false}"#
+        );
+        assert_eq!(Record::from_json(&fresh.to_json()), Ok(fresh));
+    }
+
+    #[test]
+    fn is_lenient_with_times_and_nulls() {
+        let read = |text: &str| Record::from_json(text).map(|it| time_to_text(it.started));
+        let utc = Ok("2026-01-01T00:00:00.000000+00:00".to_owned());
+        assert_eq!(read(r#"{"started":"2026-01-01T00:00:00"}"#), utc);
+        assert_eq!(
+            read(
+                r#"{"started":"2026-01-01T02:00:00+02:00","stopped":null,"retries":null,"other":1}"#
+            ),
+            utc
+        );
+        for text in [
+            "",
+            "{}",
+            "[]",
+            r#"{"started":7}"#,
+            r#"{"started":"soon"}"#,
+            r#"{"started":"2026-01-01T00:00:00Z","retries":-1}"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let store = AnnotatedProgress::new(Annotations::under("p"));
+        let body = |value| Body::new(json!({"metadata": {"annotations": {"p/f": value}}}));
+        assert_eq!(store.fetch("g", &body(json!("x"))), Ok(None));
+        for value in [json!("x"), json!(7), json!(null)] {
+            assert_eq!(
+                store.fetch("f", &body(value)).unwrap_err().annotation,
+                "p/f"
+            );
+        }
+        assert!(store.fetch("f", &body(json!(KOPFS))).unwrap().is_some());
+    }
 }
