@@ -1,1 +1,226 @@
-//! Which reason a change has (core.md 5).
+//! Which reason a change has (core.md 5), and for which handlers it is one.
+//!
+//! Filters are evaluated once per plan, here. Must not know what was attempted before, but for the marks it is told of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::handler::cause::{Attempt, Cause, Change, Reason, Subject};
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::filter::Former;
+use crate::object::diff::{Diff, same};
+use crate::object::essence::Essence;
+use crate::object::path::FieldPath;
+use crate::reaction::plan::Input;
+use crate::state::diffbase::LastHandled;
+
+/// The two sides of a cycle: what was handled last, and its target. And the object as it is now, which may be ahead of the target.
+#[derive(Clone, Debug)]
+pub(super) struct Sides {
+    old: Option<Arc<Value>>,
+    /// Something was handled last, but only its digest is left.
+    unknown: bool,
+    pub(super) target: Essence,
+    pub(super) newest: Essence,
+    pub(super) diff: Arc<Diff>,
+    /// Whether the target is to be stored as last handled in the end.
+    pub(super) changed: bool,
+    created: bool,
+}
+
+/// What is the case with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Situation {
+    /// To be handled.
+    Cause(Reason),
+    /// Nothing that counts has changed.
+    Noop,
+}
+
+/// A handler, and what its filters say.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) handler: Arc<Handler>,
+    /// The object is in its scope.
+    pub(super) applies: bool,
+    /// The change is one it is for, whatever the reason.
+    concerned: bool,
+    /// It has seen another state than what is handled: to be called whatever has changed.
+    pub(super) marked: bool,
+}
+
+impl Sides {
+    pub(super) fn new(last: Option<LastHandled>, target: Essence, newest: Essence) -> Self {
+        let created = last.is_none();
+        let (old, unknown) = match last {
+            None => (None, false),
+            Some(LastHandled::Essence(essence)) => (Some(essence.value().clone()), false),
+            Some(LastHandled::Digest(digest)) if digest == target.digest() => {
+                (Some(target.value().clone()), false)
+            }
+            Some(LastHandled::Digest(_)) => (None, true),
+        };
+        let diff = Diff::between(old.as_deref(), Some(target.value()));
+        Self {
+            changed: created || unknown || !diff.is_empty(),
+            diff: Arc::new(diff),
+            old,
+            unknown,
+            target,
+            newest,
+            created,
+        }
+    }
+
+    /// Whether the object has changed since the cycle began.
+    pub(super) fn is_outrun(&self) -> bool {
+        !self.newest.is_same(self.target.value())
+    }
+
+    /// The decision list. `marked`: some handler has to be called again; `initial`: not handled yet since it was listed.
+    pub(super) fn situation(&self, deleting: bool, marked: bool, initial: bool) -> Situation {
+        if deleting {
+            Situation::Cause(Reason::Delete)
+        } else if self.created {
+            Situation::Cause(Reason::Create)
+        } else if self.changed || marked {
+            Situation::Cause(Reason::Update)
+        } else if initial {
+            Situation::Cause(Reason::Resume)
+        } else {
+            Situation::Noop
+        }
+    }
+
+    /// What a handler is told of the change.
+    pub(super) fn change(&self, reason: Reason, field: Option<&FieldPath>) -> Change {
+        let Some(field) = field.filter(|field| !field.parts().is_empty()) else {
+            return Change {
+                reason,
+                old: self.old.clone(),
+                new: Some(self.target.value().clone()),
+                diff: self.diff.clone(),
+            };
+        };
+        let at = |side: Option<&Value>| side.and_then(|side| field.resolve(side)).cloned();
+        Change {
+            reason,
+            old: at(self.old.as_deref()).map(Arc::new),
+            new: at(Some(self.target.value())).map(Arc::new),
+            diff: Arc::new(self.diff.reduced(field)),
+        }
+    }
+
+    fn former(&self, field: Option<&FieldPath>) -> Former<'_> {
+        if self.unknown {
+            return Former::Unknown;
+        }
+        let old = self.old.as_deref();
+        Former::Known(match field {
+            Some(field) => old.and_then(|old| field.resolve(old)),
+            None => old,
+        })
+    }
+
+    fn latter(&self, field: Option<&FieldPath>) -> Option<&Value> {
+        let new: &Value = self.target.value();
+        field.map_or(Some(new), |field| field.resolve(new))
+    }
+
+    /// Evaluate the filters of one handler.
+    pub(super) fn candidate(
+        &self,
+        input: &Input<'_>,
+        handler: &Arc<Handler>,
+        situation: Situation,
+        marked: bool,
+    ) -> Candidate {
+        let (filters, field) = (&handler.options.filters, handler.options.field.as_ref());
+        let (mut old, new) = (self.former(field), self.latter(field));
+        if marked {
+            old = Former::Unknown;
+        }
+        let reason = match situation {
+            Situation::Cause(reason) => Some(reason),
+            Situation::Noop => None,
+        };
+        let applies = filters.accept_object(input.body, field, old, new)
+            && filters.when.as_ref().is_none_or(|when| {
+                let change = reason.map(|reason| self.change(reason, field));
+                when(&cause(input, handler, change, first_attempt(input)))
+            });
+        let needs_change = match handler.kind {
+            HandlerKind::Update => field.is_some(),
+            HandlerKind::Field => true,
+            _ => false,
+        };
+        let differs = match old {
+            Former::Known(old) => !same(old, new),
+            Former::Unknown => true,
+        };
+        Candidate {
+            handler: handler.clone(),
+            applies,
+            concerned: marked || (!needs_change || differs) && filters.accept_change(old, new),
+            marked,
+        }
+    }
+}
+
+impl Candidate {
+    /// Whether the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
+    pub(super) fn is_selected(&self, reason: Reason, initial: bool) -> bool {
+        let reason_fits = match self.handler.kind {
+            HandlerKind::Create => reason == Reason::Create,
+            HandlerKind::Update => reason == Reason::Update,
+            HandlerKind::Delete => reason == Reason::Delete,
+            HandlerKind::Resume => {
+                initial
+                    && reason != Reason::Create
+                    && (reason != Reason::Delete || self.handler.options.deleted)
+            }
+            HandlerKind::Field => true,
+            HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
+        };
+        reason_fits && self.applies && self.concerned
+    }
+    /// Whether the object must not vanish before the handler has seen its deletion.
+    pub(super) fn demands_finalizer(&self) -> bool {
+        self.applies && self.handler.kind == HandlerKind::Delete && !self.handler.options.optional
+    }
+    /// Whether the handler wants to see a deletion, but not to hold it up.
+    pub(super) fn is_optional_deletion(&self) -> bool {
+        self.applies && self.handler.kind == HandlerKind::Delete && self.handler.options.optional
+    }
+}
+
+/// A call in the making.
+pub(super) fn cause(
+    input: &Input<'_>,
+    handler: &Arc<Handler>,
+    change: Option<Change>,
+    attempt: Attempt,
+) -> Cause {
+    Cause {
+        handler: handler.clone(),
+        surroundings: input.surroundings.clone(),
+        attempt,
+        subject: Some(Subject {
+            resource: input.resource.clone(),
+            body: input.body.clone(),
+            event: change.is_none().then_some(input.event).flatten(),
+            change,
+        }),
+    }
+}
+
+/// What a handler without a record is told of its attempts.
+pub(super) fn first_attempt(input: &Input<'_>) -> Attempt {
+    Attempt {
+        retry: 0,
+        started: input.now,
+        runtime: Duration::ZERO,
+    }
+}

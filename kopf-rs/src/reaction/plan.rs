@@ -1,15 +1,30 @@
 //! From what is seen to what is to be called.
+//!
+//! Detects the cause, decides on the finalizer, picks the due calls. Changes nothing: [`settle`](crate::reaction::settle::settle) says
+//! what is to be written afterwards. Must not know how handlers are called.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tracing::Level;
 
-use crate::handler::cause::{Cause, EventType, Surroundings};
-use crate::handler::decl::Handler;
+use crate::handler::cause::{Cause, EventType, Reason, Surroundings};
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::filter::Former;
 use crate::object::body::Body;
+use crate::object::essence::Essence;
+use crate::object::patch::Patch;
+use crate::object::python::Python;
 use crate::object::resource::Resource;
+use crate::reaction::cycle::{Cycle, Entry, Mode, entries, target_of, title};
+use crate::reaction::detect::{Candidate, Sides, Situation, cause, first_attempt};
 use crate::reaction::settle::Line;
 use crate::state::Persistence;
+use crate::state::diffbase::LastHandled;
+use crate::state::finalizer;
+use crate::state::progress::Record;
 
 /// Everything a plan depends on.
 pub(crate) struct Input<'a> {
@@ -33,7 +48,9 @@ pub(crate) struct Input<'a> {
 pub(crate) struct Policy {
     pub(crate) lifecycle: Lifecycle,
     /// First and longest delay after arbitrary errors of handlers without `backoff`; doubled in between, with jitter.
-    pub(crate) backoff: (std::time::Duration, std::time::Duration),
+    pub(crate) backoff: (Duration, Duration),
+    /// Whether lines at level DEBUG are wanted: the body of every object is in them.
+    pub(crate) verbose: bool,
 }
 
 /// Which of the due handlers run in one pass.
@@ -52,9 +69,34 @@ pub enum Lifecycle {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Whether the first event of this object came from a listing.
-    pub(crate) listed: bool,
+    pub(super) listed: bool,
     /// Whether some cycle of it has been finished in this process.
-    pub(crate) handled_once: bool,
+    pub(super) handled_once: bool,
+    /// Whether its deletion has been handled.
+    pub(super) farewell: bool,
+    /// Boxed: most objects are at rest and have none of this.
+    pub(super) busy: Option<Box<Busy>>,
+}
+
+/// What is remembered of an unfinished cycle, or of what could not be written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Busy {
+    pub(super) ongoing: Option<Ongoing>,
+    /// Records that are newer than those on the object.
+    pub(super) records: BTreeMap<Arc<str>, Record>,
+    /// What handlers want changed and could not yet be written.
+    pub(super) patch: Patch,
+    /// What was handled last, where the object has no room for it.
+    pub(super) last: Option<LastHandled>,
+    /// The end of the cycle has been logged.
+    pub(super) announced: bool,
+}
+
+/// The cycle this process is in.
+#[derive(Clone, Debug)]
+pub(super) struct Ongoing {
+    pub(super) reason: Reason,
+    pub(super) target: Essence,
 }
 
 /// What to do now. Calls are made in order: first `watching`, then `changing`.
@@ -65,6 +107,38 @@ pub(crate) struct Plan {
     pub(crate) watching: Vec<Cause>,
     /// Changing handlers that are due and picked.
     pub(crate) changing: Vec<Cause>,
+    pub(super) book: Book,
+}
+
+/// What `settle` needs of the plan.
+pub(super) struct Book {
+    pub(super) persistence: Persistence,
+    pub(super) backoff: (Duration, Duration),
+    pub(super) chance: f64,
+    pub(super) body: Arc<Body>,
+    pub(super) gone: bool,
+    pub(super) seen: Seen,
+    pub(super) course: Course,
+}
+
+/// What this pass is about.
+pub(super) enum Course {
+    /// Nothing but stale records, if any; or nothing at all where the object is in nobody's scope, so that what is held stays held.
+    Rest { stale: Vec<Arc<str>>, forget: bool },
+    /// The finalizer comes on or off, before anything else is done.
+    Guard { add: bool },
+    /// Handlers are called, or waited for, or finished.
+    Cycle(Box<Cycle>),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            lifecycle: Lifecycle::default(),
+            backoff: (Duration::from_secs(1), Duration::from_secs(60)),
+            verbose: false,
+        }
+    }
 }
 
 impl Seen {
@@ -75,10 +149,307 @@ impl Seen {
             ..Self::default()
         }
     }
+    /// Give up what handlers wanted changed: the server has refused its content and would again. Their outcomes stay.
+    pub(crate) fn without_patch(mut self) -> Self {
+        if let Some(busy) = &mut self.busy {
+            busy.patch = Patch::new();
+        }
+        self
+    }
+    pub(super) fn ongoing(&self) -> Option<&Ongoing> {
+        self.busy.as_ref()?.ongoing.as_ref()
+    }
+    pub(super) fn records(&self) -> Option<&BTreeMap<Arc<str>, Record>> {
+        self.busy.as_ref().map(|busy| &busy.records)
+    }
+    fn is_initial(&self) -> bool {
+        self.listed && !self.handled_once
+    }
 }
 
 /// Detect the cause, pick the due calls, decide on the finalizer.
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
-    let _ = input;
-    todo!("core")
+    let mut planning = Planning {
+        input,
+        lines: Vec::new(),
+        calls: Vec::new(),
+    };
+    let course = planning.course();
+    Plan {
+        lines: planning.lines,
+        watching: watching(input),
+        changing: planning.calls,
+        book: Book {
+            persistence: input.persistence.clone(),
+            backoff: input.policy.backoff,
+            chance: input.chance,
+            body: input.body.clone(),
+            gone: input.event == Some(EventType::Deleted),
+            seen: input.seen.clone(),
+            course,
+        },
+    }
+}
+
+/// The raw-event handlers whose filters let the event pass.
+fn watching(input: &Input<'_>) -> Vec<Cause> {
+    let wants = |handler: &&Arc<Handler>| {
+        let (filters, field) = (&handler.options.filters, handler.options.field.as_ref());
+        let value = field.and_then(|field| field.resolve(input.body));
+        let call = || cause(input, handler, None, first_attempt(input));
+        filters.accept_object(input.body, field, Former::Known(value), value)
+            && filters.when.as_ref().is_none_or(|when| when(&call()))
+    };
+    if input.event.is_none() {
+        return Vec::new();
+    }
+    input
+        .handlers
+        .iter()
+        .filter(|handler| handler.kind == HandlerKind::Event)
+        .filter(wants)
+        .map(|handler| cause(input, handler, None, first_attempt(input)))
+        .collect()
+}
+
+struct Planning<'a> {
+    input: &'a Input<'a>,
+    lines: Vec<Line>,
+    calls: Vec<Cause>,
+}
+
+/// What the object's deletion and finalizers mean for us.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Alive {
+        guarded: bool,
+    },
+    /// Marked for deletion, and we hold it.
+    Dying,
+    /// Marked for deletion, and we do not hold it.
+    Leaving,
+    Gone,
+}
+
+impl Planning<'_> {
+    fn course(&mut self) -> Course {
+        let input = self.input;
+        let guarded = finalizer::is_on(input.body, &input.persistence.finalizer);
+        let life = match (input.event, input.body.is_deleting()) {
+            (Some(EventType::Deleted), _) => Life::Gone,
+            (_, false) => Life::Alive { guarded },
+            (_, true) if guarded => Life::Dying,
+            (_, true) => Life::Leaving,
+        };
+        let changing: Vec<_> = input.handlers.iter().filter(|it| is_changing(it)).collect();
+        let passes_by = |handler: &&Arc<Handler>| {
+            handler.kind != HandlerKind::Delete || !handler.options.optional
+        };
+        match life {
+            Life::Leaving | Life::Gone if changing.iter().all(passes_by) => self.indifferent(life),
+            Life::Alive { guarded: true } | Life::Dying if changing.is_empty() => self.unguard(),
+            _ if changing.is_empty() => nothing(),
+            _ => self.change(life, &changing),
+        }
+    }
+
+    /// There are handlers that may be concerned: look at the change.
+    fn change(&mut self, life: Life, changing: &[&Arc<Handler>]) -> Course {
+        let input = self.input;
+        let entries = entries(input, changing, &mut self.lines);
+        let sides = self.sides(changing);
+        let (situation, candidates) = self.candidates(life, changing, &sides, &entries);
+        let is_guarded = matches!(life, Life::Alive { guarded: true } | Life::Dying);
+        if !candidates.iter().any(|it| it.applies) {
+            return if is_guarded {
+                self.unguard()
+            } else {
+                nothing()
+            };
+        }
+        let demanded = candidates.iter().any(Candidate::demands_finalizer);
+        let optional = candidates.iter().any(Candidate::is_optional_deletion);
+        match (life, situation) {
+            (Life::Alive { guarded: false }, _) if demanded => {
+                let text = "Adding the finalizer, thus preventing the actual deletion.";
+                self.debug(|| text.to_owned());
+                Course::Guard { add: true }
+            }
+            (Life::Alive { guarded: true }, _) if !demanded => self.unguard(),
+            (Life::Dying, _) if !demanded && !optional => self.unguard(),
+            (Life::Leaving | Life::Gone, _) => self.farewell(life, sides, &candidates, entries),
+            (_, Situation::Noop) => self.noop(entries),
+            (_, Situation::Cause(reason)) => {
+                let is_selected = |it: &&Candidate| it.is_selected(reason, input.seen.is_initial());
+                let selected = candidates.iter().filter(is_selected);
+                let selected: Vec<_> = selected.map(|it| it.handler.clone()).collect();
+                self.cycle((reason, Mode::Persisted), sides, &selected, entries)
+            }
+        }
+    }
+
+    fn sides(&mut self, changing: &[&Arc<Handler>]) -> Sides {
+        let input = self.input;
+        let last = input.persistence.essence.fetch(input.body);
+        let last = last.unwrap_or_else(|damage| {
+            let text = format!("{damage}: the object is handled as if it were new.");
+            self.lines.push(Line::new(Level::WARN, text));
+            None
+        });
+        let busy = input.seen.busy.as_ref();
+        let last = last.or_else(|| busy.and_then(|busy| busy.last.clone()));
+        let all = changing.iter().copied();
+        let watching = input
+            .handlers
+            .iter()
+            .filter(|it| it.kind == HandlerKind::Event);
+        let fields = all
+            .chain(watching)
+            .filter_map(|it| it.options.field.as_ref());
+        let newest = input.persistence.essence_of(input.body, fields);
+        let target = target_of(input.seen, input.body.is_deleting(), &newest);
+        Sides::new(last, target, newest)
+    }
+
+    /// The situation, and the handlers with what their filters say of it. Filters are evaluated once.
+    fn candidates(
+        &self,
+        life: Life,
+        changing: &[&Arc<Handler>],
+        sides: &Sides,
+        entries: &[Entry],
+    ) -> (Situation, Vec<Candidate>) {
+        let deleting = !matches!(life, Life::Alive { .. });
+        let is_marked = |handler: &Handler| {
+            let reacts = matches!(handler.kind, HandlerKind::Update | HandlerKind::Field);
+            let mut entries = entries.iter();
+            reacts
+                && !deleting
+                && entries.any(|entry| {
+                    entry.id == handler.id && entry.is_mark(|| sides.newest.digest().to_owned())
+                })
+        };
+        let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
+        let initial = self.input.seen.is_initial();
+        let situation = |marked| sides.situation(deleting, marked, initial);
+        let supposed = situation(marked.contains(&true));
+        let candidates: Vec<_> = changing
+            .iter()
+            .zip(marked)
+            .map(|(handler, marked)| sides.candidate(self.input, handler, supposed, marked))
+            .collect();
+        let still = candidates.iter().any(|it| it.marked && it.applies);
+        (situation(still), candidates)
+    }
+
+    fn cycle(
+        &mut self,
+        (reason, mode): (Reason, Mode),
+        sides: Sides,
+        selected: &[Arc<Handler>],
+        entries: Vec<Entry>,
+    ) -> Course {
+        let input = self.input;
+        if input.policy.verbose {
+            self.describe(reason, &sides);
+        }
+        let known = entries.clone();
+        let mut cycle = Cycle::new(input, (reason, mode), sides, selected, entries);
+        if mode == Mode::Persisted {
+            self.lines.extend(cycle.supersession(&known));
+        }
+        let sides = cycle.sides.clone();
+        let picked = cycle.pick(input.now, input.policy.lifecycle);
+        let call = |handler: &Arc<Handler>, attempt| {
+            let change = sides.change(reason, handler.options.field.as_ref());
+            cause(input, handler, Some(change), attempt)
+        };
+        self.calls = picked
+            .iter()
+            .map(|member| call(&member.handler, member.attempt(input.now)))
+            .collect();
+        Course::Cycle(Box::new(cycle))
+    }
+
+    /// The object is leaving or gone, and not held by us: optional deletion handlers run as well as they can, once.
+    fn farewell(
+        &mut self,
+        life: Life,
+        sides: Sides,
+        candidates: &[Candidate],
+        entries: Vec<Entry>,
+    ) -> Course {
+        let optional = candidates.iter().filter(|it| it.is_optional_deletion());
+        let selected: Vec<_> = optional.map(|it| it.handler.clone()).collect();
+        if selected.is_empty() || self.input.seen.farewell {
+            return self.indifferent(life);
+        }
+        let mode = if life == Life::Gone {
+            Mode::Gone
+        } else {
+            Mode::Leaving
+        };
+        self.cycle((Reason::Delete, mode), sides, &selected, entries)
+    }
+
+    fn indifferent(&mut self, life: Life) -> Course {
+        let text = match life {
+            Life::Gone => "Deleted, really deleted, and we are notified.",
+            _ => "Deletion, but we are done with it, and we do not care.",
+        };
+        self.debug(|| text.to_owned());
+        Course::Rest {
+            stale: Vec::new(),
+            forget: true,
+        }
+    }
+
+    fn noop(&mut self, entries: Vec<Entry>) -> Course {
+        let text = "Something has changed, but we are not interested (the essence is the same).";
+        self.debug(|| text.to_owned());
+        let stale = entries.into_iter().filter(|entry| entry.is_there);
+        Course::Rest {
+            stale: stale.map(|entry| entry.id).collect(),
+            forget: true,
+        }
+    }
+
+    fn unguard(&mut self) -> Course {
+        let text = "Removing the finalizer, as there are no handlers requiring it.";
+        self.debug(|| text.to_owned());
+        Course::Guard { add: false }
+    }
+
+    fn describe(&mut self, reason: Reason, sides: &Sides) {
+        let (title, body) = (title(reason), Python::value(self.input.body));
+        self.debug(|| format!("{title} is in progress: {body}"));
+        if reason != Reason::Create && !sides.diff.is_empty() {
+            self.debug(|| format!("{title} diff: {}", sides.diff));
+        }
+    }
+
+    fn debug(&mut self, text: impl FnOnce() -> String) {
+        if self.input.policy.verbose {
+            self.lines.push(Line::new(Level::DEBUG, text()));
+        }
+    }
+}
+
+/// In nobody's scope: what is held stays held.
+fn nothing() -> Course {
+    Course::Rest {
+        stale: Vec::new(),
+        forget: false,
+    }
+}
+
+fn is_changing(handler: &Handler) -> bool {
+    match handler.kind {
+        HandlerKind::Create
+        | HandlerKind::Update
+        | HandlerKind::Delete
+        | HandlerKind::Resume
+        | HandlerKind::Field => true,
+        HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
+    }
 }

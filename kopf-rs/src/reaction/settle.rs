@@ -1,12 +1,24 @@
 //! From outcomes to effects.
+//!
+//! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
+//! Promises that an annotation of ours never makes the object too large. Must not know how it is sent.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tracing::Level;
 
+use crate::handler::cause::Reason;
 use crate::handler::outcome::Outcome;
 use crate::object::patch::Patch;
-use crate::reaction::plan::{Plan, Seen};
+use crate::reaction::cycle::{Cycle, Member, Mode, title};
+use crate::reaction::judge::{Judge, shortened};
+use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
+use crate::state::budget;
+use crate::state::diffbase::{Kept, LastHandled};
+use crate::state::finalizer;
+use crate::state::progress::Record;
 
 /// One attempt that was made.
 #[derive(Debug)]
@@ -38,17 +50,444 @@ pub(crate) struct Effects {
 /// A log line about the object, in Kopf's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    pub(crate) level: tracing::Level,
+    pub(crate) level: Level,
     pub(crate) text: String,
 }
 
-/// Turn outcomes into effects. `patch` is what the called handlers have put in.
+impl Line {
+    pub(super) fn new(level: Level, text: String) -> Self {
+        Self { level, text }
+    }
+}
+
+/// Turn outcomes into effects. `attempted` are calls of [`Plan::changing`]; `patch` is what all called handlers have put in.
 pub(crate) fn settle(
     plan: Plan,
     attempted: Vec<Attempted>,
     patch: Patch,
     now: Timestamp,
 ) -> Effects {
-    let _ = (plan, attempted, patch, now);
-    todo!("core")
+    let mut book = plan.book;
+    let mut wanted = book
+        .seen
+        .busy
+        .as_mut()
+        .map(|busy| busy.patch.take())
+        .unwrap_or_default();
+    wanted.merge(patch.as_value().clone());
+    let course = std::mem::replace(&mut book.course, Course::Guard { add: false });
+    let settling = Settling {
+        effects: Effects {
+            patch: Patch::new(),
+            expected_finalizers: None,
+            wake_at: None,
+            lines: Vec::new(),
+            failed: Vec::new(),
+            seen: book.seen.clone(),
+            seen_if_refused: book.seen.clone(),
+        },
+        book,
+        wanted,
+        now,
+    };
+    match course {
+        Course::Rest { stale, forget } => settling.rest(&stale, forget),
+        Course::Guard { add } => settling.guard(add),
+        Course::Cycle(cycle) => settling.cycle(*cycle, attempted),
+    }
+}
+
+struct Settling {
+    book: Book,
+    /// What handlers want changed, in this pass and in earlier ones that could not be written.
+    wanted: Patch,
+    now: Timestamp,
+    effects: Effects,
+}
+
+/// How much of ours goes onto the object, where all of it would be too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Room {
+    Plenty,
+    /// A digest instead of the essence.
+    Digest,
+    /// And messages cut short.
+    Short,
+    /// Nothing: memory has to do.
+    None,
+}
+
+/// The end of a cycle.
+struct End {
+    /// Records that outlive the cycle: their handlers have seen another state than the target.
+    marks: Vec<(Arc<str>, Record)>,
+    /// The object goes with this write.
+    releases: bool,
+}
+
+impl Settling {
+    fn rest(mut self, stale: &[Arc<str>], forget: bool) -> Effects {
+        let mut patch = self.wanted.clone();
+        for id in stale {
+            let progress = &self.book.persistence.progress;
+            progress.purge(id, &self.book.body, &mut patch);
+        }
+        if forget {
+            let last = self.book.seen.busy.take().and_then(|busy| busy.last);
+            self.remember(Busy {
+                last,
+                ..Busy::default()
+            });
+        } else {
+            self.effects.seen = self.book.seen.clone();
+        }
+        self.hold(None);
+        self.finish(patch)
+    }
+
+    fn guard(mut self, add: bool) -> Effects {
+        let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
+        let mut patch = self.wanted.clone();
+        let edit = if add {
+            finalizer::add
+        } else {
+            finalizer::remove
+        };
+        self.effects.expected_finalizers = Some(edit(body, name, &mut patch));
+        let stays = !body.is_deleting() || !finalizer::is_alone(body, name);
+        self.effects.wake_at = stays.then_some(self.now);
+        self.effects.seen = self.book.seen.clone();
+        self.hold(None);
+        self.finish(patch)
+    }
+
+    fn cycle(mut self, mut cycle: Cycle, attempted: Vec<Attempted>) -> Effects {
+        self.judge(&mut cycle, attempted);
+        let over = cycle.members.iter().all(|member| member.record.is_final());
+        if over {
+            self.announce(&cycle);
+        }
+        self.hold(Some(&cycle));
+        if cycle.mode != Mode::Persisted {
+            return self.farewell(&cycle, over);
+        }
+        if over {
+            self.conclude(&cycle)
+        } else {
+            self.proceed(&cycle)
+        }
+    }
+
+    /// Enter outcomes into records, results into the patch.
+    fn judge(&mut self, cycle: &mut Cycle, attempted: Vec<Attempted>) {
+        let mut judge = Judge {
+            now: self.now,
+            backoff: self.book.backoff,
+            chance: self.book.chance,
+        };
+        let newest = &cycle.sides.newest;
+        for Attempted { id, outcome } in attempted {
+            let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
+                continue;
+            };
+            let (handler, record) = (&member.handler, &mut member.record);
+            record.target = Some(newest.digest().to_owned());
+            let result = judge.attempted(handler, record, outcome, &mut self.effects.lines);
+            if let Some(result) = result {
+                deliver(&mut self.wanted, &id, result);
+            }
+            if record.failure {
+                self.effects.failed.push(id);
+            }
+            // One random number has to do for all: a golden step keeps them apart.
+            judge.chance = (judge.chance + 0.618).fract();
+        }
+        for member in &mut cycle.members {
+            if let Some(exhausted) = member.exhausted.take() {
+                let (handler, record) = (&member.handler, &mut member.record);
+                judge.exhausted(handler, record, exhausted, &mut self.effects.lines);
+                self.effects.failed.push(handler.id.clone());
+            }
+        }
+    }
+
+    fn announce(&mut self, cycle: &Cycle) {
+        let busy = self.book.seen.busy.as_ref();
+        if cycle.members.is_empty() || busy.is_some_and(|busy| busy.announced) {
+            return;
+        }
+        let succeeded = cycle.members.iter().filter(|it| it.record.success).count();
+        let failed = cycle.members.len() - succeeded;
+        let title = title(cycle.reason);
+        let text = format!("{title} is processed: {succeeded} succeeded; {failed} failed.");
+        self.effects.lines.push(Line::new(Level::INFO, text));
+    }
+
+    /// What to remember if the write is refused: everything.
+    fn hold(&mut self, cycle: Option<&Cycle>) {
+        let mut seen = self.book.seen.clone();
+        let mut busy = seen.busy.take().map(|busy| *busy).unwrap_or_default();
+        busy.patch = self.wanted.clone();
+        if let Some(cycle) = cycle {
+            busy.records = records(cycle);
+            busy.ongoing = ongoing(cycle);
+            busy.announced |= cycle.members.iter().all(|it| it.record.is_final());
+        }
+        seen.busy = Some(Box::new(busy));
+        self.effects.seen_if_refused = seen;
+    }
+
+    /// Best effort for an object that is not ours to hold: memory is all there is.
+    fn farewell(mut self, cycle: &Cycle, over: bool) -> Effects {
+        if over || cycle.mode == Mode::Gone {
+            self.effects.seen.farewell = true;
+            self.effects.seen_if_refused.farewell = true;
+            self.effects.seen.busy = None;
+        } else {
+            self.effects.wake_at = wake_at(cycle, self.now);
+            self.remember(Busy {
+                records: records(cycle),
+                ongoing: ongoing(cycle),
+                ..Busy::default()
+            });
+        }
+        let patch = self.wanted.clone();
+        self.finish(patch)
+    }
+
+    /// Some handlers are left: write down how far it is.
+    fn proceed(mut self, cycle: &Cycle) -> Effects {
+        self.effects.wake_at = wake_at(cycle, self.now);
+        let (patch, room) = self.fitting(|this, room, patch, _| {
+            for id in &cycle.superseded {
+                this.purge(id, patch);
+            }
+            if room == Room::None {
+                return;
+            }
+            for member in &cycle.members {
+                if member.stored.as_ref() != Some(&member.record) {
+                    this.store(&member.handler.id, &member.record, room, patch);
+                }
+            }
+        });
+        let last = self.book.seen.busy.take().and_then(|busy| busy.last);
+        self.remember(Busy {
+            ongoing: ongoing(cycle),
+            records: if room == Room::None {
+                records(cycle)
+            } else {
+                Default::default()
+            },
+            last,
+            ..Busy::default()
+        });
+        self.finish(patch)
+    }
+
+    /// All are final: write down what was handled, clean up, let go.
+    fn conclude(mut self, cycle: &Cycle) -> Effects {
+        let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
+        let deletes = cycle.reason == Reason::Delete;
+        let end = End {
+            marks: if deletes {
+                Vec::new()
+            } else {
+                marks(cycle, self.now)
+            },
+            releases: deletes && finalizer::is_alone(body, name),
+        };
+        let target = LastHandled::Essence(cycle.sides.target.clone());
+        let (mut patch, room) = self.fitting(|this, room, patch, lines| {
+            this.write_end(cycle, &end, room, patch, lines);
+        });
+        if deletes {
+            let text = "Removing the finalizer, thus allowing the actual deletion.";
+            self.effects
+                .lines
+                .push(Line::new(Level::DEBUG, text.into()));
+            let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
+            self.effects.expected_finalizers = Some(finalizer::remove(body, name, &mut patch));
+            self.effects.seen.farewell = true;
+        }
+        let again = !end.marks.is_empty() || (!deletes && cycle.sides.is_outrun());
+        self.effects.wake_at = again.then_some(self.now);
+        self.effects.seen.handled_once = true;
+        let no_room = room == Room::None;
+        let last = self.book.seen.busy.take().and_then(|busy| busy.last);
+        self.remember(Busy {
+            records: end.marks.into_iter().filter(|_| no_room).collect(),
+            last: match (cycle.sides.changed, no_room) {
+                (true, true) => Some(target),
+                (true, false) => None,
+                (false, _) => last,
+            },
+            ..Busy::default()
+        });
+        self.finish(patch)
+    }
+
+    fn write_end(
+        &self,
+        cycle: &Cycle,
+        end: &End,
+        room: Room,
+        patch: &mut Patch,
+        lines: &mut Vec<Line>,
+    ) {
+        if end.releases {
+            return;
+        }
+        let is_mark = |id: &str| end.marks.iter().any(|(mark, _)| **mark == *id);
+        let owned = cycle.on_object.iter().filter(|id| !is_mark(id));
+        owned.for_each(|id| self.purge(id, patch));
+        cycle.subrefs.iter().for_each(|id| self.purge(id, patch));
+        if room == Room::None {
+            return;
+        }
+        for (id, record) in &end.marks {
+            self.store(id, record, room, patch);
+        }
+        if cycle.sides.changed {
+            let target = &cycle.sides.target;
+            let last = match room {
+                Room::Plenty => LastHandled::Essence(target.clone()),
+                _ => LastHandled::Digest(target.digest().to_owned()),
+            };
+            let store = &self.book.persistence.essence;
+            if let Kept::Digest { bytes } = store.store(&last, &self.book.body, patch) {
+                lines.push(too_large(bytes));
+            }
+        }
+    }
+
+    /// Dress the patch with as much of ours as the object has room for.
+    fn fitting(
+        &mut self,
+        dress: impl Fn(&Self, Room, &mut Patch, &mut Vec<Line>),
+    ) -> (Patch, Room) {
+        let mut size = 0;
+        for room in [Room::Plenty, Room::Digest, Room::Short, Room::None] {
+            let (mut patch, mut lines) = (self.wanted.clone(), Vec::new());
+            dress(self, room, &mut patch, &mut lines);
+            let found = budget::annotations_after(&self.book.body, &patch);
+            if found <= budget::LIMIT || room == Room::None {
+                if room > Room::Plenty {
+                    lines.push(no_room(room, size));
+                }
+                self.effects.lines.append(&mut lines);
+                return (patch, room);
+            }
+            size = size.max(found);
+        }
+        unreachable!("the last room takes anything")
+    }
+
+    fn store(&self, id: &str, record: &Record, room: Room, patch: &mut Patch) {
+        const SHORT: usize = 64;
+        let progress = &self.book.persistence.progress;
+        let short = record
+            .message
+            .as_deref()
+            .filter(|message| room >= Room::Short && message.len() > SHORT);
+        let record = &match short {
+            Some(message) => Record {
+                message: Some(shortened(message, SHORT)),
+                ..record.clone()
+            },
+            None => record.clone(),
+        };
+        progress.store(id, record, &self.book.body, patch);
+    }
+
+    fn purge(&self, id: &str, patch: &mut Patch) {
+        let progress = &self.book.persistence.progress;
+        progress.purge(id, &self.book.body, patch);
+    }
+
+    /// What to remember once the patch has landed.
+    fn remember(&mut self, busy: Busy) {
+        let is_idle = busy.ongoing.is_none() && busy.records.is_empty() && busy.last.is_none();
+        self.effects.seen.busy = (!is_idle).then(|| Box::new(busy));
+    }
+
+    fn finish(mut self, patch: Patch) -> Effects {
+        if self.book.gone {
+            self.effects.expected_finalizers = None;
+            return self.effects;
+        }
+        self.effects.patch = patch.effective(&self.book.body);
+        if self
+            .effects
+            .patch
+            .get(&["metadata", "finalizers"])
+            .is_none()
+        {
+            self.effects.expected_finalizers = None;
+        }
+        self.effects
+    }
+}
+
+/// Put a result into `status.{id}`: members of an object beside those that are there, anything else in their place.
+fn deliver(patch: &mut Patch, id: &str, result: Value) {
+    let path = ["status", id];
+    match (result, patch.get(&path)) {
+        (Value::Object(members), Some(Value::Object(found))) => {
+            let mut all: Map<String, Value> = found.clone();
+            all.extend(members);
+            patch.set(&path, all.into());
+        }
+        (result, _) => patch.set(&path, result),
+    }
+}
+
+fn records(cycle: &Cycle) -> std::collections::BTreeMap<Arc<str>, Record> {
+    let pair = |member: &Member| (member.handler.id.clone(), member.record.clone());
+    cycle.members.iter().map(pair).collect()
+}
+
+/// The cycle has begun once something was attempted; until then its target is whatever the object is.
+fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
+    let begun = |member: &Member| member.record.retries > 0;
+    cycle.members.iter().any(begun).then(|| Ongoing {
+        reason: cycle.reason,
+        target: cycle.sides.target.clone(),
+    })
+}
+
+/// The records of handlers whose last attempt has seen another state than the one stored as handled: to be called again.
+fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
+    let is_ahead = |member: &&Member| {
+        let seen = member.record.target.as_deref();
+        member.recurs && seen.is_some_and(|seen| seen != cycle.sides.target.digest())
+    };
+    let again = |member: &Member| (member.handler.id.clone(), member.record.again(None, now));
+    cycle.members.iter().filter(is_ahead).map(again).collect()
+}
+
+fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
+    let left = cycle.members.iter().filter(|it| !it.record.is_final());
+    left.map(|it| it.record.delayed.unwrap_or(now)).min()
+}
+
+fn too_large(bytes: usize) -> Line {
+    let text = format!(
+        "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, so \
+         on the next change handlers will see no old state. Move large values out of the object to avoid this."
+    );
+    Line::new(Level::WARN, text)
+}
+
+fn no_room(room: Room, size: usize) -> Line {
+    let what = match room {
+        Room::None => "progress is kept in memory only, and handlers may run again after a restart",
+        _ => "progress is kept in short, and on the next change handlers will see no old state",
+    };
+    let text = format!(
+        "The annotations of this object would take {size} bytes of the {} that Kubernetes allows: {what}. Remove large annotations to avoid \
+         this.",
+        budget::LIMIT
+    );
+    Line::new(Level::WARN, text)
 }

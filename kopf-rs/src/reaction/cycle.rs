@@ -1,0 +1,299 @@
+//! A handling cycle in progress: its handlers with their records, and which of them are due.
+//!
+//! Merges what the object carries, what memory holds, and what the cause selects. Must not know outcomes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::Level;
+
+use crate::handler::cause::{Attempt, Reason};
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::reaction::detect::Sides;
+use crate::reaction::plan::{Input, Lifecycle, Seen};
+use crate::reaction::settle::Line;
+use crate::state::progress::Record;
+
+/// The record of one handler id, as it is known before the pass.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) id: Arc<str>,
+    /// What counts: memory's, else the object's.
+    pub(super) record: Option<Record>,
+    /// What the object carries.
+    pub(super) stored: Option<Record>,
+    /// Whether the object carries anything, readable or not.
+    pub(super) is_there: bool,
+}
+
+/// One handler of the cycle.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) handler: Arc<Handler>,
+    pub(super) record: Record,
+    pub(super) stored: Option<Record>,
+    /// It is also for later changes, so it matters what its last attempt has seen.
+    pub(super) recurs: bool,
+    /// Its limits are reached: it fails without being called.
+    pub(super) exhausted: Option<Exhausted>,
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Exhausted {
+    Timeout(Duration),
+    Retries(u32),
+}
+
+/// What may be written for this cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Everything.
+    Persisted,
+    /// Best effort for an object that is marked for deletion and not held by us: no record is written.
+    Leaving,
+    /// Best effort for an object that is no more: nothing can be written, and there is no later.
+    Gone,
+}
+
+/// All that `settle` has to know of the cycle.
+#[derive(Clone, Debug)]
+pub(super) struct Cycle {
+    pub(super) reason: Reason,
+    pub(super) mode: Mode,
+    pub(super) sides: Sides,
+    pub(super) members: Vec<Member>,
+    /// Records to take off now: of a cycle that was superseded.
+    pub(super) superseded: Vec<Arc<str>>,
+    /// Ids with anything on the object: to be taken off at the end.
+    pub(super) on_object: Vec<Arc<str>>,
+    /// Sub-handlers' ids that go with them.
+    pub(super) subrefs: Vec<String>,
+}
+
+/// Read the records of all changing handlers.
+pub(super) fn entries(
+    input: &Input<'_>,
+    changing: &[&Arc<Handler>],
+    lines: &mut Vec<Line>,
+) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::with_capacity(changing.len());
+    let held = input.seen.records();
+    for handler in changing {
+        if entries.iter().any(|entry| entry.id == handler.id) {
+            continue;
+        }
+        let found = input.persistence.progress.fetch(&handler.id, input.body);
+        let is_there = !matches!(found, Ok(None));
+        let stored = found.unwrap_or_else(|damage| {
+            let id = &handler.id;
+            let text = format!("{damage}: the progress of handler '{id}' is lost, it starts anew.");
+            lines.push(Line::new(Level::WARN, text));
+            None
+        });
+        entries.push(Entry {
+            id: handler.id.clone(),
+            record: held
+                .and_then(|held| held.get(&handler.id))
+                .cloned()
+                .or_else(|| stored.clone()),
+            stored,
+            is_there,
+        });
+    }
+    entries
+}
+
+impl Entry {
+    /// Whether a handler that reacts to changes has to be called although nothing may have changed: its last attempt has seen another
+    /// state than `newest`, or came to no end.
+    pub(super) fn is_mark(&self, newest: impl FnOnce() -> String) -> bool {
+        self.record.as_ref().is_some_and(|record| {
+            let open = !matches!(record.purpose, Some(Reason::Delete | Reason::Resume));
+            let seen = record.target.as_ref();
+            open && seen.is_some_and(|seen| !record.is_final() || *seen != newest())
+        })
+    }
+}
+
+impl Cycle {
+    /// `selected` may name an id several times: the first one counts. `ongoing`: the cycle was begun by this process.
+    pub(super) fn new(
+        input: &Input<'_>,
+        (reason, mode): (Reason, Mode),
+        sides: Sides,
+        selected: &[Arc<Handler>],
+        entries: Vec<Entry>,
+    ) -> Self {
+        let ongoing = input
+            .seen
+            .ongoing()
+            .is_some_and(|ongoing| ongoing.reason == reason);
+        let mut cycle = Self {
+            reason,
+            mode,
+            members: Vec::with_capacity(selected.len()),
+            superseded: Vec::new(),
+            on_object: Vec::new(),
+            subrefs: Vec::new(),
+            sides,
+        };
+        for handler in selected {
+            if cycle.members.iter().any(|it| it.handler.id == handler.id) {
+                continue;
+            }
+            let entry = entries.iter().find(|entry| entry.id == handler.id);
+            let only_resumes = selected
+                .iter()
+                .filter(|it| it.id == handler.id)
+                .all(|it| it.kind == HandlerKind::Resume);
+            let record = entry
+                .and_then(|entry| entry.record.clone())
+                .map(|record| cycle.continued(input, record, ongoing || only_resumes));
+            let recurs = input.handlers.iter().any(|it| {
+                it.id == handler.id && matches!(it.kind, HandlerKind::Update | HandlerKind::Field)
+            });
+            cycle.members.push(Member {
+                handler: handler.clone(),
+                record: record.unwrap_or_else(|| Record::fresh(reason, input.now)),
+                stored: entry.and_then(|entry| entry.stored.clone()),
+                recurs,
+                exhausted: None,
+            });
+        }
+        for entry in entries {
+            cycle.account(entry);
+        }
+        cycle
+    }
+
+    /// The record as it is in this cycle. What was finished on another state than there is now counts for nothing, unless it `stands`.
+    fn continued(&self, input: &Input<'_>, record: Record, stands: bool) -> Record {
+        let deletion = record.purpose == Some(Reason::Delete);
+        if self.mode != Mode::Persisted && !deletion {
+            return Record::fresh(self.reason, input.now);
+        }
+        let stands = stands || (self.reason == Reason::Delete && deletion);
+        let seen = record.target.as_deref();
+        if record.is_final() && !stands && seen.is_some_and(|it| it != self.sides.newest.digest()) {
+            return record.again(Some(self.reason), input.now);
+        }
+        Record {
+            purpose: Some(self.reason),
+            ..record
+        }
+    }
+
+    /// What becomes of what the object carries.
+    fn account(&mut self, entry: Entry) {
+        if !entry.is_there {
+            return;
+        }
+        if let Some(record) = &entry.stored {
+            self.subrefs.extend(record.subrefs.iter().cloned());
+        }
+        let is_member = self.members.iter().any(|it| it.handler.id == entry.id);
+        let is_foreign = entry
+            .stored
+            .as_ref()
+            .is_none_or(|it| it.purpose.is_some_and(|purpose| purpose != self.reason));
+        if is_foreign && !is_member {
+            self.superseded.push(entry.id.clone());
+        }
+        self.on_object.push(entry.id);
+    }
+
+    /// The line on cycles that this one puts an end to.
+    pub(super) fn supersession(&self, entries: &[Entry]) -> Vec<Line> {
+        let mut ended: BTreeMap<Reason, [usize; 3]> = BTreeMap::new();
+        for record in entries.iter().filter_map(|entry| entry.record.as_ref()) {
+            if let Some(purpose) = record.purpose.filter(|it| *it != self.reason) {
+                let counts = ended.entry(purpose).or_default();
+                let which = usize::from(!record.success) + usize::from(!record.is_final());
+                counts[which] += 1;
+            }
+        }
+        let new = title(self.reason).to_lowercase();
+        let line = |(old, [succeeded, failed, left]): (Reason, [usize; 3])| {
+            let old = title(old);
+            let text = format!(
+                "{old} is superseded by {new}: {succeeded} succeeded; {failed} failed; {left} left to the moment."
+            );
+            Line::new(Level::INFO, text)
+        };
+        ended.into_iter().map(line).collect()
+    }
+
+    /// Find those whose limits are reached, and pick those to call now.
+    pub(super) fn pick(&mut self, now: Timestamp, lifecycle: Lifecycle) -> Vec<&Member> {
+        let gone = self.mode == Mode::Gone;
+        let is_due = |record: &Record| record.is_due(now) || (gone && !record.is_final());
+        for member in &mut self.members {
+            if is_due(&member.record) {
+                member.exhausted = member.limit_reached(now);
+            }
+        }
+        let due = self
+            .members
+            .iter()
+            .filter(|it| it.exhausted.is_none() && is_due(&it.record));
+        match lifecycle {
+            _ if gone => due.collect(),
+            Lifecycle::AllAtOnce => due.collect(),
+            Lifecycle::OneByOne => due.take(1).collect(),
+            Lifecycle::Asap => due.min_by_key(|it| it.record.retries).into_iter().collect(),
+        }
+    }
+}
+
+impl Member {
+    fn limit_reached(&self, now: Timestamp) -> Option<Exhausted> {
+        let options = &self.handler.options;
+        let runtime = since(self.record.started, now);
+        if options.timeout.is_some_and(|timeout| runtime >= timeout) {
+            return Some(Exhausted::Timeout(runtime));
+        }
+        let limit = options.retries?;
+        (self.record.retries >= limit).then_some(Exhausted::Retries(limit))
+    }
+    /// What the handler is told of its attempts.
+    pub(super) fn attempt(&self, now: Timestamp) -> Attempt {
+        Attempt {
+            retry: self.record.retries,
+            started: self.record.started,
+            runtime: since(self.record.started, now),
+        }
+    }
+}
+
+/// The essence a cycle is after, kept in memory for its length.
+pub(super) fn target_of(
+    seen: &Seen,
+    deleting: bool,
+    newest: &crate::object::essence::Essence,
+) -> crate::object::essence::Essence {
+    let kept = seen.ongoing().filter(|ongoing| match ongoing.reason {
+        Reason::Delete => deleting,
+        Reason::Create | Reason::Update => !deleting,
+        // Nobody has acted on a change yet: the newest state is as good a target, and sooner.
+        Reason::Resume => false,
+    });
+    kept.map_or_else(|| newest.clone(), |ongoing| ongoing.target.clone())
+}
+
+/// How Kopf calls a cycle in its log lines.
+pub(super) fn title(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Create => "Creation",
+        Reason::Update => "Updating",
+        Reason::Delete => "Deletion",
+        Reason::Resume => "Resuming",
+    }
+}
+
+/// The time from `then` to `now`; none where the clock was set back.
+pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}

@@ -1,0 +1,211 @@
+//! What one attempt means: the outcome table (core.md 8.4, design rows 6 and 14), and Kopf's words for it.
+//!
+//! Must not know other handlers, nor what is written.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tracing::Level;
+
+use crate::handler::decl::{ErrorsMode, Handler};
+use crate::handler::outcome::Outcome;
+use crate::object::python::{seconds, timedelta};
+use crate::reaction::cycle::{Exhausted, since};
+use crate::reaction::settle::Line;
+use crate::state::progress::{Record, micros};
+
+/// Longer messages are cut in the middle: they are kept on the object.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// Judges attempts made at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge {
+    pub(super) now: Timestamp,
+    /// First and longest delay after arbitrary errors.
+    pub(super) backoff: (Duration, Duration),
+    /// In `0.0..1.0`.
+    pub(super) chance: f64,
+}
+
+/// What has become of the handler.
+enum Verdict {
+    Success(Option<Value>),
+    Ignored,
+    Failure,
+    Retry(Duration),
+}
+
+impl Judge {
+    /// Enter the outcome of an attempt into the record. Gives the result, if there is one.
+    pub(super) fn attempted(
+        &self,
+        handler: &Handler,
+        record: &mut Record,
+        outcome: Outcome,
+        lines: &mut Vec<Line>,
+    ) -> Option<Value> {
+        let (verdict, words, message) = match outcome {
+            Outcome::Succeeded(result) => (Verdict::Success(result), "succeeded.".into(), None),
+            Outcome::Temporary { message, delay } => {
+                let (verdict, words) = self.temporary(handler, record, delay);
+                (verdict, format!("{words}: {message}"), Some(message))
+            }
+            Outcome::Permanent { message } => (
+                Verdict::Failure,
+                format!("failed permanently: {message}"),
+                Some(message),
+            ),
+            Outcome::Arbitrary { message } => {
+                let (verdict, words) = self.arbitrary(handler, record);
+                let text = format!("failed with an exception and will {words}: {message}");
+                (verdict, text, Some(message))
+            }
+            Outcome::TimedOut { after } => {
+                let words = format!("has timed out after {}.", timedelta(after));
+                let message = format!("Handler '{}' {words}", handler.id);
+                (Verdict::Failure, words, Some(message))
+            }
+        };
+        let good = matches!(verdict, Verdict::Success(_));
+        let level = if good { Level::INFO } else { Level::ERROR };
+        lines.push(Line::new(
+            level,
+            format!("Handler '{}' {words}", handler.id),
+        ));
+        self.enter(record, verdict, message)
+    }
+
+    /// Fail a handler whose limits are reached, without a call.
+    pub(super) fn exhausted(
+        &self,
+        handler: &Handler,
+        record: &mut Record,
+        exhausted: Exhausted,
+        lines: &mut Vec<Line>,
+    ) {
+        let words = match exhausted {
+            Exhausted::Timeout(runtime) => format!("has timed out after {}.", timedelta(runtime)),
+            Exhausted::Retries(limit) => format!("has exceeded {limit} retries."),
+        };
+        let text = format!("Handler '{}' {words}", handler.id);
+        lines.push(Line::new(Level::ERROR, text.clone()));
+        self.enter(record, Verdict::Failure, Some(text));
+    }
+
+    fn temporary(&self, handler: &Handler, record: &Record, delay: Duration) -> (Verdict, String) {
+        let failed = "failed temporarily";
+        match self.look_ahead(handler, record, delay) {
+            None => (Verdict::Retry(delay), failed.to_owned()),
+            Some(Exhausted::Timeout(timeout)) => (
+                Verdict::Failure,
+                format!(
+                    "{failed} but will time out after {} seconds",
+                    seconds(timeout)
+                ),
+            ),
+            Some(Exhausted::Retries(limit)) => (
+                Verdict::Failure,
+                format!("{failed} but will exceed {limit} retries"),
+            ),
+        }
+    }
+
+    fn arbitrary(&self, handler: &Handler, record: &Record) -> (Verdict, String) {
+        match handler.options.errors.unwrap_or(ErrorsMode::Temporary) {
+            ErrorsMode::Ignored => return (Verdict::Ignored, "ignore it".to_owned()),
+            ErrorsMode::Permanent => return (Verdict::Failure, "stop now".to_owned()),
+            ErrorsMode::Temporary => {}
+        }
+        let fixed = handler.options.backoff;
+        let delay = fixed.unwrap_or_else(|| self.growing(record.retries));
+        match self.look_ahead(handler, record, delay) {
+            None => (
+                Verdict::Retry(delay),
+                format!("try again in {} seconds", seconds(delay)),
+            ),
+            Some(Exhausted::Timeout(timeout)) => (
+                Verdict::Failure,
+                format!(
+                    "stop now (it would time out in {} seconds on the next attempt)",
+                    seconds(timeout)
+                ),
+            ),
+            Some(Exhausted::Retries(limit)) => (
+                Verdict::Failure,
+                format!("stop now (it would exceed {limit} retries on the next attempt)"),
+            ),
+        }
+    }
+
+    /// Whether another attempt after `delay` would be beyond the handler's limits.
+    fn look_ahead(&self, handler: &Handler, record: &Record, delay: Duration) -> Option<Exhausted> {
+        let options = &handler.options;
+        let runtime = since(record.started, self.now);
+        if let Some(timeout) = options
+            .timeout
+            .filter(|it| runtime.saturating_add(delay) >= *it)
+        {
+            return Some(Exhausted::Timeout(timeout));
+        }
+        let limit = options.retries?;
+        (record.retries.saturating_add(1) >= limit).then_some(Exhausted::Retries(limit))
+    }
+
+    /// Doubled with every attempt, give or take a fifth, never above the longest.
+    pub(super) fn growing(&self, retries: u32) -> Duration {
+        const SPREAD: f64 = 0.2;
+        let (first, longest) = self.backoff;
+        let plain = first.saturating_mul(2_u32.saturating_pow(retries.min(31)));
+        let plain = plain.min(longest.div_f64(1.0 + SPREAD));
+        let delay = plain.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * self.chance.clamp(0.0, 1.0));
+        Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn enter(
+        &self,
+        record: &mut Record,
+        verdict: Verdict,
+        message: Option<String>,
+    ) -> Option<Value> {
+        let now = micros(self.now);
+        record.retries = record.retries.saturating_add(1);
+        record.delayed = None;
+        record.message = message.map(|message| shortened(&message, LONGEST_MESSAGE));
+        match verdict {
+            Verdict::Retry(delay) => {
+                record.delayed = (!delay.is_zero()).then(|| later(now, delay));
+                return None;
+            }
+            Verdict::Failure => record.failure = true,
+            Verdict::Success(_) | Verdict::Ignored => {
+                record.success = true;
+                record.message = None;
+            }
+        }
+        record.stopped = Some(now);
+        match verdict {
+            Verdict::Success(result) => result.filter(|it| !it.is_null()),
+            _ => None,
+        }
+    }
+}
+
+fn later(now: Timestamp, delay: Duration) -> Timestamp {
+    now.checked_add(delay).map_or(Timestamp::MAX, micros)
+}
+
+/// `text`, or its beginning and its end.
+pub(super) fn shortened(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
+        return text.to_owned();
+    }
+    let half = longest.saturating_sub(3) / 2;
+    let head = (0..=half).rev().find(|at| text.is_char_boundary(*at));
+    let tail = (text.len() - half..=text.len()).find(|at| text.is_char_boundary(*at));
+    format!(
+        "{}...{}",
+        &text[..head.unwrap_or(0)],
+        &text[tail.unwrap_or(text.len())..]
+    )
+}

@@ -1,0 +1,394 @@
+//! A world of one object, one operator, and a clock: what the engine does, without tasks and without a server.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tracing::Level;
+
+use crate::handler::cause::{Cause, EventType, Surroundings};
+use crate::handler::decl::{Callee, Handler, HandlerKind, Options};
+use crate::handler::outcome::Outcome;
+use crate::object::body::Body;
+use crate::object::patch::{Patch, apply};
+use crate::object::path::FieldPath;
+use crate::object::resource::Resource;
+use crate::reaction::plan::{Input, Plan, Policy, Seen, plan};
+use crate::reaction::settle::{Attempted, Effects, settle};
+use crate::state::Persistence;
+
+pub(super) const FINALIZER: &str = "op.kopf.rs/finalizer";
+pub(super) const LAST: &str = "op.kopf.rs/last-handled-configuration";
+
+/// What happens while a handler runs.
+pub(super) type During = Box<dyn Fn(&mut Value)>;
+
+pub(super) struct World {
+    pub(super) handlers: Vec<Arc<Handler>>,
+    pub(super) policy: Policy,
+    pub(super) object: Option<Value>,
+    pub(super) now: Timestamp,
+    /// Outcomes to come, per handler: `ok`, `t5` (temporary, 5 s), `e` (arbitrary), `p` (permanent), `x` (timed out), JSON (a result).
+    pub(super) script: BTreeMap<String, VecDeque<String>>,
+    /// Calls as `id reason#retry`.
+    pub(super) calls: Vec<String>,
+    /// Calls with what they were told: `old -> new`.
+    pub(super) told: Vec<String>,
+    pub(super) journal: Vec<Value>,
+    pub(super) lines: Vec<String>,
+    pub(super) during: BTreeMap<String, During>,
+    /// What handlers put into their patch.
+    pub(super) wants: BTreeMap<String, Value>,
+    /// So many writes are refused.
+    pub(super) refuse: usize,
+    pub(super) seen: Option<Seen>,
+    pub(super) wake_at: Option<Timestamp>,
+    pub(super) failed: Vec<String>,
+    persistence: Persistence,
+    revision: u64,
+}
+
+pub(super) fn handler(kind: HandlerKind, id: &str) -> Handler {
+    Handler {
+        id: id.into(),
+        kind,
+        selector: None,
+        options: Options::default(),
+        place: None,
+        callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
+    }
+}
+
+pub(super) fn with(mut handler: Handler, options: impl FnOnce(&mut Options)) -> Handler {
+    options(&mut handler.options);
+    handler
+}
+
+pub(super) fn on_field(id: &str, field: &str) -> Handler {
+    with(handler(HandlerKind::Field, id), |it| {
+        it.field = Some(FieldPath::parse(field))
+    })
+}
+
+/// Handlers by a word each: `create:c update:u delete:d resume:r event:e optional:o field:f` (of `spec.f`).
+pub(super) fn handlers(words: &str) -> Vec<Handler> {
+    let one = |word: &str| {
+        let (kind, id) = word.split_once(':').unwrap();
+        match kind {
+            "create" => handler(HandlerKind::Create, id),
+            "update" => handler(HandlerKind::Update, id),
+            "delete" => handler(HandlerKind::Delete, id),
+            "optional" => with(handler(HandlerKind::Delete, id), |it| it.optional = true),
+            "resume" => handler(HandlerKind::Resume, id),
+            "event" => handler(HandlerKind::Event, id),
+            "field" => on_field(id, &format!("spec.{}", id.split('/').next_back().unwrap())),
+            kind => panic!("{kind}"),
+        }
+    };
+    words.split_whitespace().map(one).collect()
+}
+
+impl World {
+    pub(super) fn new(handlers: Vec<Handler>) -> Self {
+        Self {
+            handlers: handlers.into_iter().map(Arc::new).collect(),
+            policy: Policy::default(),
+            object: None,
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            script: BTreeMap::new(),
+            calls: Vec::new(),
+            told: Vec::new(),
+            journal: Vec::new(),
+            lines: Vec::new(),
+            during: BTreeMap::new(),
+            wants: BTreeMap::new(),
+            refuse: 0,
+            seen: None,
+            wake_at: None,
+            failed: Vec::new(),
+            persistence: Persistence::named("op"),
+            revision: 0,
+        }
+    }
+    pub(super) fn of(words: &str) -> Self {
+        Self::new(handlers(words))
+    }
+
+    // === what users and servers do ===
+
+    pub(super) fn script(mut self, id: &str, outcomes: &str) -> Self {
+        let outcomes = outcomes.split_whitespace().map(str::to_owned).collect();
+        self.script.insert(id.to_owned(), outcomes);
+        self
+    }
+    /// Create the object, without looking at it.
+    pub(super) fn put(&mut self, spec: Value) {
+        let metadata = json!({"name": "n", "namespace": "s", "uid": "u", "resourceVersion": "0"});
+        self.object =
+            Some(json!({"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "spec": spec}));
+        self.bump();
+    }
+    pub(super) fn create(&mut self, spec: Value) -> &mut Self {
+        self.put(spec);
+        self.see(EventType::Added)
+    }
+    /// Change the object with a merge patch, without looking at it.
+    pub(super) fn edit(&mut self, patch: Value) {
+        apply(self.object.as_mut().unwrap(), &patch);
+        self.bump();
+    }
+    pub(super) fn update(&mut self, patch: Value) -> &mut Self {
+        self.edit(patch);
+        self.see(EventType::Modified)
+    }
+    pub(super) fn delete(&mut self) -> &mut Self {
+        self.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+        self.see(EventType::Modified)
+    }
+    /// The process ends and another one lists the object.
+    pub(super) fn restart(&mut self) -> &mut Self {
+        self.seen = None;
+        self.wake_at = None;
+        self.see(EventType::Listed)
+    }
+    fn bump(&mut self) {
+        self.revision += 1;
+        let Some(object) = &mut self.object else {
+            return;
+        };
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        let held = object["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|it| !it.is_empty());
+        if !object["metadata"]["deletionTimestamp"].is_null() && !held {
+            let last = self.object.take();
+            let body = Arc::new(Body::new(last.unwrap()));
+            // The engine hears of it after whatever it does now; here that is good enough.
+            self.pass(Some(EventType::Deleted), &body);
+        }
+    }
+
+    // === what the engine does ===
+
+    /// Handle an event, and all that follows from it without waiting.
+    pub(super) fn see(&mut self, event: EventType) -> &mut Self {
+        let mut event = Some(event);
+        for _ in 0..100 {
+            let Some(object) = &self.object else {
+                return self;
+            };
+            let body = Arc::new(Body::new(object.clone()));
+            let changed = self.pass(event.take(), &body);
+            let due = self.wake_at.is_some_and(|at| at <= self.now);
+            if !changed && !due {
+                return self;
+            }
+        }
+        panic!("no end: {:?}", self.journal)
+    }
+    /// Let time pass until nothing more is due.
+    pub(super) fn wait(&mut self) -> &mut Self {
+        for _ in 0..100 {
+            let (Some(at), true) = (self.wake_at, self.object.is_some()) else {
+                return self;
+            };
+            self.now = self.now.max(at);
+            self.again();
+        }
+        panic!("no end: {:?}", self.journal)
+    }
+    /// Plan again, as after a pause.
+    pub(super) fn again(&mut self) -> &mut Self {
+        for _ in 0..100 {
+            let Some(object) = &self.object else {
+                return self;
+            };
+            let body = Arc::new(Body::new(object.clone()));
+            let changed = self.pass(None, &body);
+            if !changed && self.wake_at.is_none_or(|at| at > self.now) {
+                return self;
+            }
+        }
+        panic!("no end: {:?}", self.journal)
+    }
+    pub(super) fn sleep(&mut self, seconds: u64) -> &mut Self {
+        self.now = self.now.checked_add(Duration::from_secs(seconds)).unwrap();
+        self
+    }
+
+    /// One pass; whether the object has changed by it.
+    pub(super) fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
+        let plan = self.plan(event, body);
+        self.lines
+            .extend(plan.lines.iter().map(|it| it.text.clone()));
+        let effects = self.act(plan);
+        self.lines.extend(
+            effects
+                .lines
+                .iter()
+                .filter(|it| it.level <= Level::INFO)
+                .map(|it| it.text.clone()),
+        );
+        self.failed
+            .extend(effects.failed.iter().map(ToString::to_string));
+        self.write(effects)
+    }
+
+    pub(super) fn plan(&mut self, event: Option<EventType>, body: &Arc<Body>) -> Plan {
+        let first = Seen::first(event.unwrap_or(EventType::Modified));
+        let seen = self.seen.get_or_insert(first);
+        plan(&Input {
+            handlers: &self.handlers,
+            persistence: &self.persistence,
+            policy: &self.policy,
+            resource: &Arc::new(Resource::default()),
+            body,
+            event,
+            seen,
+            surroundings: &Surroundings::default(),
+            now: self.now,
+            chance: 0.5,
+        })
+    }
+
+    fn act(&mut self, plan: Plan) -> Effects {
+        let mut patch = Patch::new();
+        for cause in &plan.watching {
+            let event = cause.subject.as_ref().unwrap().event.unwrap();
+            self.calls.push(format!(
+                "{} {}",
+                cause.handler.id,
+                event.as_str().unwrap_or("None")
+            ));
+            if let Some(wanted) = self.wants.get(&*cause.handler.id) {
+                patch.merge(wanted.clone());
+            }
+        }
+        let changing: Vec<Cause> = plan.changing.clone();
+        let attempted = changing
+            .iter()
+            .map(|cause| self.call(cause, &mut patch))
+            .collect();
+        settle(plan, attempted, patch, self.now)
+    }
+
+    fn call(&mut self, cause: &Cause, patch: &mut Patch) -> Attempted {
+        let id = cause.handler.id.clone();
+        let change = cause.subject.as_ref().unwrap().change.as_ref().unwrap();
+        let reason = change.reason.as_str();
+        self.calls
+            .push(format!("{id} {reason}#{}", cause.attempt.retry));
+        let side =
+            |side: &Option<Arc<Value>>| side.as_ref().map_or("None".into(), ToString::to_string);
+        self.told.push(format!(
+            "{id}: {} -> {} by {}",
+            side(&change.old),
+            side(&change.new),
+            change.diff
+        ));
+        if let Some(wanted) = self.wants.get(&*id) {
+            patch.merge(wanted.clone());
+        }
+        let next = self.script.get_mut(&*id).and_then(VecDeque::pop_front);
+        let outcome = outcome(next.as_deref().unwrap_or("ok"));
+        if let (Some(during), Some(object)) = (self.during.remove(&*id), &mut self.object) {
+            during(object);
+            self.bump();
+        }
+        Attempted { id, outcome }
+    }
+
+    fn write(&mut self, effects: Effects) -> bool {
+        self.wake_at = effects.wake_at;
+        if effects.patch.is_empty() {
+            self.seen = Some(effects.seen);
+            return false;
+        }
+        let found: Vec<String> = match &self.object {
+            Some(object) => Body::new(object.clone())
+                .finalizers()
+                .map(str::to_owned)
+                .collect(),
+            None => {
+                self.seen = Some(effects.seen);
+                return false;
+            }
+        };
+        let conflict = effects
+            .expected_finalizers
+            .is_some_and(|expected| expected != found);
+        if conflict || self.refuse > 0 {
+            self.refuse = self.refuse.saturating_sub(1);
+            self.seen = Some(effects.seen_if_refused);
+            return true;
+        }
+        self.journal.push(effects.patch.as_value().clone());
+        let before = self.object.clone();
+        apply(self.object.as_mut().unwrap(), effects.patch.as_value());
+        assert_ne!(
+            before,
+            self.object,
+            "a write that changes nothing: {}",
+            effects.patch.as_value()
+        );
+        self.seen = Some(effects.seen);
+        self.bump();
+        true
+    }
+
+    // === what can be seen of it ===
+
+    pub(super) fn calls(&mut self) -> String {
+        std::mem::take(&mut self.calls).join(" ")
+    }
+    pub(super) fn writes(&mut self) -> usize {
+        std::mem::take(&mut self.journal).len()
+    }
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+    /// Ours on the object: the names of our annotations without the prefix, but for marker and essence.
+    pub(super) fn records(&self) -> String {
+        let annotations = self
+            .object
+            .as_ref()
+            .map(|it| it["metadata"]["annotations"].clone());
+        let names = annotations.iter().filter_map(Value::as_object).flatten();
+        let names = names.filter_map(|(name, _)| name.strip_prefix("op.kopf.rs/"));
+        names
+            .filter(|name| *name != "kopf-managed" && *name != "last-handled-configuration")
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+    pub(super) fn record(&self, id: &str) -> Value {
+        let text = self.object.as_ref().unwrap()["metadata"]["annotations"]
+            [format!("op.kopf.rs/{id}")]
+        .as_str();
+        text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+    }
+    pub(super) fn last_handled(&self) -> Value {
+        let text = self.object.as_ref().unwrap()["metadata"]["annotations"][LAST].as_str();
+        text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+    }
+}
+
+fn outcome(text: &str) -> Outcome {
+    let message = "not yet".to_owned();
+    if let Some(delay) = text.strip_prefix('t').and_then(|it| it.parse().ok()) {
+        return Outcome::Temporary {
+            message,
+            delay: Duration::from_secs_f64(delay),
+        };
+    }
+    match text {
+        "ok" => Outcome::Succeeded(None),
+        "e" => Outcome::Arbitrary { message },
+        "p" => Outcome::Permanent { message },
+        "x" => Outcome::TimedOut {
+            after: Duration::from_secs(1),
+        },
+        json => Outcome::Succeeded(Some(serde_json::from_str(json).unwrap())),
+    }
+}
