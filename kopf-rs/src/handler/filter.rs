@@ -63,7 +63,7 @@ impl Criterion {
     #[must_use]
     pub fn holds(&self, value: Option<&Value>) -> bool {
         match self {
-            Self::Equals(wanted) => value == Some(wanted),
+            Self::Equals(wanted) => value.is_some() && same(Some(wanted), value),
             Self::Present => value.is_some(),
             Self::Absent => value.is_none(),
             Self::Matches(predicate) => predicate(value),
@@ -139,14 +139,6 @@ impl Filters {
 }
 
 impl Criterion {
-    fn holds(&self, value: Option<&Value>) -> bool {
-        match self {
-            Self::Equals(wanted) => same(Some(wanted), value),
-            Self::Present => value.is_some(),
-            Self::Absent => value.is_none(),
-            Self::Matches(predicate) => predicate(value),
-        }
-    }
     fn holds_formerly(&self, value: Former<'_>) -> bool {
         match value {
             Former::Known(value) => self.holds(value),

@@ -324,6 +324,7 @@ impl Running {
             policy: Policy {
                 lifecycle: execution.lifecycle,
                 backoff: (execution.first_backoff, execution.longest_backoff),
+                verbose: tracing::enabled!(target: "kopf.objects", tracing::Level::DEBUG),
             },
             limits: Limits {
                 workers: settings.queueing.worker_limit,
