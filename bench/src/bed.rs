@@ -162,6 +162,17 @@ pub async fn post(client: &Client, url: &str, body: &Value) -> Result<()> {
         .with_context(|| format!("POST {url}"))
 }
 
+pub async fn patch(client: &Client, url: &str, body: &Value) -> Result<()> {
+    let mut sent = request("PATCH", url, serde_json::to_vec(body)?)?;
+    let merge = http::HeaderValue::from_static("application/merge-patch+json");
+    sent.headers_mut().insert("content-type", merge);
+    client
+        .request_text(sent)
+        .await
+        .map(drop)
+        .with_context(|| format!("PATCH {url}"))
+}
+
 pub async fn delete(client: &Client, url: &str) -> Result<()> {
     client
         .request_text(request("DELETE", url, Vec::new())?)

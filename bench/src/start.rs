@@ -1,14 +1,15 @@
 //! Start on objects that were handled before.
 //!
 //! All contenders share one server, each with a namespace full of objects that carry its own marks: one object is
-//! handled by the contender itself, and the others are copies of it under other names, so what each meets is exactly what it
-//! wrote. Among them lie a few probes without a mark, spread evenly; a start is complete when all probes are handled and
+//! handled by the contender itself, and the others are made like it under other names, so what each meets is exactly what it
+//! would have written. Among them lie a few probes without a mark, spread evenly; a start is complete when all probes are handled and
 //! the operator rests. That nothing but the probes was written is checked.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use futures::StreamExt as _;
+use serde_json::{Map, Value, json};
 
-use crate::bed::{Bed, collection, delete, get};
+use crate::bed::{Bed, collection, delete, get, patch, post};
 use crate::contender::Contender;
 use crate::loader::{self, object};
 use crate::observer::{Observer, Sign};
@@ -65,32 +66,30 @@ impl Stage {
         Ok(serde_json::from_str(&handled)?)
     }
 
+    /// Each copy comes about as its original did: created by the loader, then marked in the operator's name.
     async fn copies(&self, contender: Contender, handled: &Value) -> Result<()> {
-        let objects = collection(contender.slug(), "benchobjs");
-        let many = (0..self.objects).map(|number| {
+        let objects = &collection(contender.slug(), "benchobjs");
+        let mark = &mark_of(handled)?;
+        let query = format!("fieldManager={}", marker_of(handled)?);
+        let query = &query;
+        let many = (0..self.objects).map(|number| async move {
             let name = format!("object-{number:06}");
-            let body = copy(handled, &name);
-            (name, body)
+            post(&self.bed.admin, objects, &object(&name, 0)).await?;
+            patch(&self.bed.admin, &format!("{objects}/{name}?{query}"), mark).await
         });
-        loader::create(&self.bed.admin, &objects, self.concurrency, many).await?;
-        let stored: Value = serde_json::from_str(
-            &get(&self.bed.admin, &format!("{objects}/object-000000")).await?,
-        )?;
-        for part in ["annotations", "labels", "finalizers"] {
+        let mut running = futures::stream::iter(many).buffer_unordered(self.concurrency);
+        while let Some(done) = running.next().await {
+            done.context("loading handled objects")?;
+        }
+        let last = format!("{objects}/object-{:06}", self.objects - 1);
+        let stored: Value = serde_json::from_str(&get(&self.bed.admin, &last).await?)?;
+        let (stored, handled) = (timeless(&stored), timeless(handled));
+        for (part, original) in &handled {
             ensure!(
-                stored["metadata"][part] == handled["metadata"][part],
-                "a copy differs from its original in {part}"
+                stored.get(part) == Some(original),
+                "{last} differs from the original in {part}: {original}"
             );
         }
-        let managers = |object: &Value| {
-            object["metadata"]["managedFields"]
-                .as_array()
-                .map_or(0, Vec::len)
-        };
-        ensure!(
-            managers(&stored) == managers(handled),
-            "a copy differs from its original in managedFields"
-        );
         Ok(())
     }
 
@@ -148,14 +147,54 @@ impl Stage {
     }
 }
 
-/// The same object under another name, as a client may create it.
-fn copy(handled: &Value, name: &str) -> Value {
-    let mut copy = handled.clone();
-    if let Some(metadata) = copy["metadata"].as_object_mut() {
-        for theirs in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
-            metadata.remove(theirs);
-        }
-        metadata.insert("name".to_owned(), name.into());
+/// What the operator wrote, as a patch.
+fn mark_of(handled: &Value) -> Result<Value> {
+    let metadata = handled["metadata"]
+        .as_object()
+        .context("an object without metadata")?;
+    let written = |(key, _): &(&String, &Value)| {
+        ["annotations", "labels", "finalizers"].contains(&key.as_str())
+    };
+    let written: Map<_, _> = metadata
+        .iter()
+        .filter(written)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    Ok(json!({"metadata": written}))
+}
+
+/// The name under which the server knows the writer of the annotations.
+fn marker_of(handled: &Value) -> Result<&str> {
+    let managers = handled["metadata"]["managedFields"]
+        .as_array()
+        .context("an object without managedFields")?;
+    let marker = managers
+        .iter()
+        .find(|one| one["fieldsV1"]["f:metadata"]["f:annotations"].is_object());
+    marker
+        .and_then(|one| one["manager"].as_str())
+        .context("nobody manages the annotations")
+}
+
+/// Spec and metadata without what differs between any two objects.
+fn timeless(object: &Value) -> Map<String, Value> {
+    let mut parts = object["metadata"].as_object().cloned().unwrap_or_default();
+    for own in [
+        "name",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "generation",
+    ] {
+        parts.remove(own);
     }
-    copy
+    if let Some(managers) = parts.get_mut("managedFields").and_then(Value::as_array_mut) {
+        for manager in managers.iter_mut().filter_map(Value::as_object_mut) {
+            manager.remove("time");
+        }
+        // The server sorts by the second of the write.
+        managers.sort_by_key(ToString::to_string);
+    }
+    parts.insert("spec".to_owned(), object["spec"].clone());
+    parts
 }
