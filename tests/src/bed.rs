@@ -18,6 +18,7 @@ use crate::lines::Lines;
 use crate::play::Server;
 use crate::real::{RealServer, kubectl};
 use crate::resource::{Resource, documents, group_roots, listed, root_of};
+use crate::skip::skipped;
 pub use asked::Asked;
 use start::Backend;
 
@@ -89,12 +90,13 @@ impl Bed {
         self.backend.real()
     }
 
-    /// Runs kubectl as the administrator in this bed's namespace, building it first where needed.
+    /// Runs kubectl as the administrator in this bed's namespace, building it first where needed. Without Go there is none:
+    /// the rest of the test is recorded as skipped, and the scenario should return.
     ///
     /// # Panics
     ///
-    /// Where kubectl cannot be run at all; its own failure is in the output.
-    pub async fn kubectl(&self, args: &[&str]) -> Output {
+    /// Where kubectl cannot be run for other reasons; its own failure is in the output.
+    pub async fn kubectl(&self, args: &[&str]) -> Option<Output> {
         let kubeconfig = self.kubeconfig().to_owned();
         let namespace = format!("--namespace={}", self.namespace);
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -106,7 +108,21 @@ impl Bed {
         let output = tokio::task::spawn_blocking(run)
             .await
             .expect("kubectl's thread ends");
-        output.unwrap_or_else(|error| panic!("kubectl: {error}"))
+        match output {
+            Ok(output) => Some(output),
+            Err(error) => {
+                let missing = error
+                    .missing()
+                    .unwrap_or_else(|| panic!("kubectl: {error}"));
+                skipped(
+                    std::thread::current()
+                        .name()
+                        .unwrap_or("a test with kubectl"),
+                    missing,
+                );
+                None
+            }
+        }
     }
 
     /// Creates or merges every document of a YAML or JSON text, and returns the objects as stored.
