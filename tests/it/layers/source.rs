@@ -56,9 +56,9 @@ impl Source {
         inner.trim_end_matches(".rs").split('/').collect()
     }
 
-    /// Whether this file holds the tests of its parent module.
+    /// Whether this file belongs to the tests of a module: `src/foo/tests.rs` or below it.
     pub(super) fn is_tests(&self) -> bool {
-        self.path.ends_with("/tests.rs")
+        self.path.contains("src/") && self.module().contains(&"tests")
     }
 
     /// `file:line` of a byte offset.
