@@ -2,12 +2,16 @@
 //!
 //! Promise: no I/O and no store; the same request always becomes the same call. Must not know whether the target exists.
 
+pub(crate) mod go;
+
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, header, request::Parts};
 use serde_json::Value;
 
 use crate::object::Body;
-use crate::status::Refusal;
+use crate::status::{Cause, Refusal, Subject};
 
 /// What a request wants, in Kubernetes' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +94,7 @@ impl Call {
                 .iter()
                 .any(|(key, value)| key == "watch" && !matches!(value.as_str(), "false" | "0"));
         Self {
-            verb: verb_of(&parts.method, path.as_ref(), wants_watch),
+            verb: verb_of(&parts.method, path.as_ref(), wants_watch, watched),
             method: parts.method.clone(),
             raw_path,
             query,
@@ -124,32 +128,57 @@ impl Call {
         given.split(';').next().unwrap_or_default().trim()
     }
 
-    /// The body as a JSON map, from JSON or YAML.
-    pub(crate) fn object(&self) -> Result<Body, Refusal> {
-        match self.value()? {
+    /// The body as a JSON map, from JSON or YAML; `word` is the kind it should be.
+    pub(crate) fn object(&self, word: &str) -> Result<Body, Refusal> {
+        let value = match self.media_type() {
+            "" | "application/json" | "*/*" => go::parse(&self.body).map_err(|why| {
+                let why = format!("couldn't get version/kind; json parse error: {why}");
+                self.unrecognised(word, &why)
+            })?,
+            "application/yaml" => self.yaml()?,
+            _ => {
+                return Err(Refusal::unsupported_media(&[
+                    "application/json",
+                    "application/yaml",
+                ]));
+            }
+        };
+        match value {
             Value::Object(body) => Ok(body),
-            _ => Err(Refusal::bad_request(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct",
-            )),
+            Value::Null => Ok(Body::new()),
+            other => {
+                let found = crate::rules::go_type(&other);
+                Err(self.unrecognised(word, &format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
+                     APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+                )))
+            }
         }
     }
 
-    /// The body as JSON, from JSON or YAML.
-    pub(crate) fn value(&self) -> Result<Value, Refusal> {
-        match self.media_type() {
-            "" | "application/json" | "*/*" => {
-                serde_json::from_slice(&self.body).map_err(|error| {
-                    Refusal::bad_request(format!(
-                        "couldn't get version/kind; json parse error: {error}"
-                    ))
-                })
+    /// A body that is no object of that kind, with its beginning for the reader.
+    pub(crate) fn unrecognised(&self, word: &str, reason: &str) -> Refusal {
+        let start = &self.body[..self.body.len().min(30)];
+        let more = if start.len() < self.body.len() {
+            " ..."
+        } else {
+            ""
+        };
+        let shown = match start.first() {
+            None => "<empty>".to_owned(),
+            Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+            Some(_) => {
+                let mut hex = String::with_capacity(64);
+                for byte in start {
+                    // Writing to a String cannot fail.
+                    let _infallible = write!(hex, "{byte:02x}");
+                }
+                hex + more
             }
-            "application/yaml" => self.yaml(),
-            _ => Err(Refusal::unsupported_media(&[
-                "application/json",
-                "application/yaml",
-            ])),
-        }
+        };
+        Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {word}): {reason} ({shown})"
+        ))
     }
 
     /// The body as YAML.
@@ -163,12 +192,25 @@ impl Call {
 
     /// Whether nothing is to be persisted.
     pub(crate) fn dry_run(&self) -> Result<bool, Refusal> {
+        let word = match self.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            Verb::Patch => "PatchOptions",
+            _ => "DeleteOptions",
+        };
         match self.param("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            other => Err(Refusal::bad_request(format!(
-                "invalid dryRun value: {other:?}, the only supported value is All"
-            ))),
+            other => {
+                let subject = Subject {
+                    group: "meta.k8s.io",
+                    word,
+                    name: "",
+                };
+                let message = format!("Unsupported value: [{other:?}]: supported values: \"All\"");
+                let cause = Cause::new("FieldValueNotSupported", "dryRun", message);
+                Err(Refusal::invalid(subject, &[cause]))
+            }
         }
     }
 }
@@ -219,11 +261,10 @@ fn resource_path(segments: &[String]) -> Option<Path> {
     match rest {
         [] => {}
         [name] => path.name = Some(name.clone()),
-        [name, sub] => {
+        [name, sub @ ..] => {
             path.name = Some(name.clone());
-            path.subresource = Some(sub.clone());
+            path.subresource = Some(sub.join("/"));
         }
-        _ => return None,
     }
     Some(path)
 }
@@ -232,13 +273,14 @@ fn is_namespace_subresource(group: &str, word: &str, rest: &[String]) -> bool {
     group.is_empty() && rest.is_empty() && matches!(word, "status" | "finalize")
 }
 
-fn verb_of(method: &Method, path: Option<&Path>, watch: bool) -> Verb {
+/// A named object is watched only by the path that says so; elsewhere the parameter means nothing.
+fn verb_of(method: &Method, path: Option<&Path>, watch: bool, legacy: bool) -> Verb {
     let Some(path) = path else {
         return Verb::Other;
     };
     let named = path.name.is_some();
     match (method.as_str(), named) {
-        ("GET" | "HEAD", true) if watch && path.subresource.is_none() => Verb::Watch,
+        ("GET" | "HEAD", true) if legacy && path.subresource.is_none() => Verb::Watch,
         ("GET" | "HEAD", true) => Verb::Get,
         ("GET" | "HEAD", false) if watch => Verb::Watch,
         ("GET" | "HEAD", false) => Verb::List,

@@ -137,6 +137,18 @@ impl Kind {
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         if self.traits.review {
             &["create"]
+        } else if !self.traits.builtin {
+            // The order in which the real server names them for custom kinds.
+            &[
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "create",
+                "update",
+                "watch",
+            ]
         } else {
             &[
                 "create",

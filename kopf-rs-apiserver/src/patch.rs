@@ -40,7 +40,7 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
 pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| {
         PatchError::Malformed(
-            "json: cannot unmarshal object into Go value of type jsonpatch.Patch".to_owned(),
+            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp".to_owned(),
         )
     })?;
     let mut result = target.clone();
@@ -68,11 +68,7 @@ fn step(target: &mut Value, operation: &Value) -> Result<(), PatchError> {
     match name {
         "add" => add(target, path, value()?),
         "remove" => take(target, path).map(drop),
-        "replace" => {
-            let slot = target.pointer_mut(path).ok_or_else(|| absent(name, path))?;
-            *slot = value()?;
-            Ok(())
-        }
+        "replace" => replace(target, path, value()?),
         "move" => {
             let moved = take(target, from()?)?;
             add(target, path, moved)
@@ -83,9 +79,11 @@ fn step(target: &mut Value, operation: &Value) -> Result<(), PatchError> {
             add(target, path, copied.ok_or_else(|| absent(name, source))?)
         }
         "test" => {
-            let found = target.pointer(path).unwrap_or(&Value::Null);
             let wanted = operation.get("value").unwrap_or(&Value::Null);
-            if equal(found, wanted) {
+            if target
+                .pointer(path)
+                .is_some_and(|found| equal(found, wanted))
+            {
                 Ok(())
             } else {
                 Err(PatchError::Inapplicable(format!(
@@ -140,14 +138,37 @@ fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
 fn take(target: &mut Value, path: &str) -> Result<Value, PatchError> {
     match parent(target, path)? {
         (Value::Object(map), key) => map.remove(&key),
-        (Value::Array(items), key) => key
-            .parse::<usize>()
-            .ok()
-            .filter(|at| *at < items.len())
-            .map(|at| items.remove(at)),
+        (Value::Array(items), key) => place(items, &key).map(|at| items.remove(at)),
         _ => None,
     }
     .ok_or_else(|| absent("remove", path))
+}
+
+/// An index into a list; negative ones count from its end, as in the library the real server uses.
+fn place(items: &[Value], key: &str) -> Option<usize> {
+    let at: i64 = key.parse().ok()?;
+    let length = i64::try_from(items.len()).ok()?;
+    let at = if at < 0 { length + at } else { at };
+    usize::try_from(at).ok().filter(|at| *at < items.len())
+}
+
+/// Replacing a key that is not there adds it, as the real server does.
+fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    if path.is_empty() {
+        *target = value;
+        return Ok(());
+    }
+    match parent(target, path)? {
+        (Value::Object(map), key) => {
+            map.insert(key, value);
+        }
+        (Value::Array(items), key) => {
+            let at = place(items, &key).ok_or_else(|| absent("replace", path))?;
+            items[at] = value;
+        }
+        _ => return Err(absent("replace", path)),
+    }
+    Ok(())
 }
 
 /// Numbers are equal by value, so `1` equals `1.0`.
@@ -190,12 +211,9 @@ mod tests {
                 Some(json!({"a": [1, 2]})),
             ),
             (json!([{"op": "remove", "path": "/x"}]), None),
-            (json!([{"op": "replace", "path": "/x", "value": 1}]), None),
+            (json!([{"op": "replace", "path": "/a/7", "value": 1}]), None),
             (json!([{"op": "test", "path": "/a/0", "value": 2}]), None),
-            (
-                json!([{"op": "test", "path": "/x", "value": null}]),
-                Some(target.clone()),
-            ),
+            (json!([{"op": "test", "path": "/x", "value": null}]), None),
             (
                 json!([{"op": "move", "from": "/a/0", "path": "/b"}]),
                 Some(json!({"a": [2], "b": 1, "m~/n": 1})),

@@ -45,7 +45,11 @@ pub(crate) fn list<'a>(
     text.extend_from_slice(b",\"apiVersion\":");
     write_json(&mut text, &api_version);
     text.extend_from_slice(b",\"metadata\":");
-    write_json(&mut text, &list_meta(meta));
+    let mut metadata = list_meta(meta);
+    if !kind.traits.builtin && form == Form::Whole {
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
+    write_json(&mut text, &metadata);
     text.extend_from_slice(b",\"items\":[");
     for (at, stored) in items.enumerate() {
         if at > 0 {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::kind::Kind;
 use crate::object::{Body, finalizers, metadata, metadata_mut, owners, text};
-use crate::status::{Cause, Refusal, shown};
+use crate::status::{Cause, shown};
 
 /// All annotations of an object together, keys and values.
 const ANNOTATION_LIMIT: usize = 256 * 1024;
@@ -29,6 +29,9 @@ const FIELDS: [&str; 12] = [
     "resourceVersion",
 ];
 
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+
 /// Drop what `metadata` does not carry: unknown fields, nulls, empty lists and maps.
 pub(crate) fn tidy(body: &mut Body) {
     metadata_mut(body).retain(|key, value| {
@@ -44,25 +47,28 @@ pub(crate) fn tidy(body: &mut Body) {
     });
 }
 
-/// Refuse metadata whose parts have the wrong JSON types, as decoding does.
-pub(crate) fn check_types(body: &Body) -> Result<(), Refusal> {
+/// What decoding says of metadata whose parts have the wrong JSON types.
+pub(crate) fn check_types(kind: &Kind, body: &Body) -> Result<(), String> {
     let wrong = |field: &str, wanted: &str, found: &Value| {
-        let found = match found {
-            Value::String(_) => "string",
-            Value::Number(_) => "number",
-            Value::Bool(_) => "bool",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-            Value::Null => "null",
+        let field = if kind.traits.builtin {
+            format!("metadata.{field}")
+        } else {
+            field.to_owned()
         };
-        Refusal::bad_request(format!(
+        let found = go_type(found);
+        format!(
             "json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}"
-        ))
+        )
     };
     let meta = match body.get("metadata") {
         None | Some(Value::Null) => return Ok(()),
         Some(Value::Object(meta)) => meta,
-        Some(other) => return Err(wrong("metadata", "v1.ObjectMeta", other)),
+        Some(other) => {
+            let found = go_type(other);
+            return Err(format!(
+                "json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"
+            ));
+        }
     };
     for field in [
         "name",
@@ -72,7 +78,7 @@ pub(crate) fn check_types(body: &Body) -> Result<(), Refusal> {
         "resourceVersion",
     ] {
         if let Some(value) = meta.get(field).filter(|v| !v.is_string() && !v.is_null()) {
-            return Err(wrong(&format!("metadata.{field}"), "string", value));
+            return Err(wrong(field, "string", value));
         }
     }
     for field in ["labels", "annotations"] {
@@ -80,28 +86,32 @@ pub(crate) fn check_types(body: &Body) -> Result<(), Refusal> {
             None | Some(Value::Null) => {}
             Some(Value::Object(map)) => {
                 if let Some(value) = map.values().find(|v| !v.is_string() && !v.is_null()) {
-                    return Err(wrong(&format!("metadata.{field}"), "string", value));
+                    return Err(wrong(field, "string", value));
                 }
             }
-            Some(other) => {
-                return Err(wrong(
-                    &format!("metadata.{field}"),
-                    "map[string]string",
-                    other,
-                ));
-            }
+            Some(other) => return Err(wrong(field, "map[string]string", other)),
         }
     }
     match meta.get("finalizers") {
-        None | Some(Value::Null) => {}
-        Some(Value::Array(items)) => {
-            if let Some(value) = items.iter().find(|v| !v.is_string()) {
-                return Err(wrong("metadata.finalizers", "string", value));
-            }
-        }
-        Some(other) => return Err(wrong("metadata.finalizers", "[]string", other)),
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Array(items)) => items
+            .iter()
+            .find(|item| !item.is_string())
+            .map_or(Ok(()), |item| Err(wrong("finalizers", "string", item))),
+        Some(other) => Err(wrong("finalizers", "[]string", other)),
     }
-    Ok(())
+}
+
+/// What Go calls the type of a JSON value.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Null => "null",
+    }
 }
 
 /// What is wrong with the metadata of a new or changed object.
@@ -121,12 +131,22 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     check_labels(meta, &mut causes);
     check_annotations(meta, &mut causes);
     check_owners(meta, &mut causes);
-    for finalizer in finalizers(body) {
+    let found = finalizers(body);
+    for finalizer in &found {
         for message in names::qualified(finalizer) {
             causes.push(Cause::invalid(
                 "metadata.finalizers",
-                &finalizer.into(),
+                &(*finalizer).into(),
                 &message,
+            ));
+        }
+    }
+    for (at, finalizer) in found.iter().enumerate().filter(|_| kind.traits.builtin) {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) {
+            causes.push(Cause::invalid(
+                format!("metadata.finalizers[{at}]"),
+                &(*finalizer).into(),
+                "name is neither a standard finalizer name nor is it fully qualified",
             ));
         }
     }
@@ -173,8 +193,9 @@ fn check_annotations(meta: &Body, causes: &mut Vec<Cause>) {
 
 fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {
     let mut controllers = Vec::new();
-    for (at, owner) in owners(meta).into_iter().enumerate() {
-        let field = |name: &str| format!("metadata.ownerReferences[{at}].{name}");
+    let all = owners(meta);
+    for owner in &all {
+        let field = |name: &str| format!("metadata.ownerReferences.{name}");
         for (name, message) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -186,7 +207,7 @@ fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {
             }
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
-            controllers.push(text(owner, "name").to_owned());
+            controllers.push(format!("{}/{}", text(owner, "kind"), text(owner, "name")));
         }
     }
     if controllers.len() > 1 {
@@ -195,7 +216,7 @@ fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {
             "metadata.ownerReferences",
             format!(
                 "Invalid value: {}: Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-                Value::from(controllers.clone()),
+                shown_owners(&all),
                 controllers[0],
                 controllers[1]
             ),
@@ -203,15 +224,38 @@ fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Owner references as the real server prints them, in the order of its struct.
+fn shown_owners(owners: &[&Body]) -> String {
+    let fields = [
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+        "controller",
+        "blockOwnerDeletion",
+    ];
+    let shown: Vec<String> = owners
+        .iter()
+        .map(|owner| {
+            let parts: Vec<String> = fields
+                .iter()
+                .filter_map(|field| Some(format!("{field:?}:{}", owner.get(*field)?)))
+                .collect();
+            format!("{{{}}}", parts.join(","))
+        })
+        .collect();
+    format!("[{}]", shown.join(","))
+}
+
 /// Warnings the real server sends along with an answer.
 pub(crate) fn warnings(body: &Body) -> Vec<String> {
     finalizers(body)
         .into_iter()
         .filter(|finalizer| !finalizer.contains('/'))
-        .filter(|finalizer| !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes"))
+        .filter(|finalizer| !STANDARD_FINALIZERS.contains(finalizer))
         .map(|finalizer| {
             format!(
-                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
             )
         })
         .collect()
@@ -231,18 +275,17 @@ pub(crate) fn check_change(old: &Body, new: &mut Body) -> Vec<Cause> {
         }
     };
     keep(meta, "uid", false);
-    keep(meta, "creationTimestamp", false);
+    keep(meta, "creationTimestamp", true);
     keep(meta, "namespace", false);
     if deleting {
-        keep(meta, "deletionTimestamp", false);
-        keep(meta, "deletionGracePeriodSeconds", false);
+        keep(meta, "deletionTimestamp", true);
+        keep(meta, "deletionGracePeriodSeconds", true);
     }
     let mut causes = Vec::new();
     for field in [
         "name",
         "namespace",
         "uid",
-        "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ] {

@@ -215,10 +215,14 @@ impl Refusal {
 
     /// `subject.word` is the kind here, as in the real answers.
     pub(crate) fn invalid(subject: Subject<'_>, causes: &[Cause]) -> Self {
-        let lines: Vec<String> = causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
+        // The same complaint may be there several times: listed each time, told once.
+        let mut lines: Vec<String> = Vec::new();
+        for cause in causes {
+            let line = format!("{}: {}", cause.field, cause.message);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
         let lines = match lines.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -256,6 +260,26 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
+    /// What the real server did not mean to be an answer: an internal error without a reason.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// A patched document that does not decode.
+    pub(crate) fn undecodable_patch(document: &Value, why: &str) -> Self {
+        let subject = Subject {
+            group: "",
+            word: "",
+            name: "",
+        };
+        let shown = shown(&document.to_string().into());
+        let message = format!("Invalid value: {shown}: {why}");
+        Self::invalid(
+            subject,
+            &[Cause::new("FieldValueInvalid", "patch", message)],
+        )
+    }
+
     pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
@@ -273,8 +297,9 @@ impl Refusal {
         Self::new(
             406,
             "NotAcceptable",
-            "only the following media types are accepted: application/json",
+            "406: Not Acceptable\n\nAvailable representations: application/json",
         )
+        .bare_details()
     }
 
     pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {
@@ -352,9 +377,11 @@ impl Refusal {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            body["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             body["details"] = Value::Object(details.clone());
         }

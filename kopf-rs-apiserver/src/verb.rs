@@ -144,9 +144,10 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
 fn find<'a>(store: &Store, call: &'a Call, path: &'a Path) -> Result<Target<'a>, Refusal> {
     let group = store.kinds.group(&path.group);
     let Some(kind) = store.kinds.kind(&path.group, &path.version, &path.plural) else {
-        let known = group.is_some_and(|group| {
-            group.builtin && group.versions.iter().any(|v| v.name == path.version)
-        });
+        let known = path.group.is_empty()
+            || group.is_some_and(|group| {
+                group.builtin && group.versions.iter().any(|v| v.name == path.version)
+            });
         return Err(if known {
             Refusal::no_resource()
         } else {
@@ -154,30 +155,9 @@ fn find<'a>(store: &Store, call: &'a Call, path: &'a Path) -> Result<Target<'a>,
         });
     };
     let kind = kind.clone();
-    let wrong_scope = if kind.namespaced {
-        path.namespace.is_none() && path.name.is_some()
-    } else {
-        path.namespace.is_some()
-    };
-    if wrong_scope {
-        return Err(Refusal::no_resource());
-    }
-    let part = match path.subresource.as_deref() {
-        None => Part::Main,
-        Some("status") if kind.traits.status => Part::Status,
-        Some("scale") if kind.scale.is_some() => Part::Scale,
-        Some("finalize") if kind.is_core("namespaces") => Part::Finalize,
-        Some(_) => return Err(Refusal::no_resource()),
-    };
-    let allowed = match call.verb {
-        Verb::Create => path.name.is_none() && (path.namespace.is_some() || !kind.namespaced),
-        Verb::Delete | Verb::Watch if part != Part::Main => false,
-        Verb::DeleteCollection if kind.namespaced => path.namespace.is_some(),
-        _ => true,
-    };
-    if !allowed || (kind.traits.review && call.verb != Verb::Create) {
-        return Err(Refusal::method_not_allowed());
-    }
+    check_scope(&kind, path)?;
+    let part = part(&kind, path)?;
+    check_verb(&kind, call.verb, path, part)?;
     let form = match call.form {
         Some(Form::Aggregated(_)) | None => return Err(Refusal::not_acceptable()),
         Some(form) => form,
@@ -189,6 +169,55 @@ fn find<'a>(store: &Store, call: &'a Call, path: &'a Path) -> Result<Target<'a>,
         part,
         form,
     })
+}
+
+fn check_scope(kind: &Kind, path: &Path) -> Result<(), Refusal> {
+    let fits = if kind.namespaced {
+        path.namespace.is_some() || path.name.is_none()
+    } else {
+        path.namespace.is_none()
+    };
+    match (fits, kind.traits.builtin) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Refusal::no_resource()),
+        (false, false) => Err(Refusal::no_page()),
+    }
+}
+
+fn part(kind: &Kind, path: &Path) -> Result<Part, Refusal> {
+    match path.subresource.as_deref() {
+        None => Ok(Part::Main),
+        Some("status") if kind.traits.status => Ok(Part::Status),
+        Some("scale") if kind.scale.is_some() => Ok(Part::Scale),
+        Some("finalize") if kind.is_core("namespaces") => Ok(Part::Finalize),
+        Some(_) if kind.traits.builtin => Err(Refusal::no_resource()),
+        // The real server says so of subresources that custom kinds lack.
+        Some(_) => Err(Refusal::not_found(
+            kind.subject(path.name.as_deref().unwrap_or_default()),
+        )),
+    }
+}
+
+fn check_verb(kind: &Kind, verb: Verb, path: &Path, part: Part) -> Result<(), Refusal> {
+    let everywhere = kind.namespaced && path.namespace.is_none();
+    let writes_everywhere = everywhere && matches!(verb, Verb::Create | Verb::DeleteCollection);
+    if !kind.traits.builtin {
+        return match verb {
+            _ if writes_everywhere => Err(Refusal::no_page()),
+            Verb::Other => Err(Refusal::bad_request("name must be provided")),
+            Verb::Delete if part != Part::Main => Err(Refusal::method_not_allowed()),
+            _ => Ok(()),
+        };
+    }
+    let allowed = match verb {
+        Verb::Create => path.name.is_none() && !writes_everywhere,
+        Verb::Delete => part == Part::Main,
+        _ => !writes_everywhere,
+    };
+    if allowed && (!kind.traits.review || verb == Verb::Create) {
+        return Ok(());
+    }
+    Err(Refusal::method_not_allowed())
 }
 
 /// What every cluster has from the start.

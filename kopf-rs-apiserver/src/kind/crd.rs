@@ -25,29 +25,22 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     }
     let mut causes = Vec::new();
     let string = |path: &str| {
-        at_path(body, path)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        let found = at_path(body, path).and_then(Value::as_str);
+        found.unwrap_or_default()
     };
-    let (group, plural) = (string(".spec.group"), string(".spec.names.plural"));
-    for path in [
-        "spec.group",
-        "spec.names.plural",
-        "spec.names.kind",
-        "spec.scope",
-    ] {
+    let required = |causes: &mut Vec<Cause>, path: &str| {
         if string(path).is_empty() {
             causes.push(Cause::required(path, ""));
         }
-    }
+    };
     let name = meta_text(body, "name");
-    if causes.is_empty() && name != format!("{plural}.{group}") {
-        causes.push(Cause::invalid(
-            "metadata.name",
-            &name.into(),
-            "must be spec.names.plural+\".\"+spec.group",
-        ));
+    let wanted = format!("{}.{}", string("spec.names.plural"), string("spec.group"));
+    if name != wanted {
+        let message = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", &name.into(), message));
     }
+    required(&mut causes, "spec.group");
+    required(&mut causes, "spec.scope");
     let scope = string(".spec.scope");
     if !matches!(scope, "" | "Namespaced" | "Cluster") {
         causes.push(Cause::new(
@@ -57,24 +50,28 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
         ));
     }
     check_versions(body, &mut causes);
+    for field in ["plural", "singular", "kind", "listKind"] {
+        required(&mut causes, &format!("spec.names.{field}"));
+    }
+    if versions(body).is_empty() {
+        let message = "must have at least one stored version";
+        causes.push(Cause::invalid(
+            "status.storedVersions",
+            &Value::Null,
+            message,
+        ));
+    }
     causes
 }
 
 fn check_versions(body: &Body, causes: &mut Vec<Cause>) {
     let versions = versions(body);
-    if versions.is_empty() {
-        causes.push(Cause::required(
-            "spec.versions",
-            "must have exactly one version marked as storage version",
-        ));
-        return;
-    }
     for (at, version) in versions.iter().enumerate() {
         let schema = version.get("schema").and_then(|s| s.get("openAPIV3Schema"));
         if !schema.is_some_and(Value::is_object) {
             causes.push(Cause::required(
                 format!("spec.versions[{at}].schema.openAPIV3Schema"),
-                "schemas are required",
+                "",
             ));
         }
     }
@@ -131,7 +128,7 @@ pub(crate) fn fill_status(body: &mut Body) {
     status
         .entry("acceptedNames")
         .or_insert_with(|| json!({"kind": "", "plural": ""}));
-    status.entry("conditions").or_insert_with(|| json!([]));
+    status.entry("conditions").or_insert(Value::Null);
     let known = status.entry("storedVersions").or_insert_with(|| json!([]));
     if let Some(items) = known.as_array_mut()
         && !items.iter().any(|item| item.as_str() == Some(&stored))
@@ -200,7 +197,10 @@ pub(crate) fn settle(store: &mut Store, stored: &Arc<Stored>) {
 
 /// Set a condition given as type, status, reason and message.
 fn set_condition(status: &mut Body, [kind, value, reason, message]: [&str; 4], now: &str) {
-    let slot = status.entry("conditions").or_insert_with(|| json!([]));
+    let slot = status.entry("conditions").or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = json!([]);
+    }
     let Some(conditions) = slot.as_array_mut() else {
         return;
     };

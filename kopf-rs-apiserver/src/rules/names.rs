@@ -6,15 +6,13 @@ use crate::kind::Kind;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// What is wrong with an object's name.
 pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<String> {
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("", "namespaces") => label(name, LABEL, false),
-        ("", "services") => label(name, DNS_1035, true),
+        ("", "namespaces" | "services") => label(name),
         ("rbac.authorization.k8s.io", _) => path_segment(name),
         _ => subdomain(name),
     }
@@ -23,18 +21,20 @@ pub(crate) fn object_name(kind: &Kind, name: &str) -> Option<String> {
 /// What is wrong with a DNS subdomain.
 pub(crate) fn subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
-        return Some(too_long(253));
+        return Some("must be no more than 253 characters".to_owned());
     }
     let fits = !name.is_empty() && name.split('.').all(is_label);
     (!fits).then(|| SUBDOMAIN.to_owned())
 }
 
-fn label(name: &str, message: &str, alphabetic: bool) -> Option<String> {
+fn label(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some(too_long(63));
     }
-    let first = !alphabetic || name.starts_with(|c: char| c.is_ascii_lowercase());
-    (!(is_label(name) && first)).then(|| message.to_owned())
+    if name.contains('.') {
+        return Some("must not contain dots".to_owned());
+    }
+    (!is_label(name)).then(|| LABEL.to_owned())
 }
 
 fn is_label(name: &str) -> bool {
@@ -58,7 +58,7 @@ pub(crate) fn qualified(name: &str) -> Vec<String> {
     let (prefix, local) = match name.split_once('/') {
         Some((_, rest)) if rest.contains('/') => {
             return vec![format!(
-                "a qualified name {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
         Some((prefix, local)) => (Some(prefix), local),

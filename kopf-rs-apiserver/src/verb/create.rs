@@ -6,10 +6,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Answer, Target};
-use crate::kind::{Kind, shape};
-use crate::object::{Body, meta_text, metadata_mut};
+use crate::kind::{Kind, crd, shape};
+use crate::object::{Body, meta_text, metadata_mut, text};
 use crate::rules;
-use crate::status::Refusal;
+use crate::status::{Cause, Refusal};
 use crate::store::{Store, key};
 use crate::write;
 
@@ -18,11 +18,11 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let dry_run = target.call.dry_run()?;
-    let body = target.call.object()?;
+    let body = target.call.object(&target.kind.kind)?;
     if target.kind.traits.review {
         return Ok(review(&target.kind, body));
     }
-    let body = decode(&target.kind, body)?;
+    let body = decode(store, target, body)?;
     let warnings = rules::warnings(&body);
     let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
     let mut answer = Answer::object(201, store, target, &stored);
@@ -32,50 +32,72 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
 }
 
 /// Check the type of a body and bring it into its stored shape.
-pub(crate) fn decode(kind: &Kind, mut body: Body) -> Result<Body, Refusal> {
-    let expected = kind.api_version();
-    for (field, wanted) in [("apiVersion", expected.as_str()), ("kind", &kind.kind)] {
-        match body.get(field).and_then(Value::as_str) {
-            None | Some("") if kind.traits.builtin => {
-                body.insert(field.to_owned(), wanted.into());
-            }
-            None | Some("") => {
-                let word = if field == "kind" {
-                    "Kind"
-                } else {
-                    "apiVersion"
-                };
-                let text = Value::Object(body.clone());
-                return Err(Refusal::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {}): Object '{word}' is missing in '{text}'",
-                    kind.kind
-                )));
-            }
-            Some(_) => {}
-        }
-    }
-    let found = (
-        body.get("apiVersion")
-            .and_then(Value::as_str)
-            .unwrap_or_default(),
-        body.get("kind").and_then(Value::as_str).unwrap_or_default(),
-    );
-    if found.0 != expected {
-        return Err(Refusal::bad_request(format!(
-            "the API version in the data ({}) does not match the expected API version ({expected})",
-            found.0
-        )));
-    }
-    if found.1 != kind.kind {
-        return Err(Refusal::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: no kind {:?} is registered for version {:?}",
-            found.1, kind.version, kind.kind, found.1, found.0
-        )));
-    }
-    rules::check_types(&body)?;
+pub(crate) fn decode(store: &Store, target: &Target<'_>, mut body: Body) -> Result<Body, Refusal> {
+    let kind = &target.kind;
+    check_type(store, target, &mut body)?;
+    rules::check_types(kind, &body).map_err(|why| {
+        Refusal::bad_request(format!(
+            "{0} in version {1:?} cannot be handled as a {0}: {why}",
+            kind.kind, kind.version
+        ))
+    })?;
     let mut body = shape::to_stored(kind, body);
     rules::tidy(&mut body);
     Ok(body)
+}
+
+fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(), Refusal> {
+    let kind = &target.kind;
+    let expected = kind.api_version();
+    for (field, wanted) in [("apiVersion", expected.as_str()), ("kind", &kind.kind)] {
+        if text(body, field).is_empty() && kind.traits.builtin {
+            body.insert(field.to_owned(), wanted.into());
+        }
+    }
+    let (version, word) = (text(body, "apiVersion"), text(body, "kind"));
+    if word.is_empty() {
+        let sent = String::from_utf8_lossy(&target.call.body);
+        return Err(target
+            .call
+            .unrecognised(&kind.kind, &format!("Object 'Kind' is missing in '{sent}'")));
+    }
+    let known = store
+        .kinds
+        .iter()
+        .any(|found| found.kind == word && found.api_version() == version);
+    if kind.traits.builtin && !known {
+        return Err(Refusal::bad_request(format!(
+            "{word} in version {:?} cannot be handled as a {}: no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            version.rsplit('/').next().unwrap_or_default(),
+            kind.kind,
+        )));
+    }
+    if version != expected {
+        return Err(Refusal::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if word == kind.kind {
+        return Ok(());
+    }
+    if kind.traits.builtin {
+        return Err(Refusal::bad_request(format!(
+            "{word} in version {:?} cannot be handled as a {}: converting ({}.{word}) to ({}.{}): unknown conversion",
+            kind.version,
+            kind.kind,
+            kind.version,
+            kind.group
+                .split('.')
+                .next()
+                .filter(|group| !group.is_empty())
+                .unwrap_or("core"),
+            kind.kind
+        )));
+    }
+    let mut subject = kind.subject(meta_text(body, "name"));
+    subject.word = word;
+    let cause = Cause::invalid("kind", &word.into(), &format!("must be {}", kind.kind));
+    Err(Refusal::invalid(subject, &[cause]))
 }
 
 /// Create an object from a decoded body.
@@ -89,8 +111,8 @@ pub(crate) fn create_body(
     place(kind, namespace, &mut body)?;
     check_namespace(store, kind, namespace, meta_text(&body, "name"))?;
     let meta = metadata_mut(&mut body);
-    if !crate::object::text(meta, "resourceVersion").is_empty() {
-        return Err(Refusal::bad_request(
+    if !text(meta, "resourceVersion").is_empty() {
+        return Err(Refusal::internal(
             "resourceVersion should not be set on objects to be created",
         ));
     }
@@ -107,12 +129,12 @@ pub(crate) fn create_body(
         body.remove("status");
     }
     shape::fill_new(kind, &mut body);
+    if kind.is_crd() {
+        crd::fill_names(&mut body);
+        crd::fill_status(&mut body);
+    }
     let name = meta_text(&body, "name").to_owned();
-    let causes = [
-        rules::check(kind, &body),
-        crate::kind::crd::check(kind, &body),
-    ]
-    .concat();
+    let causes = [rules::check(kind, &body), crd::check(kind, &body)].concat();
     if !causes.is_empty() {
         return Err(Refusal::invalid(kind.subject_by_kind(&name), &causes));
     }
@@ -163,8 +185,8 @@ fn check_namespace(
 
 /// Make up a free name if only its beginning is given.
 fn name(store: &Store, kind: &Kind, namespace: Option<&str>, meta: &mut Body) {
-    let stem = crate::object::text(meta, "generateName");
-    if stem.is_empty() || !crate::object::text(meta, "name").is_empty() {
+    let stem = text(meta, "generateName");
+    if stem.is_empty() || !text(meta, "name").is_empty() {
         return;
     }
     let stem: String = stem.chars().take(58).collect();

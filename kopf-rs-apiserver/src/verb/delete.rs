@@ -7,14 +7,16 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::list::bad_number;
 use super::{Answer, Target};
+use crate::call::go;
 use crate::cascade::{self, FOREGROUND};
 use crate::clock;
 use crate::kind::{Kind, crd};
 use crate::object::{Body, Stored, at_path, finalizers, map_mut, metadata, metadata_mut, text};
 use crate::render;
 use crate::selector::Selector;
-use crate::status::Refusal;
+use crate::status::{Cause, Refusal, Subject};
 use crate::store::{Store, key};
 use crate::write;
 
@@ -68,7 +70,15 @@ impl Deletion {
         let options = if call.body.is_empty() {
             Body::new()
         } else {
-            call.object()?
+            go::parse(&call.body)
+                .map_err(|why| {
+                    Refusal::bad_request(format!(
+                        "couldn't get version/kind; json parse error: {why}"
+                    ))
+                })?
+                .as_object()
+                .cloned()
+                .unwrap_or_default()
         };
         let preconditions = options.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
@@ -82,17 +92,23 @@ impl Deletion {
         let orphan = call.switch("orphanDependents")
             || options.get("orphanDependents") == Some(&Value::Bool(true));
         let in_body = options.get("dryRun").and_then(Value::as_array);
+        let grace = match (
+            options.get("gracePeriodSeconds"),
+            call.param("gracePeriodSeconds"),
+        ) {
+            (Some(given), _) => given.as_i64(),
+            (None, "") => None,
+            (None, given) => Some(given.parse().map_err(|_| bad_number(given))?),
+        };
         Ok(Self {
             propagation: match policy {
                 "Foreground" => Propagation::Foreground,
                 "Orphan" => Propagation::Orphan,
-                _ if orphan => Propagation::Orphan,
-                _ => Propagation::Background,
+                "" if orphan => Propagation::Orphan,
+                "" | "Background" => Propagation::Background,
+                other => return Err(unknown_policy(other)),
             },
-            grace: options
-                .get("gracePeriodSeconds")
-                .and_then(Value::as_i64)
-                .or_else(|| call.param("gracePeriodSeconds").parse().ok()),
+            grace,
             uid: precondition("uid"),
             revision: precondition("resourceVersion"),
             dry_run: call.dry_run()? || in_body.is_some_and(|items| !items.is_empty()),
@@ -103,7 +119,7 @@ impl Deletion {
         let slim = &stored.slim;
         if let Some(uid) = self.uid.as_ref().filter(|uid| **uid != slim.uid) {
             return Err(Refusal::conflict(
-                kind.subject(&slim.name),
+                kind.subject_by_kind(&slim.name),
                 &format!(
                     "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                     slim.uid
@@ -117,7 +133,7 @@ impl Deletion {
             .filter(|revision| **revision != found)
         {
             return Err(Refusal::conflict(
-                kind.subject(&slim.name),
+                kind.subject_by_kind(&slim.name),
                 &format!(
                     "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record ({found}). The object might have been modified"
                 ),
@@ -125,6 +141,19 @@ impl Deletion {
         }
         Ok(())
     }
+}
+
+fn unknown_policy(policy: &str) -> Refusal {
+    let subject = Subject {
+        group: "meta.k8s.io",
+        word: "DeleteOptions",
+        name: "",
+    };
+    let message = format!(
+        "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+    );
+    let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
+    Refusal::invalid(subject, &[cause])
 }
 
 pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {

@@ -7,7 +7,8 @@ use crate::status::Refusal;
 use crate::store::Store;
 
 pub(crate) fn get(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
-    if let Some(asked) = super::list::parse_revision(target.call.param("resourceVersion"))?
+    if let Some(asked) = super::list::parse_revision(target.call.param("resourceVersion"))
+        .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?
         && asked > store.revision()
     {
         return Err(Refusal::too_new(asked, store.revision()));

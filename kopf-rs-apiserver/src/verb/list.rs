@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::{Answer, Target};
-use crate::call::Form;
+use crate::call::{Form, go};
 use crate::object::Stored;
 use crate::render::{self, ListMeta};
 use crate::selector::Selector;
@@ -26,6 +26,7 @@ struct Continue {
 
 pub(crate) fn list(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let call = target.call;
+    check_options(target)?;
     let selector = Selector::parse(
         &target.kind,
         call.param("labelSelector"),
@@ -68,35 +69,69 @@ fn is_unselected(target: &Target<'_>) -> bool {
 }
 
 fn limit(text: &str) -> Result<usize, Refusal> {
-    match text {
-        "" | "0" => Ok(usize::MAX),
-        text => text.parse().map_err(|_| {
-            Refusal::bad_request(format!(
-                "strconv.ParseInt: parsing {text:?}: invalid syntax"
-            ))
-        }),
+    if text.is_empty() {
+        return Ok(usize::MAX);
     }
+    let limit: i64 = text.parse().map_err(|_| bad_number(text))?;
+    // Zero and less is no limit.
+    Ok(usize::try_from(limit)
+        .ok()
+        .filter(|limit| *limit > 0)
+        .unwrap_or(usize::MAX))
 }
 
-/// A resourceVersion parameter; empty is none.
-pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, Refusal> {
+/// A query parameter that is no number.
+pub(crate) fn bad_number(text: &str) -> Refusal {
+    Refusal::bad_request(format!(
+        "strconv.ParseInt: parsing {text:?}: invalid syntax"
+    ))
+}
+
+/// A resourceVersion parameter; empty is none. What is wrong with it otherwise.
+pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        Refusal::invalid(
-            Subject {
-                group: "meta.k8s.io",
-                word: "ListOptions",
-                name: "",
-            },
-            &[Cause::invalid(
-                "resourceVersion",
-                &text.into(),
-                &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
-            )],
-        )
+        format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
     })
+}
+
+/// Refuse combinations of parameters that mean nothing.
+fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
+    let call = target.call;
+    let (matching, revision) = (
+        call.param("resourceVersionMatch"),
+        call.param("resourceVersion"),
+    );
+    let subject = Subject {
+        group: "meta.k8s.io",
+        word: "ListOptions",
+        name: "",
+    };
+    let forbidden = |message: &str| Cause::forbidden("resourceVersionMatch", message);
+    let cause = if !call.param("sendInitialEvents").is_empty() {
+        Cause::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        )
+    } else if matching.is_empty() {
+        return Ok(());
+    } else if revision.is_empty() {
+        forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    } else if !matches!(matching, "Exact" | "NotOlderThan") {
+        let message = format!(
+            "Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+        );
+        Cause::new("FieldValueNotSupported", "resourceVersionMatch", message)
+    } else if !call.param("continue").is_empty() {
+        forbidden("resourceVersionMatch is forbidden when continue is provided")
+    } else if matching == "Exact" && revision == "0" {
+        forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::invalid(subject, &[cause]))
 }
 
 /// The revision this list shows.
@@ -110,7 +145,9 @@ fn revision(store: &Store, target: &Target<'_>, from: Option<&Continue>) -> Resu
         }
         return Ok(from.revision.min(store.revision()));
     }
-    let Some(asked) = parse_revision(target.call.param("resourceVersion"))? else {
+    let asked = parse_revision(target.call.param("resourceVersion"))
+        .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?;
+    let Some(asked) = asked else {
         return Ok(store.revision());
     };
     if asked > store.revision() {
@@ -150,13 +187,22 @@ fn token(revision: u64, last: &str) -> String {
 }
 
 fn parse_continue(token: &str) -> Result<Continue, Refusal> {
-    let bad = || Refusal::bad_request("continue key is not valid: encoding is not valid");
+    let bad = |why: &str| {
+        Refusal::bad_request(format!(
+            "invalid continue token: continue key is not valid: {why}"
+        ))
+    };
     let text = URL_SAFE_NO_PAD
         .decode(token.trim_end_matches('='))
-        .map_err(|_| bad())?;
-    let token: Value = serde_json::from_slice(&text).map_err(|_| bad())?;
+        .map_err(|_| bad("illegal base64 data"))?;
+    let token: Value = go::parse(&text).map_err(|why| bad(&why))?;
     Ok(Continue {
-        revision: token["rv"].as_u64().ok_or_else(bad)?,
-        start: token["start"].as_str().ok_or_else(bad)?.to_owned(),
+        revision: token["rv"]
+            .as_u64()
+            .ok_or_else(|| bad("a part is missing"))?,
+        start: token["start"]
+            .as_str()
+            .ok_or_else(|| bad("a part is missing"))?
+            .to_owned(),
     })
 }

@@ -23,7 +23,7 @@ pub(crate) fn answer(store: &Store, call: &Call) -> Result<Answer, Refusal> {
         [] => Ok(Answer::json(200, &root(store))),
         ["api"] => discover(store, call, true),
         ["apis"] => discover(store, call, false),
-        ["api", version] => resources(store, "", version),
+        ["api", version] => resources(store, "", version).map_err(|_| Refusal::no_resource()),
         ["apis", group] => discovery::group(&store.kinds, group)
             .map(|page| Answer::json(200, &page))
             .ok_or_else(Refusal::no_page),

@@ -4,12 +4,14 @@
 
 use serde_json::Value;
 
-use super::create::{decode, place};
+use super::create::place;
 use super::{Answer, Part, Target, update};
+use crate::call::go;
 use crate::kind::shape;
-use crate::object::Stored;
+use crate::object::{Body, Stored, text};
 use crate::patch::{self, PatchError};
-use crate::status::Refusal;
+use crate::rules;
+use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::write;
 
@@ -24,16 +26,14 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         return Err(Refusal::unsupported_media(&accepted));
     }
     let old = target.stored(store)?;
-    let patched = apply(target, &old)?;
-    let Value::Object(body) = patched else {
-        return Err(Refusal::bad_request(
-            "the patched document is not an object",
-        ));
+    let Value::Object(body) = apply(target, &old)? else {
+        return Err(Refusal::bad_request("Invalid JSON Patch"));
     };
     if target.part == Part::Scale {
         return update::rescale(store, target, &old, &body, dry_run);
     }
-    let mut body = decode(&target.kind, body)?;
+    let mut body = decode(target, body)?;
+    update::check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
     write::check_revision(&target.kind, &old, &body)?;
     update::replace(store, target, &old, body, dry_run)
@@ -47,9 +47,49 @@ fn accepted(target: &Target<'_>) -> Vec<&'static str> {
     }
 }
 
+/// Check what came out of the patch and bring it into its stored shape.
+fn decode(target: &Target<'_>, body: Body) -> Result<Body, Refusal> {
+    let kind = &target.kind;
+    let document = || {
+        let mut document = body.clone();
+        if let Some(Value::Object(meta)) = document.get_mut("metadata") {
+            meta.remove("managedFields");
+        }
+        Value::Object(document)
+    };
+    let (version, word) = (text(&body, "apiVersion"), text(&body, "kind"));
+    if word.is_empty() {
+        let why = format!("Object 'Kind' is missing in '{}'", document());
+        return Err(Refusal::undecodable_patch(&document(), &why));
+    }
+    rules::check_types(kind, &body).map_err(|why| Refusal::undecodable_patch(&document(), &why))?;
+    let expected = kind.api_version();
+    let mut causes = Vec::new();
+    for (field, found, wanted) in [
+        ("apiVersion", version, expected.as_str()),
+        ("kind", word, &kind.kind),
+    ] {
+        if found != wanted {
+            causes.push(Cause::invalid(
+                field,
+                &found.into(),
+                &format!("must be {wanted}"),
+            ));
+        }
+    }
+    if !causes.is_empty() {
+        let mut subject = kind.subject(target.name());
+        subject.word = word;
+        return Err(Refusal::invalid(subject, &causes));
+    }
+    let mut body = shape::to_stored(kind, body);
+    rules::tidy(&mut body);
+    Ok(body)
+}
+
 fn apply(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
-    let change: Value = serde_json::from_slice(&target.call.body)
-        .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
+    let bad = |why: &str| Refusal::bad_request(format!("error decoding patch: {why}"));
+    let change = go::parse(&target.call.body).map_err(|why| bad(&why))?;
     let mut document = if target.part == Part::Scale {
         update::scale_of(&target.kind, old)
     } else {
@@ -57,17 +97,19 @@ fn apply(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
     };
     if target.call.media_type() == JSON {
         return patch::apply(&document, &change).map_err(|error| match error {
-            PatchError::Malformed(message) => {
-                Refusal::bad_request(format!("error decoding patch: {message}"))
-            }
+            PatchError::Malformed(message) => bad(&message),
             PatchError::Inapplicable(_) => Refusal::unprocessable(),
         });
     }
-    if !change.is_object() {
-        return Err(Refusal::bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-        ));
+    match change {
+        Value::Object(_) => {
+            patch::merge(&mut document, change);
+            Ok(document)
+        }
+        Value::Null => Err(Refusal::bad_request("Invalid JSON Patch")),
+        other => Err(bad(&format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            rules::go_type(&other)
+        ))),
     }
-    patch::merge(&mut document, change);
-    Ok(document)
 }

@@ -15,12 +15,17 @@ use crate::write;
 
 pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let dry_run = target.call.dry_run()?;
-    let body = target.call.object()?;
+    let word = if target.part == Part::Scale {
+        "Scale"
+    } else {
+        &target.kind.kind
+    };
+    let body = target.call.object(word)?;
     if target.part == Part::Scale {
         let old = target.stored(store)?;
         return rescale(store, target, &old, &body, dry_run);
     }
-    let mut body = decode(&target.kind, body)?;
+    let mut body = decode(store, target, body)?;
     check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
     let Some(old) = store.get(target.kind.collection, &target.key()) else {
@@ -32,7 +37,7 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         answer.changed = !dry_run;
         return Ok(answer);
     };
-    check_uid(&target.kind, &old, &body)?;
+    check_uid(target, &old, &body)?;
     write::check_revision(&target.kind, &old, &body)?;
     replace(store, target, &old, body, dry_run)
 }
@@ -53,11 +58,10 @@ pub(crate) fn replace(
     Ok(answer)
 }
 
-fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
+pub(crate) fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
     match meta_text(body, "name") {
         "" => Err(Refusal::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({name})",
-            ""
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         ))),
         found if found == name => Ok(()),
         found => Err(Refusal::bad_request(format!(
@@ -66,15 +70,23 @@ fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
     }
 }
 
-fn check_uid(kind: &Kind, old: &Stored, body: &Body) -> Result<(), Refusal> {
+fn check_uid(target: &Target<'_>, old: &Stored, body: &Body) -> Result<(), Refusal> {
     let given = meta_text(body, "uid");
     if given.is_empty() || given == old.slim.uid {
         return Ok(());
     }
+    let resource = &target.kind.subject("");
+    let place = if target.kind.traits.builtin {
+        resource.word.to_owned()
+    } else {
+        format!("{}/{}", resource.group, resource.word)
+    };
     Err(Refusal::conflict(
-        kind.subject(&old.slim.name),
+        target.kind.subject(&old.slim.name),
         &format!(
-            "Precondition failed: UID in precondition: {given}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: /registry/{place}/{}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {}",
+            target.key(),
             old.slim.uid
         ),
     ))

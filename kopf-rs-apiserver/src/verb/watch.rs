@@ -72,7 +72,9 @@ pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusa
     }
     check_options(target)?;
     let streaming = call.switch("sendInitialEvents");
-    let asked = parse_revision(call.param("resourceVersion"))?.unwrap_or_default();
+    let asked = parse_revision(call.param("resourceVersion"))
+        .map_err(Refusal::internal)?
+        .unwrap_or_default();
     if streaming && asked > store.revision() {
         return Err(Refusal::too_new(asked, store.revision()));
     }
@@ -140,26 +142,30 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
         word: "ListOptions",
         name: "",
     };
-    let cause = if initial.is_empty() && !matching.is_empty() {
-        Cause::forbidden(
-            "resourceVersionMatch",
+    let mut causes = Vec::new();
+    let mut forbidden =
+        |message: &str| causes.push(Cause::forbidden("resourceVersionMatch", message));
+    if initial.is_empty() && !matching.is_empty() {
+        forbidden(
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )
-    } else if !initial.is_empty() && matching.is_empty() {
-        Cause::forbidden(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )
-    } else if !initial.is_empty() && matching != "NotOlderThan" {
-        Cause::new(
+        );
+    }
+    if !initial.is_empty() && matching != "NotOlderThan" {
+        forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    }
+    if !matching.is_empty() && matching != "NotOlderThan" {
+        let message =
+            format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\"");
+        causes.push(Cause::new(
             "FieldValueNotSupported",
             "resourceVersionMatch",
-            format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\""),
-        )
-    } else {
+            message,
+        ));
+    }
+    if causes.is_empty() {
         return Ok(());
-    };
-    Err(Refusal::invalid(subject, &[cause]))
+    }
+    Err(Refusal::invalid(subject, &causes))
 }
 
 /// The line of an error event.

@@ -146,7 +146,7 @@ async fn names_and_namespaces_narrow_a_watch() {
     )
     .await;
     let mut all = Lines::open(&server, "/api/v1/configmaps?watch=1").await;
-    let mut one = Lines::open(&server, "/api/v1/namespaces/other/configmaps/b?watch=1").await;
+    let mut one = Lines::open(&server, "/api/v1/watch/namespaces/other/configmaps/b").await;
     done(&server, "POST", MAPS, map("b")).await;
     done(
         &server,
