@@ -187,9 +187,6 @@ impl Build<'_> {
             text = text.replace(&format!("{}/", here.display()), "");
         }
         eprint!("{text}");
-        if !text.ends_with("\n\n") {
-            eprintln!();
-        }
     }
 }
 

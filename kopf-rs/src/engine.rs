@@ -10,6 +10,7 @@ pub(crate) mod queue;
 pub(crate) mod worker;
 pub(crate) mod write;
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -64,6 +65,16 @@ pub struct Failure {
     pub handler: String,
     /// The object it was called for; `None` for activities.
     pub object: Option<Reference>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.handler)?;
+        match &self.object {
+            Some(object) => write!(f, " for {object}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Handles objects. Clones share everything.

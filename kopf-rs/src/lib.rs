@@ -8,6 +8,8 @@ extern crate self as kopf_rs;
 
 #[doc(hidden)]
 pub mod __private;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub(crate) mod cluster;
 pub(crate) mod engine;
 pub(crate) mod handler;

@@ -36,7 +36,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("testing", &["object", "handler", "operator"]),
-    ("cli", &["object", "handler", "operator"]),
+    // The command line connects, and brings objects along: `cluster` is its way to the server.
+    ("cli", &["object", "handler", "cluster", "operator"]),
 ];
 
 /// The public list and the doors of generated code re-export from anywhere, and hold nothing themselves.
@@ -55,6 +56,7 @@ fn framework() -> Vec<Source> {
 fn everything() -> Vec<Source> {
     let crates = [
         "kopf-rs",
+        "kopf-rs-flags",
         "kopf-rs-macros",
         "kopf-rs-cli",
         "kopf-rs-apiserver",

@@ -184,7 +184,8 @@ impl Operator {
         Ok(report)
     }
 
-    fn check(&self) -> Result<String, OperatorError> {
+    /// Whatever is wrong with it that needs no cluster to be seen; else its name.
+    pub(crate) fn check(&self) -> Result<String, OperatorError> {
         if let Err(bad) = &self.scope {
             return Err(bad.clone().into());
         }

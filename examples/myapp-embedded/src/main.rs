@@ -1,0 +1,50 @@
+//! A program with a life of its own, and an operator in it: the annotated functions of `../myapp`, and a closure.
+//!
+//! It takes the cluster that kubectl speaks to, logs in its own way, and ends with Ctrl+C:
+//!
+//! ```sh
+//! kubectl apply -f examples/myapp/crd.yaml -f examples/myapp/example-app.yaml
+//! cargo run -p myapp-embedded
+//! ```
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kopf_rs::prelude::*;
+use kopf_rs::{Operator, Registry, handler};
+// Only crates that a program mentions are linked, and with them their handlers.
+use myapp as _;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
+    let created = Arc::new(AtomicUsize::new(0));
+    let operator = Operator::new(Registry::collected()?.and(counting(&created)))
+        .name("myapp")
+        .namespaces([std::env::var("NAMESPACE").unwrap_or("default".to_owned())]);
+    let client = Client::try_default().await?;
+    // Any future will do: the operator ends when it is ready.
+    let report = operator.run(client, tokio::signal::ctrl_c()).await?;
+    tracing::info!(
+        "{} created, {} failed for good",
+        created.load(Ordering::Relaxed),
+        report.failed.len()
+    );
+    Ok(())
+}
+
+/// Handlers may be closures, and know the program they are in.
+fn counting(created: &Arc<AtomicUsize>) -> Registry {
+    let created = created.clone();
+    let count = handler("count", move |_| {
+        let created = created.clone();
+        async move {
+            created.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    });
+    Registry::new().on_create("myapps.v1.demo.rtfm.co.ua", count)
+}

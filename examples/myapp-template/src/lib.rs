@@ -1,0 +1,77 @@
+//! `MyApp`: every object of this kind gets a Pod that shows its banner. The Pod is made from a YAML template.
+//!
+//! ```sh
+//! kopf-rs run examples/myapp-template --embedded --apply examples/myapp-template --verbose
+//! ```
+
+use k8s_openapi::api::core::v1::Pod;
+use kopf_rs::prelude::*;
+use kube::api::{Api, PostParams};
+
+const TEMPLATE: &str = include_str!("../templates/pod.yaml");
+
+/// What an object asks for.
+#[derive(Debug, Deserialize)]
+pub struct MyAppSpec {
+    image: Option<String>,
+    banner: Option<String>,
+}
+
+/// Gives a new object its Pod.
+///
+/// # Errors
+///
+/// Permanently without an image; until it works where the Pod is refused.
+#[on_create("demo.rtfm.co.ua", "v1", "myapps")]
+pub async fn create_myapp(
+    spec: MyAppSpec,
+    name: &str,
+    namespace: &str,
+    logger: Logger,
+    client: Client,
+) -> HandlerResult {
+    let Some(image) = spec.image else {
+        return Err(PermanentError::new("Field 'spec.image' must be provided.").into());
+    };
+    let pod = pod(name, &image, &spec.banner.unwrap_or_default())?;
+    let pods = Api::<Pod>::namespaced(client, namespace);
+    match pods.create(&PostParams::default(), &pod).await {
+        Ok(_) => info!(logger, "Pod {name}-pod created."),
+        // An attempt before this one was cut off after it had done its work.
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn pod(name: &str, image: &str, banner: &str) -> HandlerResult<Pod> {
+    let values = [
+        ("pod", &*format!("{name}-pod")),
+        ("name", name),
+        ("image", image),
+        // The only free text, so that whatever it holds is not taken for a placeholder.
+        ("banner", banner),
+    ];
+    let filled = values
+        .iter()
+        .fold(TEMPLATE.to_owned(), |text, (key, value)| {
+            text.replace(&format!("${{{key}}}"), &json!(value).to_string())
+        });
+    Ok(serde_saphyr::from_str(&filled)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_in_its_place() {
+        let banner = "\"quoted\": ${image}\n- 🚀";
+        let pod = pod("x", "nginx:latest", banner).unwrap();
+        let container = &pod.spec.unwrap().containers[0];
+        assert_eq!(pod.metadata.name.as_deref(), Some("x-pod"));
+        assert_eq!(container.image.as_deref(), Some("nginx:latest"));
+        let env = container.env.as_ref().unwrap();
+        assert_eq!(env[0].value.as_deref(), Some(banner));
+    }
+}

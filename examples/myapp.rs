@@ -1,0 +1,56 @@
+//! `MyApp` in a single file.
+//!
+//! ```sh
+//! kopf-rs run examples/myapp.rs --embedded --apply examples/myapp --verbose
+//! ```
+//!
+//! Its dependencies, as Cargo.toml would have them. What is not named here, such as kopf-rs itself, has a default:
+//!
+//! ```cargo
+//! [dependencies]
+//! k8s-openapi = { version = "0.29", default-features = false }
+//! kube = { version = "5", default-features = false, features = ["client"] }
+//! ```
+
+use k8s_openapi::api::core::v1::Pod;
+use kopf_rs::prelude::*;
+use kube::api::{Api, PostParams};
+
+#[derive(Deserialize)]
+struct MyAppSpec {
+    image: Option<String>,
+    banner: Option<String>,
+}
+
+#[on_create("demo.rtfm.co.ua", "v1", "myapps")]
+async fn create_myapp(
+    spec: MyAppSpec,
+    name: &str,
+    namespace: &str,
+    logger: Logger,
+    client: Client,
+) -> HandlerResult {
+    let Some(image) = spec.image else {
+        return Err(PermanentError::new("Field 'spec.image' must be provided.").into());
+    };
+    let pod = serde_json::from_value(json!({
+        "metadata": {"name": format!("{name}-pod"), "labels": {"app": name}},
+        "spec": {"containers": [{
+            "name": name,
+            "image": image,
+            "command": ["/bin/sh", "-c", "if [ -n \"$BANNER\" ]; then echo \"$BANNER\"; fi; exec sleep infinity"],
+            "ports": [{"containerPort": 80}],
+            "env": [{"name": "BANNER", "value": spec.banner.unwrap_or_default()}],
+        }]},
+    }))?;
+    match Api::<Pod>::namespaced(client, namespace)
+        .create(&PostParams::default(), &pod)
+        .await
+    {
+        Ok(_) => info!(logger, "Pod {name}-pod created."),
+        // An attempt before this one was cut off after it had done its work.
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! The command line of every operator: `kopf_rs::main!` and what it stands for.
+//!
+//! Turns flags into a connection, settings and a running [`Operator`], and its end into an exit code: 0 stopped as asked,
+//! or all handled with `--once`; 1 failed, or a handler failed for good with `--once`; 2 wrong usage; 130 and 143 ended by a
+//! second SIGINT or SIGTERM. Logs go to standard error. Must not know how an operator works.
+
+mod embedded;
+mod lines;
+mod manifests;
+mod signals;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Args, Command, FromArgMatches};
+use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
+
+use crate::cli::embedded::Embedded;
+use crate::cli::manifests::Manifest;
+use crate::cli::signals::FirstSignal;
+use crate::cluster::connect::{self, ConnectOptions};
+use crate::cluster::{Client, Cluster};
+use crate::handler::registry::Registry;
+use crate::operator::run::{Operator, OperatorError, Report};
+
+const WRONG_USAGE: u8 = 2;
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once a handler failed for good;
+2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+
+/// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
+///
+/// Functions in another crate are only found where that crate is mentioned: `kopf_rs::main!(my_handlers, others);`.
+/// The operator's name is the package's: what it keeps on objects is under `{name}.kopf.rs`.
+#[macro_export]
+macro_rules! main {
+    ($($handlers:ident),* $(,)?) => {
+        $(extern crate $handlers as _;)*
+
+        fn main() -> ::std::process::ExitCode {
+            $crate::cli::run(::core::env!("CARGO_PKG_NAME"), ::core::env!("CARGO_PKG_VERSION"))
+        }
+    };
+}
+
+/// Run as the command line says; the operator takes the name of its handlers' package. Give what it returns to `main`'s caller.
+#[must_use]
+pub fn main() -> ExitCode {
+    start(None, "operator", env!("CARGO_PKG_VERSION"))
+}
+
+/// The same under a name and a version of its own: what [`main!`](crate::main) calls.
+#[must_use]
+pub fn run(name: &'static str, version: &'static str) -> ExitCode {
+    start(Some(name), name, version)
+}
+
+fn start(name: Option<&str>, title: &'static str, version: &'static str) -> ExitCode {
+    let mut command = command(title, version);
+    let matches = command.clone().get_matches();
+    let parsed = Flags::from_arg_matches(&matches).and_then(|flags| {
+        let env = |key: &str| std::env::var_os(key);
+        let scope = flags.scope.scope(&env, &mut command)?;
+        Ok((flags, scope))
+    });
+    let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
+    lines::install(flags.verbosity, &flags.lines);
+    session(name, &flags.cluster, scope).unwrap_or_else(|error| {
+        complain(error.as_ref(), flags.lines.log_format);
+        code_of(error.as_ref())
+    })
+}
+
+fn command(title: &'static str, version: &'static str) -> Command {
+    let about = "A Kubernetes operator built on kopf-rs";
+    let command = Command::new(title).version(version).about(about);
+    Flags::augment_args(command).after_help(EXIT_CODES)
+}
+
+/// Among JSON lines an error is one of them; people get it as they know it from other programs.
+fn complain(error: &dyn Error, format: LogFormat) {
+    if format == LogFormat::Json {
+        tracing::error!("{error}");
+    } else {
+        eprintln!("error: {error}");
+    }
+}
+
+fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
+    match error.downcast_ref() {
+        Some(OperatorError::Namespaces(_)) => ExitCode::from(WRONG_USAGE),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// What is wrong without a cluster is said before one is looked for.
+fn session(
+    name: Option<&str>,
+    flags: &ClusterFlags,
+    scope: Scope,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let operator = operator(name, flags.once, scope)?;
+    let manifests = manifests::read(&flags.apply)?;
+    let signal = FirstSignal::watch()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(async {
+        let embedded = match flags.embedded {
+            Some(port) => Some(embedded(port, &manifests).await?),
+            None => None,
+        };
+        let ready = async {
+            let client = match &embedded {
+                Some(server) => server.client(),
+                None => connect(flags).await?,
+            };
+            apply(&client, &manifests).await?;
+            Ok::<_, Box<dyn Error>>(client)
+        };
+        let client = tokio::select! {
+            client = ready => client?,
+            () = signal.came() => return Ok(Report::default()),
+        };
+        Ok(operator.run(client, signal.came()).await?)
+    });
+    // A blocking handler that never returns must not keep the process.
+    runtime.shutdown_background();
+    ended.map(|report| ended_with(&report, flags.once))
+}
+
+fn operator(name: Option<&str>, once: bool, scope: Scope) -> Result<Operator, Box<dyn Error>> {
+    let mut operator = Operator::new(Registry::collected()?);
+    if let Some(name) = name {
+        operator = operator.name(name);
+    }
+    if once {
+        operator = operator.once();
+    }
+    operator = match scope {
+        Scope::Namespaces(patterns) => operator.namespaces(patterns),
+        Scope::Cluster => operator.all_namespaces(),
+        Scope::Unsaid => {
+            tracing::info!("Serving all namespaces, since neither -A nor -n is given.");
+            operator.all_namespaces()
+        }
+    };
+    operator.check()?;
+    Ok(operator)
+}
+
+/// A client that has been answered once: what is wrong with the connection is said before anything is begun.
+async fn connect(flags: &ClusterFlags) -> Result<Client, Box<dyn Error>> {
+    let options = ConnectOptions {
+        kubeconfig: flags.kubeconfig.clone(),
+        context: flags.context.clone(),
+    };
+    let client = connect::connect(&options).await?;
+    let version = Cluster::new(client.clone()).check().await?;
+    tracing::debug!("The cluster runs Kubernetes {version}.");
+    Ok(client)
+}
+
+/// Start the server and say how to look at what will be in it.
+async fn embedded(port: u16, manifests: &[Manifest]) -> Result<Embedded, Box<dyn Error>> {
+    let server = Embedded::start(port).await?;
+    let mut kinds = vec!["pods".to_owned()];
+    for manifest in manifests {
+        let kind = manifest.kind().to_lowercase();
+        if kind != "customresourcedefinition" && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    tracing::info!(
+        "The embedded API server is at {}. Look into it with:",
+        server.url()
+    );
+    let (file, kinds) = (server.kubeconfig().display(), kinds.join(","));
+    tracing::info!("kubectl --kubeconfig {file} get {kinds} --all-namespaces");
+    Ok(server)
+}
+
+async fn apply(client: &Client, manifests: &[Manifest]) -> Result<(), Box<dyn Error>> {
+    let cluster = Cluster::new(client.clone());
+    for manifest in manifests {
+        let applied = cluster.apply_manifest(&manifest.object).await;
+        let applied = applied.map_err(|error| manifest.refused(&error))?;
+        tracing::info!("{manifest} {applied}.");
+    }
+    Ok(())
+}
+
+fn ended_with(report: &Report, once: bool) -> ExitCode {
+    if !once || report.failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
+    tracing::error!("Failed for good: {}", failed.join(", "));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,434 @@
+//! Log lines as Kopf writes them: plain, full or JSON, to standard error.
+//!
+//! An event is about an object when it, or the nearest span around it, has the fields `api_version`, `kind` and `name`: so
+//! lines of the `Logger` and plain `tracing::info!` lines inside a handler begin with `[namespace/name]` alike.
+//! Must not know who logs.
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+
+use jiff::{Timestamp, Zoned};
+use kopf_rs_flags::{LineFlags, LogFormat, Verbosity};
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Libraries whose details are for `--debug` only.
+const LIBRARIES: [&str; 8] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "kube",
+    "kube_client",
+    "mio",
+    "rustls",
+    "tower",
+];
+
+/// Writes every event as one line.
+struct Lines {
+    shape: Shape,
+    write: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What a line looks like.
+struct Shape {
+    format: LogFormat,
+    prefixed: bool,
+    refkey: String,
+}
+
+/// Which object a line is about.
+#[derive(Clone, Debug, Default)]
+struct About {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    namespace: String,
+}
+
+/// The fields of an event or a span, taken apart.
+#[derive(Debug)]
+struct Fields {
+    /// Whether they refer to an object: `name` and its likes mean something else elsewhere.
+    refer: bool,
+    message: String,
+    about: About,
+    others: Map<String, Value>,
+}
+
+/// Log from now on, unless somebody does already.
+pub(crate) fn install(verbosity: Verbosity, flags: &LineFlags) {
+    let lines = Lines {
+        shape: Shape {
+            format: flags.log_format,
+            prefixed: flags.prefixed(),
+            refkey: flags.log_refkey.clone(),
+        },
+        write: Box::new(to_stderr),
+    };
+    let chosen = std::env::var("RUST_LOG").ok();
+    let chosen = chosen.and_then(|text| text.parse::<Targets>().ok());
+    let targets = chosen.unwrap_or_else(|| targets(verbosity));
+    // Only fails where a subscriber is there already: that one is the user's choice.
+    let _ = tracing_subscriber::registry()
+        .with(targets)
+        .with(lines)
+        .try_init();
+}
+
+fn to_stderr(line: &str) {
+    // Nowhere is left to complain about a broken standard error.
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+}
+
+fn targets(verbosity: Verbosity) -> Targets {
+    let (ours, theirs) = match verbosity {
+        Verbosity { debug: true, .. } => (LevelFilter::DEBUG, LevelFilter::DEBUG),
+        Verbosity { verbose: true, .. } => (LevelFilter::DEBUG, LevelFilter::WARN),
+        Verbosity { quiet: true, .. } => (LevelFilter::WARN, LevelFilter::WARN),
+        _ => (LevelFilter::INFO, LevelFilter::WARN),
+    };
+    let libraries = LIBRARIES.map(|library| (library, theirs));
+    Targets::new().with_default(ours).with_targets(libraries)
+}
+
+// === impl Lines ===
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::of(attributes.metadata());
+        attributes.record(&mut fields);
+        if let (Some(about), Some(span)) = (fields.about(), context.span(id)) {
+            span.extensions_mut().insert(about.clone());
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::of(event.metadata());
+        event.record(&mut fields);
+        let about = fields.about().cloned().or_else(|| {
+            let mut spans = context.event_scope(event)?;
+            spans.find_map(|span| span.extensions().get::<About>().cloned())
+        });
+        let metadata = event.metadata();
+        let mut line = self.shape.line(
+            *metadata.level(),
+            metadata.target(),
+            about.as_ref(),
+            fields,
+            Timestamp::now(),
+        );
+        line.push('\n');
+        (self.write)(&line);
+    }
+}
+
+// === impl Shape ===
+
+impl Shape {
+    fn line(
+        &self,
+        level: Level,
+        target: &str,
+        about: Option<&About>,
+        fields: Fields,
+        now: Timestamp,
+    ) -> String {
+        let prefix = about.filter(|_| self.prefixed);
+        let prefix = prefix
+            .map(|about| format!("[{about}] "))
+            .unwrap_or_default();
+        match self.format {
+            LogFormat::Json => self.json(level, &prefix, about, fields, now),
+            LogFormat::Plain => format!("{prefix}{}{}", fields.message, shown(&fields.others)),
+            LogFormat::Full => format!(
+                "[{}] {target:<20.20} [{:<8}] {prefix}{}{}",
+                Zoned::new(now, jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S,%3f"),
+                title(level),
+                fields.message,
+                shown(&fields.others),
+            ),
+        }
+    }
+
+    fn json(
+        &self,
+        level: Level,
+        prefix: &str,
+        about: Option<&About>,
+        fields: Fields,
+        now: Timestamp,
+    ) -> String {
+        let mut line = fields.others;
+        if let Some(about) = about {
+            line.insert(self.refkey.clone(), about.reference());
+        }
+        line.insert(
+            "message".into(),
+            format!("{prefix}{}", fields.message).into(),
+        );
+        line.insert("severity".into(), severity(level).into());
+        line.insert("timestamp".into(), format!("{now:.6}").into());
+        Value::Object(line).to_string()
+    }
+}
+
+/// Level names of the full format.
+fn title(level: Level) -> &'static str {
+    match level {
+        Level::WARN => "WARNING",
+        other => other.as_str(),
+    }
+}
+
+/// Level names of the JSON format.
+fn severity(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "error",
+        Level::WARN => "warn",
+        Level::INFO => "info",
+        _ => "debug",
+    }
+}
+
+fn shown(others: &Map<String, Value>) -> String {
+    let mut text = String::new();
+    for (key, value) in others {
+        let _ = match value {
+            Value::String(value) => write!(text, " {key}={value}"),
+            value => write!(text, " {key}={value}"),
+        };
+    }
+    text
+}
+
+// === impl About ===
+
+impl About {
+    fn reference(&self) -> Value {
+        let parts = [
+            ("apiVersion", &self.api_version),
+            ("kind", &self.kind),
+            ("name", &self.name),
+            ("uid", &self.uid),
+            ("namespace", &self.namespace),
+        ];
+        let parts = parts.into_iter().filter(|(_, value)| !value.is_empty());
+        parts
+            .map(|(key, value)| (key.to_owned(), Value::from(value.as_str())))
+            .collect()
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+// === impl Fields ===
+
+impl Fields {
+    fn of(metadata: &Metadata<'_>) -> Self {
+        Self {
+            refer: metadata.fields().field("api_version").is_some(),
+            message: String::new(),
+            about: About::default(),
+            others: Map::new(),
+        }
+    }
+
+    fn about(&self) -> Option<&About> {
+        let about = &self.about;
+        let complete = ![&about.api_version, &about.kind, &about.name].contains(&&String::new());
+        complete.then_some(about)
+    }
+
+    /// Where a field of an object's reference goes, in an event or span that is about an object.
+    fn part(&mut self, field: &Field) -> Option<&mut String> {
+        if !self.refer {
+            return None;
+        }
+        match field.name() {
+            "api_version" => Some(&mut self.about.api_version),
+            "kind" => Some(&mut self.about.kind),
+            "name" => Some(&mut self.about.name),
+            "uid" => Some(&mut self.about.uid),
+            "namespace" => Some(&mut self.about.namespace),
+            _ => None,
+        }
+    }
+
+    fn put(&mut self, field: &Field, value: Value) {
+        self.others.insert(field.name().to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        } else {
+            self.record_str(field, &format!("{value:?}"));
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.message);
+        } else if let Some(part) = self.part(field) {
+            value.clone_into(part);
+        } else {
+            self.put(field, value.into());
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is written in a shape while `logging` runs.
+    fn written(format: LogFormat, logging: impl FnOnce()) -> Vec<String> {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let sink = kept.clone();
+        let lines = Lines {
+            shape: Shape {
+                format,
+                prefixed: format != LogFormat::Json,
+                refkey: "object".into(),
+            },
+            write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
+        };
+        let subscriber = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(subscriber, logging);
+        let kept = kept.lock().unwrap();
+        kept.clone()
+    }
+
+    macro_rules! about {
+        ($message:literal) => {
+            tracing::info!(target: "kopf.objects", namespace = Some("default"), name = "app", kind = "MyApp",
+                api_version = "example.com/v1", uid = "u", $message)
+        };
+    }
+
+    #[test]
+    fn plain_lines_have_the_prefix_and_extras() {
+        let lines = written(LogFormat::Plain, || {
+            about!("hello 🚀");
+            tracing::warn!(count = 3, name = "mine", "alone");
+        });
+        assert_eq!(
+            lines,
+            ["[default/app] hello 🚀\n", "alone count=3 name=mine\n"]
+        );
+    }
+
+    #[test]
+    fn lines_within_the_span_of_a_handler_have_the_prefix() {
+        let lines = written(LogFormat::Plain, || {
+            let span = tracing::error_span!(
+                "call",
+                namespace = None::<&str>,
+                name = "app",
+                kind = "MyApp",
+                api_version = "v1",
+                uid = "u"
+            );
+            let _entered = span.enter();
+            let _inner = tracing::info_span!("users own").entered();
+            tracing::info!("inside");
+        });
+        assert_eq!(lines, ["[app] inside\n"]);
+    }
+
+    #[test]
+    fn full_lines_have_columns() {
+        let lines = written(LogFormat::Full, || {
+            about!("x");
+            tracing::warn!(target: "a_very_long::target_of_a_library", "y");
+        });
+        let after_time = |line: &String| line.split_once("] ").unwrap().1.to_owned();
+        assert_eq!(
+            after_time(&lines[0]),
+            "kopf.objects         [INFO    ] [default/app] x\n"
+        );
+        assert_eq!(after_time(&lines[1]), "a_very_long::target_ [WARNING ] y\n");
+        assert_eq!(lines[0].find(']'), Some("[2026-11-21 12:00:00,123".len()));
+    }
+
+    #[test]
+    fn json_lines_carry_the_reference_and_extras() {
+        let lines = written(LogFormat::Json, || {
+            about!("x");
+            tracing::error!(count = 3, "y");
+        });
+        let line = |at: usize| serde_json::from_str::<Value>(&lines[at]).unwrap();
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": "MyApp", "name": "app", "namespace": "default", "uid": "u"
+        });
+        assert_eq!(line(0)["object"], object);
+        assert_eq!(line(0)["severity"], "info");
+        assert_eq!(line(0)["message"], "x");
+        assert!(line(0)["timestamp"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(line(1)["count"], 3);
+        assert_eq!(line(1)["severity"], "error");
+        assert_eq!(line(1).get("object"), None);
+    }
+
+    #[test]
+    fn verbosity_chooses_levels() {
+        let level = |verbosity, target| {
+            let targets = targets(verbosity);
+            [Level::DEBUG, Level::INFO, Level::WARN]
+                .into_iter()
+                .find(|level| targets.would_enable(target, level))
+        };
+        let verbose = Verbosity {
+            verbose: true,
+            quiet: true,
+            ..Verbosity::default()
+        };
+        let quiet = Verbosity {
+            quiet: true,
+            ..Verbosity::default()
+        };
+        assert_eq!(level(Verbosity::default(), "my"), Some(Level::INFO));
+        assert_eq!(level(verbose, "my"), Some(Level::DEBUG));
+        assert_eq!(level(verbose, "kube_client::client"), Some(Level::WARN));
+        assert_eq!(level(quiet, "my"), Some(Level::WARN));
+    }
+}

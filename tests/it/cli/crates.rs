@@ -1,0 +1,177 @@
+//! Crates: what is generated for them, with a kopf-rs that only says how it was called.
+
+use std::process::Command;
+
+use super::{Folder, ended, kopf_rs};
+
+const KOPF: &str = r#"
+[package]
+name = "kopf-rs"
+version = "0.1.0"
+edition = "2024"
+[features]
+default = ["more"]
+cli = []
+more = []
+k8s-latest = []
+[workspace]
+"#;
+
+const KOPF_LIB: &str = r#"
+use std::process::ExitCode;
+pub mod cli {
+    pub fn run(name: &str, version: &str) -> super::ExitCode {
+        let args: Vec<_> = std::env::args().skip(1).collect();
+        println!("{name} {version} {args:?} cli={} more={}", cfg!(feature = "cli"), cfg!(feature = "more"));
+        super::ExitCode::from(7)
+    }
+}
+#[macro_export]
+macro_rules! main {
+    () => {
+        fn main() -> std::process::ExitCode { $crate::cli::run(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")) }
+    };
+}
+"#;
+
+/// A folder `name` with the little kopf-rs in it; what is built is in it too.
+fn bench(name: &str) -> Folder {
+    Folder::new(name)
+        .file("kopf-rs/Cargo.toml", KOPF)
+        .file("kopf-rs/src/lib.rs", KOPF_LIB)
+}
+
+fn manifest(name: &str, more: &str) -> String {
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"1.2.3\"\nedition = \"2024\"\n[workspace]\n\
+         [dependencies]\nkopf-rs = {{ path = \"../kopf-rs\" }}\n{more}"
+    )
+}
+
+fn run(folder: &Folder, args: &[&str]) -> Command {
+    let mut command = kopf_rs(&["run", "--offline"]);
+    command
+        .args(args)
+        .current_dir(folder.path())
+        .env("CARGO_TARGET_DIR", folder.path().join("target"));
+    command
+}
+
+#[tokio::test]
+async fn a_library_gets_a_program_around_it() {
+    let folder = bench("library")
+        .file("op/Cargo.toml", &manifest("my-op", "[features]\nloud = []"))
+        .file(
+            "op/src/lib.rs",
+            "#[cfg(feature = \"loud\")]\ncompile_error!(\"loud\");\n",
+        );
+    let ran = ended(run(&folder, &["-n", "a,b", "op", "--once"])).await;
+    let called = "my-op 1.2.3 [\"-n\", \"a,b\", \"--once\"] cli=true more=true";
+    ran.with(7, &[called]);
+    let again = ended(run(&folder, &["op", "--once"])).await;
+    again.with(7, &["[\"--once\"]"]);
+    assert!(!again.said.contains("Compiling"), "{}", again.said);
+    let loud = ended(run(&folder, &["op", "--features", "loud"])).await;
+    loud.with(
+        1,
+        &[
+            "error: loud",
+            "op/src/lib.rs:2:1",
+            "error: op does not compile",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn the_users_choice_of_features_is_kept() {
+    let plain =
+        manifest("plain", "").replace("kopf-rs\" }", "kopf-rs\", default-features = false }");
+    let folder = bench("features")
+        .file("op/Cargo.toml", &plain)
+        .file("op/src/lib.rs", "");
+    let ran = ended(run(&folder, &["op"])).await;
+    ran.with(7, &["plain 1.2.3 [] cli=true more=false"]);
+}
+
+#[tokio::test]
+async fn a_program_on_main_is_run_as_it_is() {
+    let folder = bench("program")
+        .file("op/Cargo.toml", &manifest("prog", ""))
+        .file("op/src/main.rs", "kopf_rs::main!();\n");
+    let ran = ended(run(&folder, &["op", "-v"])).await;
+    ran.with(7, &["prog 1.2.3 [\"-v\"]"]);
+    let joined = ended(run(&folder, &["op", "op"])).await;
+    joined.with(1, &["prog is a program of its own"]);
+}
+
+#[tokio::test]
+async fn several_crates_make_one_operator() {
+    let folder = bench("several")
+        .file("one/Cargo.toml", &manifest("one", ""))
+        .file("one/src/lib.rs", "")
+        .file("two/Cargo.toml", &manifest("two", ""))
+        .file("two/src/lib.rs", "")
+        .file(
+            "odd/Cargo.toml",
+            &manifest("odd", "").replace("../kopf-rs", "../other"),
+        )
+        .file("other/Cargo.toml", KOPF)
+        .file("other/src/lib.rs", KOPF_LIB)
+        .file("odd/src/lib.rs", "");
+    ended(run(&folder, &["one", "two"]))
+        .await
+        .with(7, &["one 1.2.3 []"]);
+    let odd = ended(run(&folder, &["one", "odd"])).await;
+    odd.with(1, &["the paths are built on different kopf-rs"]);
+}
+
+#[tokio::test]
+async fn a_workspace_lends_its_patches_and_asks_for_a_package() {
+    let root = "[workspace]\nmembers = [\"a\", \"b\"]\n[patch.crates-io]\nkopf-rs = { path = \"kopf-rs\" }\n";
+    let member = |name: &str| {
+        let manifest = manifest(name, "").replace("[workspace]\n", "");
+        manifest.replace("{ path = \"../kopf-rs\" }", "\"0.1\"")
+    };
+    let folder = Folder::new("workspace")
+        .file("Cargo.toml", root)
+        .file("kopf-rs/Cargo.toml", &KOPF.replace("[workspace]", ""))
+        .file("kopf-rs/src/lib.rs", KOPF_LIB)
+        .file("a/Cargo.toml", &member("a"))
+        .file("a/src/lib.rs", "")
+        .file("b/Cargo.toml", &member("b"))
+        .file("b/src/lib.rs", "");
+    ended(run(&folder, &["a"])).await.with(7, &["a 1.2.3 []"]);
+    let unsaid = ended(run(&folder, &["."])).await;
+    unsaid.with(1, &["choose one with --package NAME", "a, b"]);
+    ended(run(&folder, &[".", "--package", "b"]))
+        .await
+        .with(7, &["b 1.2.3 []"]);
+    let wrong = ended(run(&folder, &[".", "--package", "c"])).await;
+    wrong.with(1, &["has no package `c`"]);
+}
+
+#[tokio::test]
+async fn crates_that_cannot_be_operators_are_refused() {
+    let folder = bench("refused")
+        .file("neither/Cargo.toml", &manifest("neither", ""))
+        .file("neither/src/main.rs", "fn main() {}\n")
+        .file(
+            "none/Cargo.toml",
+            &manifest("none", "").replace("kopf-rs =", "#"),
+        )
+        .file("none/src/lib.rs", "")
+        .file("bad/Cargo.toml", "[package\n")
+        .file("unlocked/Cargo.toml", &manifest("unlocked", ""))
+        .file("unlocked/src/lib.rs", "");
+    let neither = ended(run(&folder, &["neither"])).await;
+    neither.with(
+        1,
+        &["has neither a library nor a program whose main is `kopf_rs::main!()`"],
+    );
+    let none = ended(run(&folder, &["none"])).await;
+    none.with(1, &["does not depend on kopf-rs", "cargo add kopf-rs"]);
+    let bad = ended(run(&folder, &["bad"])).await;
+    bad.with(1, &["cargo cannot read", "bad/Cargo.toml"]);
+    let unlocked = ended(run(&folder, &["unlocked", "--locked"])).await;
+    unlocked.with(1, &["unlocked/Cargo.toml", "--locked"]);
+}

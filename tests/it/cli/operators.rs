@@ -1,0 +1,254 @@
+//! Operators as programs: connection, objects at the start, the end, signals, lines.
+
+use std::process::Command;
+
+use kopf_rs_tests::Program;
+use serde_json::Value;
+
+use super::{Folder, PATIENCE, ended, kopf_rs};
+
+/// Does what a `ConfigMap` says.
+const HANDLER: &str = r#"
+use kopf_rs::prelude::*;
+
+#[on_create("configmaps")]
+fn obey(body: &Value, logger: Logger) -> HandlerResult {
+    match body["data"]["do"].as_str() {
+        Some("block") => {
+            info!(logger, "blocking");
+            loop {
+                std::thread::park();
+            }
+        }
+        Some("fail") => Err(PermanentError::new("asked to fail").into()),
+        _ => {
+            tracing::info!(count = 1, "seen plainly");
+            Ok(())
+        }
+    }
+}
+"#;
+
+fn folder() -> Folder {
+    let object = |name: &str, what: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{do: {what}}}\n"
+        )
+    };
+    let (good, bad) = (object("good", "nothing"), object("bad", "fail"));
+    Folder::new("operators")
+        .file("obey.rs", HANDLER)
+        .file("empty/notes.txt", "")
+        .file("good/good.yaml", &good)
+        .file("block.yaml", &object("stuck", "block"))
+        .file("both.yaml", &format!("{good}---\n{bad}"))
+        .file("broken.yaml", &format!("{good}---\nkind: ConfigMap\n  name: x\n"))
+        .file("unknown.yaml", &format!("{good}---\n{}", good.replace("ConfigMap", "Gadget")))
+        .file("invalid.yaml", &good.replace("name: good", "name: NOT_GOOD"))
+        .file(
+            "nobody.kubeconfig",
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n\
+             clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n",
+        )
+}
+
+fn obey(args: &[&str]) -> Command {
+    let folder = folder();
+    let mut all = vec!["run".to_owned(), folder.at("obey.rs")];
+    all.extend(args.iter().map(|arg| arg.replace('@', &folder.at(""))));
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    kopf_rs(&all)
+}
+
+#[tokio::test]
+async fn without_a_cluster_the_ways_to_one_are_told() {
+    let texts = [
+        "error: no cluster is configured",
+        "--kubeconfig",
+        "--embedded",
+    ];
+    ended(obey(&[])).await.with(1, &texts);
+    let unreachable = obey(&["--kubeconfig", "@/nobody.kubeconfig"]);
+    ended(unreachable)
+        .await
+        .with(1, &["error: ", "127.0.0.1:9"]);
+    let absent = obey(&["--kubeconfig", "@/absent"]);
+    ended(absent).await.with(1, &["error: ", "absent"]);
+}
+
+#[tokio::test]
+async fn a_bad_namespace_pattern_is_wrong_usage() {
+    let texts = ["error: namespace pattern `Prod`"];
+    ended(obey(&["-n", "Prod"])).await.with(2, &texts);
+}
+
+#[tokio::test]
+async fn objects_that_cannot_be_applied_are_named_by_place() {
+    for (path, text) in [
+        ("absent", "absent: no such file or folder"),
+        (
+            "empty",
+            "empty: the folder has no .yaml, .yml or .json file",
+        ),
+        ("broken.yaml", "broken.yaml, document 2, line "),
+        (
+            "unknown.yaml",
+            "unknown.yaml, document 2, line 6: Gadget default/good is refused",
+        ),
+        (
+            "invalid.yaml",
+            "invalid.yaml, document 1, line 1: ConfigMap default/NOT_GOOD is refused",
+        ),
+    ] {
+        let path = format!("@/{path}");
+        let ended = ended(obey(&["--embedded", "--apply", &path, "--once"])).await;
+        ended.with(1, &[text]);
+    }
+}
+
+#[tokio::test]
+async fn once_ends_when_everything_is_handled_and_tells_failures() {
+    let good = ended(obey(&["--embedded", "--apply", "@/good", "--once"])).await;
+    good.with(0, &["[default/good] Handler 'obey' succeeded."]);
+    let both = ended(obey(&["--embedded", "--apply", "@/both.yaml", "--once"])).await;
+    both.with(
+        1,
+        &[
+            "[default/good] Handler 'obey' succeeded.",
+            "[default/bad] Handler 'obey' failed permanently: asked to fail",
+            "Failed for good: 'obey' for default/bad",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn lines_in_json_carry_the_object() {
+    let args = [
+        "--embedded",
+        "--apply",
+        "@/good",
+        "--once",
+        "--log-format",
+        "json",
+    ];
+    let said = ended(obey(&args)).await.said;
+    let lines: Vec<Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let line = |message: &str| {
+        let mut lines = lines.iter();
+        lines
+            .find(|line| line["message"] == message)
+            .unwrap_or_else(|| panic!("{message}: {said}"))
+    };
+    let plain = line("seen plainly");
+    assert_eq!(plain["count"], 1);
+    assert_eq!(plain["severity"], "info");
+    for line in [plain, line("Handler 'obey' succeeded.")] {
+        assert_eq!(line["object"]["kind"], "ConfigMap");
+        assert_eq!(line["object"]["name"], "good");
+        assert_eq!(line["object"]["namespace"], "default");
+    }
+}
+
+#[tokio::test]
+async fn the_first_signal_ends_gracefully() {
+    for signal in ["INT", "TERM"] {
+        let mut program = Program::start(obey(&["--embedded", "--apply", "@/good"]), PATIENCE);
+        let handled = |line: &str| line.ends_with("[default/good] Handler 'obey' succeeded.");
+        program.lines().until("of the handler", handled).await;
+        program.signal(signal).await;
+        let status = program.ended().await;
+        let said = program.lines().all().join("\n");
+        assert_eq!(status.code(), Some(0), "{said}");
+        let told = format!("Signal SIG{signal} is received. Operator is stopping.");
+        assert!(said.contains(&told), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn the_second_signal_ends_at_once() {
+    for (second, code) in [("INT", 130), ("TERM", 143)] {
+        let mut program =
+            Program::start(obey(&["--embedded", "--apply", "@/block.yaml"]), PATIENCE);
+        program
+            .lines()
+            .until("of the handler", |line| line.ends_with("] blocking"))
+            .await;
+        program.signal("TERM").await;
+        program
+            .lines()
+            .until("of the first", |line| {
+                line.contains("Signal SIGTERM is received.")
+            })
+            .await;
+        program.signal(second).await;
+        assert_eq!(program.ended().await.code(), Some(code));
+    }
+}
+
+#[tokio::test]
+async fn the_embedded_server_can_be_looked_into() {
+    let mut program = Program::start(obey(&["--embedded", "--apply", "@/good"]), PATIENCE);
+    let line = program
+        .lines()
+        .until("for kubectl", |line| line.contains("kubectl --kubeconfig "))
+        .await;
+    let file = line
+        .split_once("--kubeconfig ")
+        .and_then(|(_, rest)| rest.split(' ').next())
+        .unwrap();
+    let kubeconfig = kube::config::Kubeconfig::read_from(file).unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    let maps = kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(
+        kube::Client::try_from(config).unwrap(),
+        "default",
+    );
+    assert_eq!(
+        maps.get("good").await.unwrap().data.unwrap()["do"],
+        "nothing"
+    );
+    program.signal("TERM").await;
+    assert_eq!(program.ended().await.code(), Some(0));
+    assert!(
+        !std::path::Path::new(file).exists(),
+        "{file} is left behind"
+    );
+}
+
+#[tokio::test]
+async fn a_program_on_main_has_the_same_flags() {
+    let root = super::root().canonicalize().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"on-main\"\nversion = \"1.2.3\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
+         kopf-rs = {{ path = \"{}/kopf-rs\" }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
+         [profile.dev]\ndebug = \"line-tables-only\"\n[profile.dev.package.\"*\"]\ndebug = false\n",
+        root.display()
+    );
+    let lock = std::fs::read_to_string(root.join("Cargo.lock")).unwrap();
+    let folder = Folder::new("on-main").file("Cargo.toml", &manifest).file(
+        "src/main.rs",
+        &format!("//! An operator.\n{HANDLER}\nkopf_rs::main!();\n"),
+    );
+    if !folder.path().join("Cargo.lock").exists() {
+        std::fs::write(folder.path().join("Cargo.lock"), lock).unwrap();
+    }
+    let good = super::operators::folder().at("good");
+    let args = [
+        "run",
+        &folder.at(""),
+        "--embedded",
+        "--apply",
+        &good,
+        "--once",
+        "--log-format",
+        "plain",
+    ];
+    let ran = ended(kopf_rs(&args)).await;
+    ran.with(0, &["\n[default/good] Handler 'obey' succeeded."]);
+}

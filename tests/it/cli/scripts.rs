@@ -1,0 +1,81 @@
+//! Single files: their manifests, their diagnostics, what is not in them.
+
+use std::path::PathBuf;
+
+use super::{Folder, ended, kopf_rs};
+
+const HANDLER: &str = "\
+use kopf_rs::prelude::*;
+
+#[on_create(\"configmaps\")]
+async fn seen(name: &str, logger: Logger) -> HandlerResult {
+    info!(logger, \"{name} is seen\");
+    Ok(())
+}
+";
+
+const FRONT: &str = "#!/usr/bin/env -S kopf-rs run
+---
+[package]
+name = \"fronted\"
+[dependencies]
+serde_json = \"1\"
+---
+";
+
+fn run(path: &str) -> std::process::Command {
+    kopf_rs(&["run", path, "--embedded", "--once"])
+}
+
+#[tokio::test]
+async fn a_file_without_a_manifest_outside_of_any_crate() {
+    // One folder per checkout, always the same: what is built for it is built once.
+    let unique = env!("CARGO_MANIFEST_DIR").replace('/', "-");
+    let folder: PathBuf = std::env::temp_dir().join(format!("kopf-rs{unique}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("alone.rs");
+    std::fs::write(&file, HANDLER).unwrap();
+    ended(run(file.to_str().unwrap())).await.with(0, &[]);
+}
+
+#[tokio::test]
+async fn frontmatter_is_read_and_lines_stay_right() {
+    let broken = HANDLER.replace("Ok(())", "Ok(7u8)");
+    let folder = Folder::new("front")
+        .file("good.rs", &format!("{FRONT}{HANDLER}"))
+        .file("broken.rs", &format!("{FRONT}{broken}"));
+    ended(run(&folder.at("good.rs"))).await.with(0, &[]);
+    let broken = ended(run(&folder.at("broken.rs"))).await;
+    // Seven lines of manifest, then the sixth of the handler.
+    broken.with(1, &["broken.rs:13:", "does not compile"]);
+    assert!(!broken.said.contains("lib.rs:13"), "{}", broken.said);
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_compile_is_shown_with_its_own_lines() {
+    let broken =
+        format!("//! ```cargo\n//! [dependencies]\n//! ```\n{HANDLER}fn f() -> u8 {{ \"no\" }}\n");
+    let folder = Folder::new("broken").file("op.rs", &broken);
+    let texts = [
+        "error[E0308]: mismatched types",
+        "broken/op.rs:11:",
+        "op.rs does not compile",
+    ];
+    ended(run(&folder.at("op.rs"))).await.with(1, &texts);
+}
+
+#[tokio::test]
+async fn a_file_without_handlers_says_so() {
+    let folder = Folder::new("idle").file("idle.rs", "pub fn nothing() {}\n");
+    ended(run(&folder.at("idle.rs")))
+        .await
+        .with(1, &["error: there are no handlers"]);
+}
+
+#[tokio::test]
+async fn the_same_id_twice_is_named_with_both_places() {
+    let twice = format!("{HANDLER}mod more {{\n{HANDLER}}}\n");
+    let folder = Folder::new("twice").file("twice.rs", &twice);
+    let texts = ["error: ", "seen", "twice.rs:3", "twice.rs:10"];
+    ended(run(&folder.at("twice.rs"))).await.with(1, &texts);
+}

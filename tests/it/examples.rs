@@ -1,0 +1,192 @@
+//! The examples, each against what it promises itself: on a server of its own, and on servers with a life before and after.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use kopf_rs_tests::{Bed, Program, kopf_rs_binary, scenarios};
+use serde_json::Value;
+
+use crate::cli::{PATIENCE, ended, kopf_rs, root};
+
+scenarios! {
+    myapp [tcp real];
+    myapp_template [tcp real];
+    myapp_in_a_single_file [tcp real];
+    myapp_in_a_program_of_its_own [tcp real];
+}
+
+const BANNER: &str = "Hello from kopf-rs! 🚀";
+
+/// What the example says that its run shows.
+fn expected(example: &str) -> Vec<String> {
+    let text = read(&format!("{example}/expected.txt"));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(str::to_owned).collect()
+}
+
+fn read(file: &str) -> String {
+    let path = root().join("examples").join(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A sample object in the bed's own namespace.
+fn sample(bed: &Bed, file: &str) -> String {
+    let namespace = format!("namespace: {}", bed.namespace());
+    read(&format!("myapp/{file}")).replace("namespace: default", &namespace)
+}
+
+async fn shows_what_it_promises(path: &str, objects: &str) {
+    let (path, applied) = (format!("examples/{path}"), format!("examples/{objects}"));
+    let args = [
+        "run",
+        &path,
+        "--embedded",
+        "--apply",
+        &applied,
+        "--verbose",
+        "--once",
+    ];
+    let expected = expected(objects);
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    ended(kopf_rs(&args)).await.with(1, &expected);
+}
+
+#[tokio::test]
+async fn myapp_shows_what_it_promises() {
+    shows_what_it_promises("myapp", "myapp").await;
+}
+
+#[tokio::test]
+async fn myapp_template_shows_what_it_promises() {
+    shows_what_it_promises("myapp-template", "myapp-template").await;
+}
+
+#[tokio::test]
+async fn the_single_file_shows_what_it_promises() {
+    shows_what_it_promises("myapp.rs", "myapp").await;
+}
+
+async fn myapp(bed: Bed) {
+    lives(bed, |flags| {
+        kopf_rs(&[&["run", "examples/myapp"], flags].concat())
+    })
+    .await;
+}
+
+async fn myapp_template(bed: Bed) {
+    lives(bed, |flags| {
+        kopf_rs(&[&["run", "examples/myapp-template"], flags].concat())
+    })
+    .await;
+}
+
+async fn myapp_in_a_single_file(bed: Bed) {
+    lives(bed, |flags| {
+        kopf_rs(&[&["run", "examples/myapp.rs"], flags].concat())
+    })
+    .await;
+}
+
+/// An object from before the start, one from after it, and one with a mistake.
+async fn lives(bed: Bed, start: impl Fn(&[&str]) -> Command) {
+    bed.apply(&read("myapp/crd.yaml")).await;
+    bed.apply(&sample(&bed, "example-app.yaml")).await;
+    let kubeconfig = bed.kubeconfig().to_str().expect("an ASCII path").to_owned();
+    let flags = [
+        "--kubeconfig",
+        &kubeconfig,
+        "-n",
+        bed.namespace(),
+        "--verbose",
+    ];
+    let mut program = Program::start(start(&flags), PATIENCE);
+    let line = |text: String| {
+        let lines = program.lines();
+        let wanted = text.clone();
+        async move { lines.until(&text, |line| line.contains(&wanted)).await }
+    };
+    let place = bed.namespace().to_owned();
+    line(format!("[{place}/example-app] Creation is in progress")).await;
+    line(format!(
+        "[{place}/example-app] Pod example-app-pod created."
+    ))
+    .await;
+    line(format!(
+        "[{place}/example-app] Handler 'create_myapp' succeeded."
+    ))
+    .await;
+    check_pod(&bed, "example-app").await;
+    let late = sample(&bed, "example-app.yaml").replace("name: example-app", "name: late-app");
+    bed.apply(&late).await;
+    line(format!(
+        "[{place}/late-app] Handler 'create_myapp' succeeded."
+    ))
+    .await;
+    check_pod(&bed, "late-app").await;
+    bed.apply(&sample(&bed, "missing-image.yaml")).await;
+    line(format!(
+        "[{place}/missing-image] Handler 'create_myapp' failed permanently: Field 'spec.image' must be provided."
+    ))
+    .await;
+    program.signal("TERM").await;
+    assert_eq!(program.ended().await.code(), Some(0));
+}
+
+async fn check_pod(bed: &Bed, name: &str) {
+    let pod = bed
+        .get("pods", &format!("{name}-pod"))
+        .await
+        .expect("the Pod is there");
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(pod["metadata"]["labels"]["app"], name);
+    assert_eq!(container["name"], name);
+    assert_eq!(container["image"], "nginx:latest");
+    assert_eq!(container["ports"][0]["containerPort"], 80);
+    let env: &Value = &container["env"][0];
+    assert_eq!(
+        (env["name"].as_str(), env["value"].as_str()),
+        (Some("BANNER"), Some(BANNER))
+    );
+}
+
+async fn myapp_in_a_program_of_its_own(bed: Bed) {
+    bed.apply(&read("myapp/crd.yaml")).await;
+    bed.apply(&sample(&bed, "example-app.yaml")).await;
+    let mut command = Command::new(built("myapp-embedded"));
+    command
+        .env("KUBECONFIG", bed.kubeconfig())
+        .env("NAMESPACE", bed.namespace());
+    let mut program = Program::start(command, PATIENCE);
+    let created = |line: &str| line.contains("Pod example-app-pod created.");
+    program.lines().until("of the handler", created).await;
+    check_pod(&bed, "example-app").await;
+    program.signal("INT").await;
+    assert_eq!(program.ended().await.code(), Some(0));
+    let told = |line: &str| line.contains("1 created, 0 failed for good");
+    program.lines().until("at the end", told).await;
+}
+
+/// A program of this workspace, built with it.
+fn built(name: &str) -> PathBuf {
+    let profile = kopf_rs_binary().parent().expect("target/PROFILE/kopf-rs");
+    let target = profile.parent().expect("target/PROFILE");
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--bin",
+            name,
+            "--target-dir",
+        ])
+        .arg(target)
+        .args(profile.ends_with("release").then_some("--release"))
+        .current_dir(root())
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "cargo build {name}"
+    );
+    profile.join(name)
+}
