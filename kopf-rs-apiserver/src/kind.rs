@@ -6,6 +6,7 @@
 pub(crate) mod builtin;
 pub(crate) mod crd;
 pub(crate) mod discovery;
+pub(crate) mod openapi;
 pub(crate) mod shape;
 
 use std::cmp::Reverse;

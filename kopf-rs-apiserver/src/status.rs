@@ -159,8 +159,17 @@ impl Refusal {
         Self::new(404, "NotFound", message).about(subject)
     }
 
-    pub(crate) fn already_exists(subject: Subject<'_>) -> Self {
-        let message = format!("{} {:?} already exists", subject.qualified(), subject.name);
+    pub(crate) fn already_exists(subject: Subject<'_>, terminating: bool) -> Self {
+        let going = if terminating {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!(
+            "{going}{} {:?} already exists",
+            subject.qualified(),
+            subject.name
+        );
         Self::new(409, "AlreadyExists", message).about(subject)
     }
 

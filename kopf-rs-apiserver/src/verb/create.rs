@@ -138,8 +138,9 @@ pub(crate) fn create_body(
     if !causes.is_empty() {
         return Err(Refusal::invalid(kind.subject_by_kind(&name), &causes));
     }
-    if store.get(kind.collection, &key(namespace, &name)).is_some() {
-        return Err(Refusal::already_exists(kind.subject(&name)));
+    if let Some(found) = store.get(kind.collection, &key(namespace, &name)) {
+        let subject = kind.subject(&name);
+        return Err(Refusal::already_exists(subject, found.slim.terminating));
     }
     Ok(write::create(store, kind, body, dry_run))
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Answer;
 use crate::call::{Call, Form};
-use crate::kind::discovery;
+use crate::kind::{discovery, openapi};
 use crate::status::Refusal;
 use crate::store::Store;
 
@@ -28,6 +28,9 @@ pub(crate) fn answer(store: &Store, call: &Call) -> Result<Answer, Refusal> {
             .map(|page| Answer::json(200, &page))
             .ok_or_else(Refusal::no_page),
         ["apis", group, version] => resources(store, group, version),
+        ["openapi", "v3"] => Ok(Answer::json(200, &openapi::index(&store.kinds))),
+        ["openapi", "v3", "api", version] => document(store, "", version),
+        ["openapi", "v3", "apis", group, version] => document(store, group, version),
         ["version"] => Ok(Answer::json(200, &version())),
         ["healthz" | "readyz" | "livez", ..] => Ok(healthy()),
         _ => Err(Refusal::no_page()),
@@ -57,6 +60,12 @@ fn resources(store: &Store, group: &str, version: &str) -> Result<Answer, Refusa
         .ok_or_else(Refusal::no_page)
 }
 
+fn document(store: &Store, group: &str, version: &str) -> Result<Answer, Refusal> {
+    openapi::document(&store.kinds, group, version)
+        .map(|page| Answer::json(200, &page))
+        .ok_or_else(Refusal::no_page)
+}
+
 fn root(store: &Store) -> serde_json::Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in store.kinds.groups.iter().filter(|g| !g.name.is_empty()) {
@@ -65,7 +74,7 @@ fn root(store: &Store) -> serde_json::Value {
             paths.push(format!("/apis/{}/{}", group.name, version.name));
         }
     }
-    for page in ["/healthz", "/livez", "/readyz", "/version"] {
+    for page in ["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] {
         paths.push(page.to_owned());
     }
     json!({"paths": paths})
@@ -77,6 +86,8 @@ fn version() -> serde_json::Value {
         "major": major,
         "minor": minor,
         "gitVersion": format!("{version}+kopf-rs"),
+        "emulationMajor": major,
+        "emulationMinor": minor,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
