@@ -1,6 +1,13 @@
 //! The only integration binary: one module per behaviour.
 
 mod cli;
+mod create;
+mod delete;
+mod event;
 mod examples;
+mod field;
 mod harness;
 mod layers;
+mod operating;
+mod resume;
+mod update;

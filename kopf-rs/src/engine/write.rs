@@ -88,7 +88,7 @@ impl Worker {
         let pause = self.trouble.refusals.next_pause();
         self.trouble.refused += 1;
         if self.trouble.refused == 1 {
-            self.memory.seen = effects.seen_if_refused;
+            self.memory.seen = effects.seen_if_refused.without_patch();
             return Due::Now;
         }
         effects.patch.unset(&["status"]);
@@ -101,7 +101,7 @@ impl Worker {
                 return Due::Now;
             }
         }
-        self.memory.seen = effects.seen_if_refused;
+        self.memory.seen = effects.seen_if_refused.without_patch();
         self.after(pause)
     }
 

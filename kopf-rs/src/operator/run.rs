@@ -2,7 +2,6 @@
 //!
 //! Puts the parts together and decides their order; what they do is theirs.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::handler::decl::{Handler, HandlerKind};
 use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
-use crate::handler::registry::Registry;
+use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::activity::Activities;
 use crate::operator::observe::{self, Observer};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
@@ -63,16 +62,9 @@ pub enum OperatorError {
          annotated with the other one (see `cargo tree --duplicates`)"
     )]
     NoHandlers,
-    /// Two handlers share an id, so that they would share their progress.
-    #[error(
-        "two handlers have the id `{id}`: {places}. Give one of them another id: `id = \"...\"`"
-    )]
-    SameId {
-        /// The id.
-        id: String,
-        /// Where they are.
-        places: String,
-    },
+    /// Handlers that cannot be told apart, or whose selectors cannot be understood.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
     /// A namespace pattern cannot be understood.
     #[error(transparent)]
     Namespaces(#[from] BadPattern),
@@ -189,27 +181,19 @@ impl Operator {
         if let Err(bad) = &self.scope {
             return Err(bad.clone().into());
         }
-        let handlers = self.registry.handlers();
-        if handlers.is_empty() {
+        if self.registry.is_empty() {
             return Err(OperatorError::NoHandlers);
         }
-        let mut ids = BTreeMap::<_, &Arc<Handler>>::new();
-        for handler in handlers {
-            let other = ids.insert(handler.id.clone(), handler);
-            if let Some(other) = other.filter(|other| other.kind == handler.kind) {
-                return Err(OperatorError::SameId {
-                    id: handler.id.to_string(),
-                    places: format!("{} and {}", place(other), place(handler)),
-                });
-            }
-        }
+        self.registry.check()?;
         self.checked_name()
     }
 
     fn checked_name(&self) -> Result<String, OperatorError> {
         let package = || {
             let places = self.registry.handlers().iter().filter_map(|h| h.place);
-            places.map(|place| place.package).next()
+            places
+                .map(|place| place.package)
+                .find(|package| !package.is_empty())
         };
         let name = self.name.as_deref().or_else(package);
         let name = name.unwrap_or("operator").to_lowercase().replace('_', "-");
@@ -220,13 +204,6 @@ impl Operator {
         } else {
             Err(OperatorError::Name(name))
         }
-    }
-}
-
-fn place(handler: &Handler) -> String {
-    match handler.place {
-        Some(place) => format!("{}:{}", place.file, place.line),
-        None => "the registry built by hand".to_owned(),
     }
 }
 

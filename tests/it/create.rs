@@ -1,0 +1,159 @@
+//! Objects that are new to the operator: each is handled once, with as few writes as can be.
+
+use kopf_rs::{Registry, handler};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, is_handled};
+
+scenarios! {
+    objects_from_before_and_after_the_start_are_handled_once_with_one_write;
+    a_finalizer_costs_one_write_more;
+    every_further_handler_costs_one_write_more;
+    results_go_to_the_status;
+    what_handlers_patch_is_written_with_the_state;
+    text_arrives_unharmed;
+    many_objects_are_handled_each_once;
+}
+
+async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("before", json!({"size": 1})).await;
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field.calls.until(1).await;
+    field.create("after", json!({"size": 2})).await;
+    for name in ["before", "after"] {
+        let object = field.until("it is handled", name, is_handled).await;
+        let annotations = object["metadata"]["annotations"].as_object().unwrap();
+        assert!(
+            annotations.keys().all(|key| !key.contains("create_fn")),
+            "{annotations:?}"
+        );
+        assert_eq!(object["metadata"]["finalizers"], Value::Null);
+    }
+    let report = working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn before", "create_fn after"]);
+    assert_eq!(report.failed, []);
+    assert_eq!(
+        (field.writes("before").await, field.writes("after").await),
+        (1, 1)
+    );
+}
+
+async fn a_finalizer_costs_one_write_more(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    field
+        .line("Creation is processed: 1 succeeded; 0 failed.")
+        .await;
+    let object = field.until("it is handled", "a", is_handled).await;
+    assert_eq!(
+        object["metadata"]["finalizers"],
+        json!(["tester.kopf.rs/finalizer"])
+    );
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(field.writes("a").await, 2);
+}
+
+async fn every_further_handler_costs_one_write_more(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("first"))
+        .on_create(field.selector(), field.noting("second"))
+        .on_create(field.selector(), field.noting("third"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["first a", "second a", "third a"]);
+    assert_eq!(field.writes("a").await, 3);
+}
+
+async fn results_go_to_the_status(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(
+            field.selector(),
+            field.handler("create_fn", |context| async move {
+                Ok(json!({"saw": context.spec::<Value>()?["size"]}))
+            }),
+        )
+        .on_create(
+            field.selector(),
+            field.handler("other_fn", |_| async { Ok(json!("text")) }),
+        );
+    let working = field.start(registry);
+    field.create("a", json!({"size": 7})).await;
+    let object = field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(
+        object["status"],
+        json!({"create_fn": {"saw": 7}, "other_fn": "text"})
+    );
+}
+
+async fn what_handlers_patch_is_written_with_the_state(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_create(
+        field.selector(),
+        handler("create_fn", |context| async move {
+            context.patch()["metadata"]["labels"]["made-by"] = json!("test");
+            context.patch()["status"]["phase"] = json!("Ready");
+            Ok(())
+        }),
+    );
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    let object = field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(object["metadata"]["labels"], json!({"made-by": "test"}));
+    assert_eq!(object["status"]["phase"], "Ready");
+}
+
+async fn text_arrives_unharmed(bed: Bed) {
+    let field = Field::of(bed).await;
+    let banner = "\u{1f680} \"quoted\" \\ back\u{301} \u{0}nul \u{7f} end";
+    let registry = Registry::new().on_create(
+        field.selector(),
+        field.handler("create_fn", |context| async move {
+            Ok(context.spec::<Value>()?["banner"].take())
+        }),
+    );
+    let working = field.start(registry);
+    field.create("a", json!({"banner": banner})).await;
+    let object = field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(object["status"]["create_fn"], banner);
+    assert_eq!(object["spec"]["banner"], banner);
+}
+
+async fn many_objects_are_handled_each_once(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    let mut expected = Vec::new();
+    for number in 0..50 {
+        let name = format!("object-{number:02}");
+        field.create(&name, json!({"size": number})).await;
+        expected.push(format!("create_fn {name}"));
+    }
+    for number in 0..50 {
+        field
+            .until("it is handled", &format!("object-{number:02}"), is_handled)
+            .await;
+    }
+    working.stop().await;
+    let mut calls = field.calls.all();
+    calls.sort();
+    assert_eq!(calls, expected);
+    assert_eq!(
+        field.writes("object-00").await + field.writes("object-49").await,
+        2
+    );
+}

@@ -1,0 +1,186 @@
+//! Objects that are deleted: handlers are called first, and nothing that fails keeps an object for ever.
+
+use kopf_rs::{PermanentError, Registry, TemporaryError};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, is_handled};
+
+scenarios! {
+    a_deletion_is_one_call_and_one_write;
+    a_deletion_waits_until_its_handler_succeeds;
+    a_handler_that_fails_for_good_lets_the_object_go;
+    an_object_deleted_while_nobody_watches_is_handled_after_the_start;
+    finalizers_of_others_stay;
+    without_deletion_handlers_nothing_holds_an_object;
+    a_finalizer_that_nobody_needs_is_taken_off;
+    an_optional_handler_is_told_although_it_does_not_hold_the_object;
+    a_handler_that_outlives_its_object_leaves_the_next_one_alone;
+}
+
+async fn a_deletion_is_one_call_and_one_write(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    let before = field.writes("a").await;
+    field.delete("a").await;
+    field.until_gone("a").await;
+    field
+        .line("Deleted, really deleted, and we are notified.")
+        .await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(field.writes("a").await, before + 1);
+}
+
+async fn a_deletion_waits_until_its_handler_succeeds(bed: Bed) {
+    let field = Field::of(bed).await;
+    let delete = field.handler("delete_fn", |context| async move {
+        if context.retry() < 2 {
+            return Err(TemporaryError::new("not yet").delay(0.3).into());
+        }
+        Ok(Value::Null)
+    });
+    let working = field.start(Registry::new().on_delete(field.selector(), delete));
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field.delete("a").await;
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(field.calls.all().len(), 3);
+}
+
+async fn a_handler_that_fails_for_good_lets_the_object_go(bed: Bed) {
+    let field = Field::of(bed).await;
+    let delete = field.handler("delete_fn", |_| async {
+        Err(PermanentError::new("never").into())
+    });
+    let working = field.start(Registry::new().on_delete(field.selector(), delete));
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field.delete("a").await;
+    field.until_gone("a").await;
+    let report = working.stop().await;
+    assert_eq!(report.failed.len(), 1);
+    assert_eq!(report.failed[0].handler, "delete_fn");
+    let object = report.failed[0].object.as_ref().unwrap();
+    assert_eq!(object.to_string(), format!("{}/a", field.bed.namespace()));
+}
+
+async fn an_object_deleted_while_nobody_watches_is_handled_after_the_start(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = || Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry());
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    field.delete("a").await;
+    assert!(field.get("a").await["metadata"]["deletionTimestamp"].is_string());
+    let working = field.start(registry());
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["delete_fn a"]);
+}
+
+async fn finalizers_of_others_stay(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field
+        .patch(
+            "a",
+            json!({"metadata": {"finalizers": ["example.com/other", "tester.kopf.rs/finalizer"]}}),
+        )
+        .await;
+    field.delete("a").await;
+    let left = json!(["example.com/other"]);
+    field
+        .until("ours is off", "a", |object| {
+            object["metadata"]["finalizers"] == left
+        })
+        .await;
+    field
+        .patch("a", json!({"metadata": {"finalizers": null}}))
+        .await;
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["delete_fn a"]);
+}
+
+async fn without_deletion_handlers_nothing_holds_an_object(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field.delete("a").await;
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(field.writes("a").await, 1);
+}
+
+async fn a_finalizer_that_nobody_needs_is_taken_off(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field
+        .until("it is off", "a", |object| {
+            object["metadata"]["finalizers"].is_null()
+        })
+        .await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), Vec::<String>::new());
+}
+
+async fn an_optional_handler_is_told_although_it_does_not_hold_the_object(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry =
+        Registry::new().on_delete(field.selector(), field.noting("delete_fn").optional());
+    let working = field.start(registry);
+    let object = field.create("a", json!({})).await;
+    assert_eq!(object["metadata"]["finalizers"], Value::Null);
+    field.until("it is handled", "a", is_handled).await;
+    field.delete("a").await;
+    field.calls.until(1).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["delete_fn a"]);
+}
+
+async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |context| {
+        let held = held.clone();
+        async move {
+            let size = context.spec::<Value>()?["size"].clone();
+            if size == 1 {
+                held.acquire().await.unwrap().forget();
+            }
+            Ok(json!({"size": size}))
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("a", json!({"size": 1})).await;
+    field.calls.until(1).await;
+    field.delete("a").await;
+    field.until_gone("a").await;
+    field.create("a", json!({"size": 2})).await;
+    field.until("it is handled", "a", is_handled).await;
+    gate.add_permits(1);
+    field.line("the object does not exist anymore").await;
+    working.stop().await;
+    assert_eq!(
+        field.get("a").await["status"]["create_fn"],
+        json!({"size": 2})
+    );
+}

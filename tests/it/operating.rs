@@ -1,0 +1,242 @@
+//! An operator at work on a bed: a kind of the bed's own, handlers that note their calls, start, stop and sudden death.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kopf_rs::{
+    Callback, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
+};
+use kopf_rs_tests::Bed;
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// The plural of the kind that most scenarios are about.
+pub(crate) const KIND: &str = "kopfexamples";
+
+/// The name of the operators here: what they keep is under `tester.kopf.rs`.
+pub(crate) const NAME: &str = "tester";
+
+/// A bed that serves [`KIND`] in a group of its own.
+pub(crate) struct Field {
+    pub(crate) bed: Bed,
+    pub(crate) group: String,
+    pub(crate) calls: Calls,
+}
+
+impl Field {
+    pub(crate) async fn of(bed: Bed) -> Self {
+        let field = Self::bare(bed);
+        field.serve().await;
+        field
+    }
+
+    /// The kind is not served yet.
+    pub(crate) fn bare(bed: Bed) -> Self {
+        Self {
+            group: format!("{}.kopf.dev", bed.namespace()),
+            bed,
+            calls: Calls::default(),
+        }
+    }
+
+    /// Serve the kind.
+    pub(crate) async fn serve(&self) {
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{KIND}.{}", self.group)},
+            "spec": {
+                "group": self.group,
+                "scope": "Namespaced",
+                "names": {"plural": KIND, "singular": "kopfexample", "kind": "KopfExample", "shortNames": ["kex"]},
+                "versions": [{
+                    "name": "v1",
+                    "served": true,
+                    "storage": true,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"size": {"type": "integer"}}},
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                        },
+                    }},
+                }],
+            },
+        });
+        self.bed.apply(&crd.to_string()).await;
+    }
+
+    /// How the kind is named in a bed that many share.
+    pub(crate) fn kind(&self) -> String {
+        format!("{KIND}.{}", self.group)
+    }
+
+    /// How handlers select it.
+    pub(crate) fn selector(&self) -> (&str, &'static str, &'static str) {
+        (&self.group, "v1", KIND)
+    }
+
+    pub(crate) async fn create(&self, name: &str, spec: Value) -> Value {
+        let api_version = format!("{}/v1", self.group);
+        let object = json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": name}, "spec": spec});
+        self.bed.create(&object).await
+    }
+
+    pub(crate) async fn patch(&self, name: &str, merge: Value) -> Value {
+        self.bed.patch(&self.kind(), name, &merge).await
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.bed.delete(&self.kind(), name).await;
+    }
+
+    pub(crate) async fn get(&self, name: &str) -> Value {
+        let found = self.bed.get(&self.kind(), name).await;
+        found.unwrap_or_else(|| panic!("{name} is not there"))
+    }
+
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        name: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let there = |object: Option<&Value>| object.is_some_and(&condition);
+        self.bed.until(what, &self.kind(), name, there).await
+    }
+
+    pub(crate) async fn until_gone(&self, name: &str) {
+        let gone = |object: Option<&Value>| object.is_none();
+        self.bed.until("it is gone", &self.kind(), name, gone).await;
+    }
+
+    /// Await a line that contains `text`.
+    pub(crate) async fn line(&self, text: &str) -> String {
+        self.bed
+            .lines()
+            .until(text, |line| line.contains(text))
+            .await
+    }
+
+    /// How many writes operators have made to the object.
+    pub(crate) async fn writes(&self, name: &str) -> usize {
+        self.bed.writes_to(&self.kind(), name).await.len()
+    }
+
+    /// A handler that notes its calls as `id name` and succeeds.
+    pub(crate) fn noting(&self, id: &str) -> Callback {
+        self.handler(id, |_| async { Ok(Value::Null) })
+    }
+
+    /// A handler that notes its calls as `id name` before it does anything else.
+    pub(crate) fn handler<F, R>(&self, id: &str, function: F) -> Callback
+    where
+        F: Fn(Context) -> R + Send + Sync + 'static,
+        R: Future<Output = HandlerResult<Value>> + Send + 'static,
+    {
+        let (calls, owned) = (self.calls.clone(), id.to_owned());
+        handler(id, move |context: Context| {
+            calls.note(format!("{owned} {}", context.name()));
+            function(context)
+        })
+    }
+
+    /// Start an operator of these handlers, for the bed's namespace.
+    pub(crate) fn start(&self, registry: Registry) -> Working {
+        Working::start(&self.bed, self.operator(registry))
+    }
+
+    pub(crate) fn operator(&self, registry: Registry) -> Operator {
+        let operator = Operator::new(registry).name(NAME);
+        operator.namespaces([self.bed.namespace()])
+    }
+}
+
+/// Whether an operator has handled the object to the end.
+pub(crate) fn is_handled(object: &Value) -> bool {
+    last_handled(object).is_some()
+}
+
+/// What was handled last, as the object says.
+pub(crate) fn last_handled(object: &Value) -> Option<Value> {
+    let text =
+        object["metadata"]["annotations"]["tester.kopf.rs/last-handled-configuration"].as_str()?;
+    Some(serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
+}
+
+/// Calls of handlers, in order. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Calls(Arc<watch::Sender<Vec<String>>>);
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Vec::new())))
+    }
+}
+
+impl Calls {
+    pub(crate) fn note(&self, call: impl Into<String>) {
+        self.0.send_modify(|calls| calls.push(call.into()));
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Await that there are `count` calls; all there are.
+    pub(crate) async fn until(&self, count: usize) -> Vec<String> {
+        let mut changes = self.0.subscribe();
+        let enough = changes.wait_for(|calls| calls.len() >= count);
+        let waited = tokio::time::timeout(Duration::from_secs(3600), enough).await;
+        let calls = waited.ok().and_then(Result::ok).map(|calls| calls.clone());
+        calls.unwrap_or_else(|| panic!("not {count} calls, but {:?}", self.all()))
+    }
+}
+
+/// An operator that runs as a task.
+pub(crate) struct Working {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<Report, OperatorError>>,
+}
+
+impl Working {
+    pub(crate) fn start(bed: &Bed, operator: Operator) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let client = bed.client();
+        Self {
+            stop,
+            task: tokio::spawn(async move { operator.run(client, stopped).await }),
+        }
+    }
+
+    /// Stop it gracefully.
+    pub(crate) async fn stop(self) -> Report {
+        let Self { stop, task } = self;
+        drop(stop);
+        ended(task).await.expect("the operator ends well")
+    }
+
+    /// Await its own end.
+    pub(crate) async fn end(self) -> Result<Report, OperatorError> {
+        let Self { stop, task } = self;
+        let ended = ended(task).await;
+        drop(stop);
+        ended
+    }
+
+    /// End it as SIGKILL would: nothing is finished, nothing is written.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let killed = self.task.await;
+        assert!(killed.is_err_and(|error| error.is_cancelled()));
+    }
+}
+
+async fn ended(task: JoinHandle<Result<Report, OperatorError>>) -> Result<Report, OperatorError> {
+    let waited = tokio::time::timeout(Duration::from_secs(3600), task).await;
+    waited
+        .expect("the operator ends in time")
+        .expect("the operator does not panic")
+}

@@ -1,0 +1,177 @@
+//! Objects that change: handlers see each change once, with what it was before.
+
+use std::sync::Arc;
+
+use kopf_rs::{Reason, Registry, handler};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::operating::{Field, is_handled, last_handled};
+
+scenarios! {
+    an_update_is_one_call_with_its_difference_and_one_write;
+    a_change_of_the_status_is_nobodys_business;
+    a_change_during_a_cycle_gets_a_cycle_of_its_own;
+    a_change_during_creation_becomes_an_update;
+    a_storm_ends_with_the_newest_state;
+    an_own_change_of_the_spec_is_an_update_too;
+}
+
+async fn an_update_is_one_call_with_its_difference_and_one_write(bed: Bed) {
+    let field = Field::of(bed).await;
+    let seen = field.calls.clone();
+    let update = handler("update_fn", move |context| {
+        let size = |side: Option<&Value>| side.map(|it| it["spec"]["size"].clone());
+        seen.note(format!(
+            "{:?} {:?}",
+            size(context.old()),
+            size(context.new())
+        ));
+        seen.note(format!(
+            "{:?}",
+            context
+                .diff()
+                .iter()
+                .map(|item| item.field.to_string())
+                .collect::<Vec<_>>()
+        ));
+        async { Ok(()) }
+    });
+    let working = field.start(Registry::new().on_update(field.selector(), update));
+    field.create("a", json!({"size": 1})).await;
+    field.until("it is handled", "a", is_handled).await;
+    let before = field.writes("a").await;
+    field.patch("a", json!({"spec": {"size": 2}})).await;
+    field
+        .until("it is handled", "a", |object| has_handled(object, 2))
+        .await;
+    working.stop().await;
+    assert_eq!(
+        field.calls.all(),
+        ["Some(Number(1)) Some(Number(2))", r#"["spec.size"]"#]
+    );
+    assert_eq!((before, field.writes("a").await), (1, 2));
+}
+
+async fn a_change_of_the_status_is_nobodys_business(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_update(field.selector(), field.noting("update_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field
+        .patch("a/status", json!({"status": {"ready": true}}))
+        .await;
+    field
+        .line("Something has changed, but we are not interested (the essence is the same).")
+        .await;
+    field.patch("a", json!({"spec": {"size": 2}})).await;
+    field.calls.until(2).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+}
+
+async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let (calls, held) = (field.calls.clone(), gate.clone());
+    let update = handler("update_fn", move |context| {
+        let (calls, held) = (calls.clone(), held.clone());
+        async move {
+            calls.note(format!("{}", context.spec::<Value>()?["size"]));
+            held.acquire().await.unwrap().forget();
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_update(field.selector(), update));
+    field.create("a", json!({"size": 1})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field.patch("a", json!({"spec": {"size": 2}})).await;
+    field.calls.until(1).await;
+    field.patch("a", json!({"spec": {"size": 3}})).await;
+    gate.add_permits(1);
+    field.calls.until(2).await;
+    let object = field.get("a").await;
+    assert!(
+        has_handled(&object, 2),
+        "the first cycle has ended with its own target"
+    );
+    gate.add_permits(1);
+    field
+        .until("all is handled", "a", |object| has_handled(object, 3))
+        .await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["2", "3"]);
+}
+
+async fn a_change_during_creation_becomes_an_update(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let held = held.clone();
+        async move {
+            held.acquire().await.unwrap().forget();
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_update(field.selector(), field.noting("update_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    field.calls.until(1).await;
+    field.patch("a", json!({"spec": {"size": 2}})).await;
+    gate.add_permits(10);
+    field
+        .until("all is handled", "a", |object| has_handled(object, 2))
+        .await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+}
+
+async fn a_storm_ends_with_the_newest_state(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_update(field.selector(), field.noting("update_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 0})).await;
+    field.until("it is handled", "a", is_handled).await;
+    for size in 1..=100 {
+        field.patch("a", json!({"spec": {"size": size}})).await;
+    }
+    field
+        .until("all is handled", "a", |object| has_handled(object, 100))
+        .await;
+    working.stop().await;
+    let writes = field.writes("a").await;
+    assert!(writes < 60, "{writes} writes for 100 changes");
+}
+
+async fn an_own_change_of_the_spec_is_an_update_too(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let both = move |context: kopf_rs::Context| {
+        calls.note(context.reason().map_or("none", Reason::as_str));
+        if context.reason() == Some(Reason::Create) {
+            context.patch()["spec"]["size"] = json!(5);
+        }
+        async { Ok(()) }
+    };
+    let registry = Registry::new()
+        .on_create(field.selector(), handler("create_fn", both.clone()))
+        .on_update(field.selector(), handler("update_fn", both));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    field
+        .until("all is handled", "a", |object| has_handled(object, 5))
+        .await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create", "update"]);
+}
+
+fn has_handled(object: &Value, size: u32) -> bool {
+    last_handled(object).is_some_and(|essence| essence["spec"]["size"] == size)
+}
