@@ -25,7 +25,8 @@ async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write
     field.create("after", json!({"size": 2})).await;
     for name in ["before", "after"] {
         let object = field.until("it is handled", name, is_handled).await;
-        let annotations = object["metadata"]["annotations"].as_object().unwrap();
+        let annotations = object["metadata"]["annotations"].as_object();
+        let annotations = annotations.expect("a handled object has annotations");
         assert!(
             annotations.keys().all(|key| !key.contains("create_fn")),
             "{annotations:?}"

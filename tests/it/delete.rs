@@ -4,7 +4,7 @@ use kopf_rs::{PermanentError, Registry, TemporaryError};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, is_handled};
+use crate::operating::{Field, Gate, is_handled};
 
 scenarios! {
     a_deletion_is_one_call_and_one_write;
@@ -65,7 +65,10 @@ async fn a_handler_that_fails_for_good_lets_the_object_go(bed: Bed) {
     let report = working.stop().await;
     assert_eq!(report.failed.len(), 1);
     assert_eq!(report.failed[0].handler, "delete_fn");
-    let object = report.failed[0].object.as_ref().unwrap();
+    let object = report.failed[0]
+        .object
+        .as_ref()
+        .expect("it is about an object");
     assert_eq!(object.to_string(), format!("{}/a", field.bed.namespace()));
 }
 
@@ -157,14 +160,14 @@ async fn an_optional_handler_is_told_although_it_does_not_hold_the_object(bed: B
 
 async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(bed: Bed) {
     let field = Field::of(bed).await;
-    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let gate = Gate::closed();
     let held = gate.clone();
     let create = field.handler("create_fn", move |context| {
         let held = held.clone();
         async move {
             let size = context.spec::<Value>()?["size"].clone();
             if size == 1 {
-                held.acquire().await.unwrap().forget();
+                held.pass().await;
             }
             Ok(json!({"size": size}))
         }
@@ -176,7 +179,7 @@ async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(bed: Bed) 
     field.until_gone("a").await;
     field.create("a", json!({"size": 2})).await;
     field.until("it is handled", "a", is_handled).await;
-    gate.add_permits(1);
+    gate.open(1);
     field.line("the object does not exist anymore").await;
     working.stop().await;
     assert_eq!(

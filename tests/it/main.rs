@@ -1,5 +1,6 @@
 //! The only integration binary: one module per behaviour.
 
+mod activities;
 mod cli;
 mod create;
 mod delete;
@@ -10,4 +11,5 @@ mod harness;
 mod layers;
 mod operating;
 mod resume;
+mod retry;
 mod update;

@@ -8,7 +8,7 @@ use kopf_rs::{
 };
 use kopf_rs_tests::Bed;
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// The plural of the kind that most scenarios are about.
@@ -192,6 +192,27 @@ impl Calls {
         let waited = tokio::time::timeout(Duration::from_secs(3600), enough).await;
         let calls = waited.ok().and_then(Result::ok).map(|calls| calls.clone());
         calls.unwrap_or_else(|| panic!("not {count} calls, but {:?}", self.all()))
+    }
+}
+
+/// Holds handlers until it is opened. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    pub(crate) fn closed() -> Self {
+        Self(Arc::new(Semaphore::new(0)))
+    }
+
+    /// Let so many pass, now or later.
+    pub(crate) fn open(&self, passes: usize) {
+        self.0.add_permits(passes);
+    }
+
+    /// Wait for a pass.
+    pub(crate) async fn pass(&self) {
+        let pass = self.0.acquire().await;
+        pass.expect("a gate is never torn down").forget();
     }
 }
 

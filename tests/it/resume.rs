@@ -64,7 +64,8 @@ async fn a_start_on_handled_objects_writes_nothing(bed: Bed) {
             .operator(registry())
             .once()
             .run(client, std::future::pending::<()>());
-        assert_eq!(report.await.unwrap().failed, []);
+        let report = report.await.expect("the operator ends well");
+        assert_eq!(report.failed, []);
         assert_eq!(field.calls.all().len(), 3);
         assert_eq!(field.writes("a").await, 1);
     }

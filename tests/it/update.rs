@@ -1,13 +1,10 @@
 //! Objects that change: handlers see each change once, with what it was before.
 
-use std::sync::Arc;
-
 use kopf_rs::{Reason, Registry, handler};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
-use crate::operating::{Field, is_handled, last_handled};
+use crate::operating::{Field, Gate, is_handled, last_handled};
 
 scenarios! {
     an_update_is_one_call_with_its_difference_and_one_write;
@@ -76,13 +73,13 @@ async fn a_change_of_the_status_is_nobodys_business(bed: Bed) {
 
 async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(bed: Bed) {
     let field = Field::of(bed).await;
-    let gate = Arc::new(Semaphore::new(0));
+    let gate = Gate::closed();
     let (calls, held) = (field.calls.clone(), gate.clone());
     let update = handler("update_fn", move |context| {
         let (calls, held) = (calls.clone(), held.clone());
         async move {
             calls.note(format!("{}", context.spec::<Value>()?["size"]));
-            held.acquire().await.unwrap().forget();
+            held.pass().await;
             Ok(())
         }
     });
@@ -92,14 +89,14 @@ async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(bed: Bed) {
     field.patch("a", json!({"spec": {"size": 2}})).await;
     field.calls.until(1).await;
     field.patch("a", json!({"spec": {"size": 3}})).await;
-    gate.add_permits(1);
+    gate.open(1);
     field.calls.until(2).await;
     let object = field.get("a").await;
     assert!(
         has_handled(&object, 2),
         "the first cycle has ended with its own target"
     );
-    gate.add_permits(1);
+    gate.open(1);
     field
         .until("all is handled", "a", |object| has_handled(object, 3))
         .await;
@@ -109,12 +106,12 @@ async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(bed: Bed) {
 
 async fn a_change_during_creation_becomes_an_update(bed: Bed) {
     let field = Field::of(bed).await;
-    let gate = Arc::new(Semaphore::new(0));
+    let gate = Gate::closed();
     let held = gate.clone();
     let create = field.handler("create_fn", move |_| {
         let held = held.clone();
         async move {
-            held.acquire().await.unwrap().forget();
+            held.pass().await;
             Ok(Value::Null)
         }
     });
@@ -125,7 +122,7 @@ async fn a_change_during_creation_becomes_an_update(bed: Bed) {
     field.create("a", json!({"size": 1})).await;
     field.calls.until(1).await;
     field.patch("a", json!({"spec": {"size": 2}})).await;
-    gate.add_permits(10);
+    gate.open(10);
     field
         .until("all is handled", "a", |object| has_handled(object, 2))
         .await;

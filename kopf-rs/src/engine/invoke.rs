@@ -166,9 +166,17 @@ fn span(cause: &Cause, about: &Reference) -> Span {
 
 struct Panicked(String);
 
+/// What runs on a thread.
+#[derive(Default)]
+enum Running {
+    #[default]
+    Ours,
+    /// User code, and where it panicked, if it did.
+    Users(Option<String>),
+}
+
 thread_local! {
-    /// `Some` while user code runs on this thread: where it panicked, if it did.
-    static PLACE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Running> = const { RefCell::new(Running::Ours) };
 }
 
 /// Panics of handlers are reported as their errors, place included, instead of on standard error.
@@ -177,12 +185,14 @@ fn record_panics() {
     ONCE.call_once(|| {
         let former = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic: &PanicHookInfo<'_>| {
-            let recorded = PLACE.with_borrow_mut(|place| {
-                place.as_mut().map(|place| {
+            let ours = RUNNING.with_borrow_mut(|running| match running {
+                Running::Ours => true,
+                Running::Users(place) => {
                     *place = panic.location().map(ToString::to_string);
-                })
+                    false
+                }
             });
-            if recorded.is_none() {
+            if ours {
                 former(panic);
             }
         }));
@@ -191,10 +201,13 @@ fn record_panics() {
 
 /// Run `user` code; a panic is a value.
 fn caught<T>(user: impl FnOnce() -> T) -> Result<T, Panicked> {
-    PLACE.set(Some(None));
+    RUNNING.set(Running::Users(None));
     let result = std::panic::catch_unwind(AssertUnwindSafe(user));
-    let place = PLACE.take().flatten();
-    result.map_err(|payload| Panicked::new(payload.as_ref(), place.as_deref()))
+    let ran = RUNNING.take();
+    result.map_err(|payload| match ran {
+        Running::Users(place) => Panicked::new(payload.as_ref(), place.as_deref()),
+        Running::Ours => Panicked::new(payload.as_ref(), None),
+    })
 }
 
 /// What `user` code panicked with, place included.

@@ -85,16 +85,16 @@ impl Served {
 
     fn drop_unfit(&mut self) {
         let lacks = |resource: &Resource, verb: &str| !resource.verbs.iter().any(|v| v == verb);
-        let unwatchable = |(resource, _): &(Resource, Vec<Arc<Handler>>)| {
+        let is_deaf = |(resource, _): &(Resource, Vec<Arc<Handler>>)| {
             lacks(resource, "list") || lacks(resource, "watch")
         };
-        let unpatchable = |(resource, handlers): &(Resource, Vec<Arc<Handler>>)| {
+        let is_rigid = |(resource, handlers): &(Resource, Vec<Arc<Handler>>)| {
             let changing = |handler: &Arc<Handler>| handler.kind != HandlerKind::Event;
             lacks(resource, "patch") && handlers.iter().any(changing)
         };
         let warnings = [
-            self.drop_if("Non-watchable", unwatchable),
-            self.drop_if("Non-patchable", unpatchable),
+            self.drop_if("Non-watchable", is_deaf),
+            self.drop_if("Non-patchable", is_rigid),
         ];
         self.warnings.extend(warnings.into_iter().flatten());
     }

@@ -1,0 +1,228 @@
+//! Startup before everything, cleanup after everything, and the end of an operator in between.
+
+use std::time::Duration;
+
+use kopf_rs::{
+    LiveSettings, Memo, OperatorError, PermanentError, Registry, TemporaryError, handler,
+};
+use kopf_rs_tests::{Bed, Server, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, Gate, is_handled};
+
+scenarios! {
+    startup_comes_before_any_request_and_cleanup_after_everything;
+    startup_is_retried;
+    a_failed_startup_starts_nothing;
+    startup_may_change_settings_and_the_memo;
+    a_failed_cleanup_is_told;
+    running_handlers_may_finish_when_the_operator_stops;
+    handlers_that_do_not_finish_are_cancelled_and_called_again_next_time;
+    once_handles_what_there_is_and_ends;
+}
+
+async fn startup_comes_before_any_request_and_cleanup_after_everything(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    let (startup, created, cleanup) = (
+        field.calls.clone(),
+        field.calls.clone(),
+        field.calls.clone(),
+    );
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let registry = Registry::new()
+        .on_startup(handler("startup_fn", move |_| {
+            startup.note("startup");
+            let held = held.clone();
+            async move {
+                held.pass().await;
+                Ok(())
+            }
+        }))
+        .on_create(
+            field.selector(),
+            handler("create_fn", move |_| {
+                created.note("create");
+                async { Ok(()) }
+            }),
+        )
+        .on_cleanup(handler("cleanup_fn", move |_| {
+            cleanup.note("cleanup");
+            async { Ok(()) }
+        }));
+    let working = field.start(registry);
+    field.calls.until(1).await;
+    assert_eq!(asked(&field), 0);
+    gate.open(1);
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["startup", "create", "cleanup"]);
+    field.line("Activity 'startup_fn' succeeded.").await;
+}
+
+/// Requests of operators, so far as the server is ours alone.
+fn asked(field: &Field) -> usize {
+    if field.bed.server() == Server::Real {
+        return 0;
+    }
+    field.bed.asked().len()
+}
+
+async fn startup_is_retried(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_startup(field.handler("startup_fn", |context| async move {
+            if context.retry() < 2 {
+                return Err(TemporaryError::new("no database yet").delay(0.2).into());
+            }
+            Ok(Value::Null)
+        }))
+        .on_create(field.selector(), field.noting("create_fn"));
+    field.create("a", json!({})).await;
+    let working = field.start(registry);
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all().len(), 4);
+}
+
+async fn a_failed_startup_starts_nothing(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    let registry = Registry::new()
+        .on_startup(field.handler("startup_fn", |_| async {
+            Err(PermanentError::new("no").into())
+        }))
+        .on_startup(field.noting("other_fn"))
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_cleanup(field.noting("cleanup_fn"));
+    let ended = field.start(registry).end().await;
+    assert!(matches!(ended, Err(OperatorError::Startup(ids)) if ids == ["startup_fn"]));
+    assert_eq!(field.calls.all(), ["startup_fn ", "other_fn "]);
+    assert_eq!(asked(&field), 0);
+}
+
+async fn startup_may_change_settings_and_the_memo(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let registry = Registry::new()
+        .on_startup(handler("startup_fn", |context| async move {
+            context.memo().insert(42_u32);
+            let settings = context.state::<LiveSettings>()?;
+            settings
+                .change(|settings| settings.execution.first_backoff = Duration::from_millis(100));
+            Ok(())
+        }))
+        .on_create(
+            field.selector(),
+            handler("create_fn", move |context| {
+                let memo: Memo = context.memo().clone();
+                calls.note(format!("{:?}", memo.get::<u32>()));
+                async move {
+                    if context.retry() == 0 {
+                        return Err("broken".into());
+                    }
+                    Ok(())
+                }
+            }),
+        );
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    let line = field.line("will try again in 0.").await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["Some(42)", "Some(42)"], "{line}");
+}
+
+async fn a_failed_cleanup_is_told(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_cleanup(field.handler("cleanup_fn", |_| async {
+            Err(PermanentError::new("no").into())
+        }));
+    field.create("a", json!({})).await;
+    let operator = field.operator(registry).once();
+    let ended = crate::operating::Working::start(&field.bed, operator)
+        .end()
+        .await;
+    assert!(matches!(ended, Err(OperatorError::Cleanup(ids)) if ids == ["cleanup_fn"]));
+    assert!(is_handled(&field.get("a").await));
+}
+
+async fn running_handlers_may_finish_when_the_operator_stops(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let held = held.clone();
+        async move {
+            held.pass().await;
+            Ok(json!("done"))
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("a", json!({})).await;
+    field.calls.until(1).await;
+    let (_, report) = tokio::join!(async { gate.open(1) }, working.stop());
+    assert_eq!(report.failed, []);
+    assert_eq!(field.get("a").await["status"]["create_fn"], "done");
+}
+
+async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let registry = || {
+        let held = gate.clone();
+        let calls = field.calls.clone();
+        let create = handler("create_fn", move |context| {
+            calls.note(format!("attempt {}", context.retry()));
+            let held = held.clone();
+            async move {
+                held.pass().await;
+                Ok(())
+            }
+        });
+        Registry::new().on_create(field.selector(), create)
+    };
+    let working = field.start(registry());
+    field.create("a", json!({})).await;
+    field.calls.until(1).await;
+    working.stop().await;
+    field
+        .line("Handler 'create_fn' is cancelled. Will escalate.")
+        .await;
+    assert!(!is_handled(&field.get("a").await));
+    gate.open(1);
+    let working = field.start(registry());
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["attempt 0", "attempt 0"]);
+}
+
+async fn once_handles_what_there_is_and_ends(bed: Bed) {
+    let field = Field::of(bed).await;
+    for name in ["a", "b"] {
+        field.create(name, json!({})).await;
+    }
+    let create = field.handler("create_fn", |context| async move {
+        match (context.name(), context.retry()) {
+            ("a", _) => Err(PermanentError::new("not a").into()),
+            (_, 0) => Err(TemporaryError::new("not yet").delay(1).into()),
+            _ => Ok(Value::Null),
+        }
+    });
+    let registry = Registry::new().on_create(field.selector(), create);
+    let operator = field.operator(registry).once();
+    let report = crate::operating::Working::start(&field.bed, operator)
+        .end()
+        .await;
+    let report = report.expect("it ends well");
+    let failed: Vec<_> = report
+        .failed
+        .iter()
+        .map(|it| it.object.as_ref().map(|it| it.name.as_str()))
+        .collect();
+    assert_eq!(failed, [Some("a")]);
+    assert_eq!(field.calls.all().len(), 3);
+}

@@ -1,0 +1,246 @@
+//! Handlers that fail: retried when they want, as often as they may, restarts notwithstanding.
+
+use std::time::Duration;
+
+use kopf_rs::{ErrorsMode, HandlerResult, PermanentError, Registry, TemporaryError, handler};
+use kopf_rs_tests::{Bed, Server, scenarios};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::operating::{Field, Gate, is_handled};
+
+scenarios! {
+    temporary_errors_are_retried_after_their_delays;
+    attempts_go_on_after_a_restart;
+    attempts_go_on_after_a_sudden_death;
+    a_permanent_error_is_final;
+    retries_are_limited;
+    arbitrary_errors_mean_what_the_handler_says;
+    a_handler_that_never_returns_is_cancelled_at_its_timeout;
+    a_panic_is_an_error_that_tells_where;
+    one_failing_handler_does_not_hold_up_another;
+    a_panicking_filter_concerns_one_object_only;
+}
+
+async fn temporary_errors_are_retried_after_their_delays(bed: Bed) {
+    let field = Field::of(bed).await;
+    let (calls, start) = (field.calls.clone(), Instant::now());
+    let create = handler("create_fn", move |context| {
+        let waited = start.elapsed().as_secs();
+        calls.note(format!("{} {waited}", context.retry()));
+        async move {
+            match context.retry() {
+                0 => Err(TemporaryError::new("not yet").delay(1).into()),
+                1 => Err(TemporaryError::new("not yet").delay(2).into()),
+                _ => Ok(()),
+            }
+        }
+    });
+    field.create("a", json!({})).await;
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    if field.bed.server() == Server::Memory {
+        assert_eq!(field.calls.all(), ["0 0", "1 1", "2 3"]);
+    }
+    assert_eq!(field.calls.all().len(), 3);
+    assert_eq!(
+        field.writes("a").await,
+        3,
+        "one write per attempt, none to wake up"
+    );
+    field
+        .line("Handler 'create_fn' failed temporarily: not yet")
+        .await;
+}
+
+/// A handler that needs three attempts, and notes them.
+fn third_time_lucky(field: &Field) -> Registry {
+    let calls = field.calls.clone();
+    let create = handler("create_fn", move |context| {
+        calls.note(format!("attempt {}", context.retry()));
+        async move {
+            if context.retry() < 2 {
+                return Err(TemporaryError::new("not yet").delay(0.5).into());
+            }
+            Ok(())
+        }
+    });
+    Registry::new().on_create(field.selector(), create)
+}
+
+async fn attempts_go_on_after_a_restart(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    for count in [1, 2, 3] {
+        let working = field.start(third_time_lucky(&field));
+        field.calls.until(count).await;
+        working.stop().await;
+    }
+    assert_eq!(field.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
+    assert!(is_handled(&field.get("a").await));
+}
+
+async fn attempts_go_on_after_a_sudden_death(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    let working = field.start(third_time_lucky(&field));
+    let records =
+        |object: &Value| object["metadata"]["annotations"]["tester.kopf.rs/create_fn"].is_string();
+    field
+        .until("the first attempt is on record", "a", records)
+        .await;
+    working.kill().await;
+    let working = field.start(third_time_lucky(&field));
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    let calls = field.calls.all();
+    assert_eq!(calls.last().map(String::as_str), Some("attempt 2"));
+    assert!(
+        (3..=4).contains(&calls.len()),
+        "only the one in flight may be repeated: {calls:?}"
+    );
+}
+
+async fn a_permanent_error_is_final(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |_| async {
+        Err(PermanentError::new("no image").into())
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_update(field.selector(), field.noting("update_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    field
+        .line("Handler 'create_fn' failed permanently: no image")
+        .await;
+    field.until("it is handled", "a", is_handled).await;
+    field.patch("a", json!({"spec": {"size": 2}})).await;
+    field.calls.until(2).await;
+    let report = working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+    assert_eq!(report.failed.len(), 1);
+}
+
+async fn retries_are_limited(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |_| async {
+        Err(TemporaryError::new("not yet").delay(0.1).into())
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create.retries(3)));
+    field.create("a", json!({})).await;
+    field
+        .line("failed temporarily but will exceed 3 retries: not yet")
+        .await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all().len(), 3);
+}
+
+async fn arbitrary_errors_mean_what_the_handler_says(bed: Bed) {
+    let field = Field::of(bed).await;
+    let failing = |id: &str| {
+        field.handler(id, |context| async move {
+            let text = if context.retry() == 0 { "x" } else { "1" };
+            Ok(json!(text.parse::<u32>()?))
+        })
+    };
+    let registry = Registry::new()
+        .on_create(
+            field.selector(),
+            failing("ignored").errors(ErrorsMode::Ignored),
+        )
+        .on_create(
+            field.selector(),
+            failing("permanent").errors(ErrorsMode::Permanent),
+        )
+        .on_create(field.selector(), failing("temporary").backoff(0.1));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    let object = field.until("it is handled", "a", is_handled).await;
+    let report = working.stop().await;
+    let mut calls = field.calls.all();
+    calls.sort();
+    assert_eq!(
+        calls,
+        ["ignored a", "permanent a", "temporary a", "temporary a"]
+    );
+    assert_eq!(object["status"], json!({"temporary": 1}));
+    assert_eq!(report.failed[0].handler, "permanent");
+    field
+        .line("Handler 'ignored' failed with an exception and will ignore it: invalid digit")
+        .await;
+}
+
+async fn a_handler_that_never_returns_is_cancelled_at_its_timeout(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |_| {
+        std::future::pending::<HandlerResult<Value>>()
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create.timeout(1.5)));
+    field.create("a", json!({})).await;
+    field.line("Handler 'create_fn' has timed out after").await;
+    field.until("it is handled", "a", is_handled).await;
+    let report = working.stop().await;
+    assert_eq!(report.failed[0].handler, "create_fn");
+    assert_eq!(field.calls.all(), ["create_fn a"]);
+}
+
+async fn a_panic_is_an_error_that_tells_where(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |context| async move {
+        assert!(context.retry() > 0, "what a pity");
+        Ok(Value::Null)
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create.backoff(0.2)));
+    field.create("a", json!({})).await;
+    let line = field.line("what a pity").await;
+    assert!(
+        line.contains("failed with an exception and will try again in 0.2 seconds"),
+        "{line}"
+    );
+    assert!(line.contains("retry.rs:"), "{line}");
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all().len(), 2);
+}
+
+async fn one_failing_handler_does_not_hold_up_another(bed: Bed) {
+    let field = Field::of(bed).await;
+    let bad = field.handler("bad", |_| async {
+        Err(TemporaryError::new("later").delay(3600).into())
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), bad)
+        .on_create(field.selector(), field.noting("good"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.calls.until(2).await;
+    let done = |object: &Value| {
+        let record = object["metadata"]["annotations"]["tester.kopf.rs/good"].as_str();
+        record.is_some_and(|record| record.contains("\"success\":true"))
+    };
+    field.until("the good one is on record", "a", done).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["bad a", "good a"]);
+}
+
+async fn a_panicking_filter_concerns_one_object_only(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let picky = field.noting("create_fn").when(|cause| {
+        assert_ne!(cause.name(), "bad", "I do not like this object");
+        true
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), picky));
+    field.create("bad", json!({})).await;
+    field.line("I do not like this object").await;
+    field.create("good", json!({})).await;
+    field.until("it is handled", "good", is_handled).await;
+    gate.open(1);
+    tokio::time::timeout(Duration::from_secs(60), working.stop())
+        .await
+        .expect("it stops");
+    assert_eq!(field.calls.all(), ["create_fn good"]);
+}
