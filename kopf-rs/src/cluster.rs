@@ -19,6 +19,8 @@ mod fake;
 pub(crate) mod manifest;
 pub(crate) mod read;
 mod request;
+#[cfg(test)]
+mod tests;
 pub(crate) mod typed;
 pub(crate) mod watch;
 pub(crate) mod write;

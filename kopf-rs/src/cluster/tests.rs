@@ -1,0 +1,264 @@
+//! The whole module against the API server in the process: whatever happens on the way, the picture is right in the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kopf_rs_apiserver::{ApiServer, Fault, Verb};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::cluster::manifest::Applied;
+use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
+use crate::cluster::{Client, Cluster};
+use crate::handler::cause::EventType;
+use crate::object::patch::Patch;
+use crate::object::raw::Raw;
+use crate::object::resource::Resource;
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "kopfexamples.kopf.dev"},
+        "spec": {
+            "group": "kopf.dev", "scope": "Namespaced",
+            "names": {"plural": "kopfexamples", "singular": "kopfexample", "kind": "KopfExample"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+            }]
+        }
+    })
+}
+
+fn example(name: &str, size: u32) -> Value {
+    json!({
+        "apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}
+    })
+}
+
+fn patch(content: Value) -> Patch {
+    let mut patch = Patch::new();
+    patch.merge(content);
+    patch
+}
+
+/// A server with one kind, and our way to it.
+async fn start() -> (ApiServer, Cluster, Resource) {
+    let server = ApiServer::new();
+    let cluster = Cluster::new(Client::new(server.service(), "default"));
+    assert_eq!(
+        cluster.apply_manifest(&definition()).await.unwrap(),
+        Applied::Created
+    );
+    let resources = cluster.discover().await.unwrap();
+    let mut kinds = resources.into_iter();
+    let resource = kinds
+        .find(|resource| resource.kind == "KopfExample")
+        .unwrap();
+    (server, cluster, resource)
+}
+
+async fn create(cluster: &Cluster, resource: &Resource, name: &str) -> Raw {
+    let content = example(name, 0);
+    let created = cluster.create(resource, Some("default"), &content);
+    created.await.unwrap()
+}
+
+/// What the listener of a watch believes to exist: name and version.
+#[derive(Debug, Default)]
+struct Picture {
+    objects: BTreeMap<String, String>,
+    listed: Option<BTreeSet<String>>,
+}
+
+impl Picture {
+    fn take(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Listing => self.listed = Some(BTreeSet::new()),
+            WatchEvent::Object(EventType::Deleted, raw) => {
+                self.objects.remove(&raw.facts().name);
+            }
+            WatchEvent::Object(_, raw) => {
+                let facts = raw.facts();
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(facts.name.clone());
+                }
+                self.objects
+                    .insert(facts.name.clone(), facts.resource_version.clone());
+            }
+            WatchEvent::Synced => {
+                let listed = self.listed.take().unwrap();
+                self.objects.retain(|name, _| listed.contains(name));
+            }
+            WatchEvent::Trouble(_) | WatchEvent::Resumed => {}
+        }
+    }
+}
+
+async fn truth(cluster: &Cluster, resource: &Resource, names: &[&str]) -> BTreeMap<String, String> {
+    let mut truth = BTreeMap::new();
+    for name in names {
+        if let Some(raw) = cluster.get(resource, Some("default"), name).await.unwrap() {
+            truth.insert((*name).to_owned(), raw.facts().resource_version.clone());
+        }
+    }
+    truth
+}
+
+/// Every fault, at every point of a watch's life, with changes before and after it.
+#[tokio::test(start_paused = true)]
+async fn whatever_hits_a_watch_its_listener_has_the_right_picture_in_the_end() {
+    let faults: [(&str, fn() -> Fault); 9] = [
+        ("cut", Fault::cut),
+        ("cut after an event", || Fault::cut_after(1)),
+        ("stall", Fault::stall),
+        ("reset", Fault::reset),
+        ("gone", Fault::gone),
+        ("500", || Fault::answer(500)),
+        ("429", || {
+            Fault::answer(429).retry_after(Duration::from_secs(3))
+        }),
+        ("403", || Fault::answer(403)),
+        ("dropped", Fault::drop_before),
+    ];
+    for (what, fault) in faults {
+        for nth in 1..=3 {
+            survives(
+                &format!("{what} at watch {nth}"),
+                fault().on(Verb::Watch).nth(nth).times(1),
+            )
+            .await;
+        }
+    }
+}
+
+async fn survives(what: &str, fault: Fault) {
+    let (server, cluster, resource) = start().await;
+    for name in ["a", "b"] {
+        create(&cluster, &resource, name).await;
+    }
+    let armed = server.fault(fault);
+    let mut picture = Picture::default();
+    let watched = Watched {
+        resource: Arc::new(resource.clone()),
+        namespace: None,
+        pace: WatchPace::default(),
+    };
+    let mut sink = |event| picture.take(event);
+    let changes = async {
+        sleep(Duration::from_secs(1)).await;
+        create(&cluster, &resource, "c").await;
+        // Long enough for the server to end the watch once or twice by itself.
+        for size in 1..=3 {
+            sleep(Duration::from_secs(150)).await;
+            let a = cluster.apply_manifest(&example("a", size)).await;
+            assert_eq!(a.unwrap(), Applied::Configured);
+        }
+        let gone = kube::Api::<kube::core::DynamicObject>::namespaced_with(
+            cluster.client().clone(),
+            "default",
+            &kube::core::ApiResource {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                api_version: resource.api_version(),
+                kind: resource.kind.clone(),
+                plural: resource.plural.clone(),
+            },
+        );
+        gone.delete("b", &kube::api::DeleteParams::default())
+            .await
+            .unwrap();
+        sleep(Duration::from_secs(120)).await;
+    };
+    let watch = cluster.watch(&watched, &mut sink);
+    tokio::select! {
+        never = watch => match never {},
+        () = changes => {}
+    }
+    let truth = truth(&cluster, &resource, &["a", "b", "c"]).await;
+    assert_eq!(armed.hits(), 1, "{what}");
+    assert_eq!(picture.objects, truth, "{what}");
+    assert_eq!(truth.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_is_lost_is_written_once() {
+    let (server, cluster, resource) = start().await;
+    let raw = create(&cluster, &resource, "a").await;
+    let fault = server.fault(Fault::drop_after().on(Verb::Patch).times(1));
+    let content = patch(json!({"metadata": {"annotations": {"k": "v"}}, "status": {"n": 1}}));
+    let reply = cluster.apply(&resource, raw.facts(), &content, None).await;
+    assert_eq!(fault.hits(), 1);
+    let body: Value = serde_json::from_str(reply.unwrap().unwrap().text()).unwrap();
+    assert_eq!(body["status"]["n"], 1);
+    assert_eq!(body["metadata"]["annotations"]["k"], "v");
+    let state = cluster
+        .get(&resource, Some("default"), "a")
+        .await
+        .unwrap()
+        .unwrap();
+    let again = cluster
+        .apply(&resource, state.facts(), &content, None)
+        .await;
+    assert_eq!(
+        again.unwrap().unwrap().facts().resource_version,
+        state.facts().resource_version,
+        "nothing has changed"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_status_does_not_reach_the_next_object_of_the_name() {
+    let (_server, cluster, resource) = start().await;
+    let first = create(&cluster, &resource, "a").await;
+    let mut late = first.facts().clone();
+    late.uid = "00000000-0000-4000-8000-000000000000".to_owned();
+    late.resource_version = "1".to_owned();
+    for content in [
+        json!({"status": {"n": 1}}),
+        json!({"metadata": {"labels": {"l": "1"}}}),
+    ] {
+        let reply = cluster.apply(&resource, &late, &patch(content), None).await;
+        assert!(reply.unwrap().is_none());
+    }
+    let state = cluster
+        .get(&resource, Some("default"), "a")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(state.facts(), first.facts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_watches_of_the_same_server_live_apart() {
+    let (server, cluster, resource) = start().await;
+    create(&cluster, &resource, "a").await;
+    let fault = server.fault(
+        Fault::answer(503)
+            .on(Verb::Watch)
+            .plural("namespaces")
+            .times(1000),
+    );
+    let sick = Watched {
+        resource: Arc::new(crate::cluster::discover::namespaces()),
+        namespace: None,
+        pace: WatchPace::default(),
+    };
+    let well = Watched {
+        resource: Arc::new(resource),
+        ..sick.clone()
+    };
+    let (mut told, mut picture) = (0, Picture::default());
+    let mut note = |_| told += 1;
+    let mut take = |event| picture.take(event);
+    let both = futures_util::future::join(
+        cluster.watch(&sick, &mut note),
+        cluster.watch(&well, &mut take),
+    );
+    let _ = timeout(Duration::from_secs(60), both).await;
+    assert!(fault.hits() > 3);
+    assert_eq!(told, 1, "the trouble, once");
+    assert_eq!(picture.objects.len(), 1);
+}
