@@ -101,11 +101,6 @@ impl Cluster {
             }),
         }
     }
-
-    /// For handlers.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
 }
 
 impl fmt::Debug for Cluster {

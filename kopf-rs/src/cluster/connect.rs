@@ -91,17 +91,6 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectE
     client(config)
 }
 
-/// As [`connect`], for a kubeconfig that is no file: the server in the process.
-pub(crate) async fn client_from_kubeconfig_text(text: &str) -> Result<Client, ConnectError> {
-    let path = "(in memory)".to_owned();
-    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| ConnectError::Malformed {
-        path: path.clone(),
-        origin: Origin::Memory,
-        reason: chain(&error),
-    })?;
-    client(configure(kubeconfig, None, &path).await?)
-}
-
 impl Cluster {
     /// Ask for the server's version, so that a server that is not there, a certificate that does not fit and credentials that
     /// are refused are told apart before anything is started.

@@ -55,22 +55,13 @@ impl Cluster {
             let name = name(&found.group, &found.version);
             let before = known.remove(&name).unwrap_or_default();
             let is_empty = found.resources.is_empty();
-            match found.broken {
-                Some(reason) => {
-                    if self.shared.broken.add(&name) {
-                        tracing::warn!(
-                            "The API {name} cannot be discovered; others are served: {reason}"
-                        );
-                    }
-                    resources.extend(if is_empty { before } else { found.resources });
-                }
-                None => {
-                    if self.shared.broken.remove(&name) {
-                        tracing::info!("The API {name} can be discovered again.");
-                    }
-                    resources.extend(found.resources);
-                }
-            }
+            let broken = found.broken.is_some();
+            self.note_health(&name, found.broken);
+            resources.extend(if broken && is_empty {
+                before
+            } else {
+                found.resources
+            });
         }
         let mut kept = self
             .shared
@@ -79,6 +70,19 @@ impl Cluster {
             .unwrap_or_else(PoisonError::into_inner);
         kept.clone_from(&resources);
         Ok(resources)
+    }
+
+    /// Say once that an API is broken, and once that it is not any more.
+    fn note_health(&self, name: &str, broken: Option<String>) {
+        match broken {
+            Some(reason) if self.shared.broken.add(name) => {
+                tracing::warn!("The API {name} cannot be discovered; others are served: {reason}");
+            }
+            None if self.shared.broken.remove(name) => {
+                tracing::info!("The API {name} can be discovered again.");
+            }
+            _ => {}
+        }
     }
 
     /// What the last discovery has found.
@@ -111,45 +115,6 @@ impl Cluster {
             self.ask_each(root.versions, root.groups).await
         }
     }
-}
-
-/// The resource of namespaces.
-pub(crate) fn namespaces() -> Resource {
-    Resource {
-        version: "v1".to_owned(),
-        plural: "namespaces".to_owned(),
-        kind: "Namespace".to_owned(),
-        singular: "namespace".to_owned(),
-        short_names: vec!["ns".to_owned()],
-        subresources: vec!["finalize".to_owned(), "status".to_owned()],
-        preferred: true,
-        verbs: verbs(),
-        ..Resource::default()
-    }
-}
-
-/// The resource of custom resource definitions.
-pub(crate) fn custom_resource_definitions() -> Resource {
-    Resource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        singular: "customresourcedefinition".to_owned(),
-        short_names: vec!["crd".to_owned(), "crds".to_owned()],
-        subresources: vec!["status".to_owned()],
-        preferred: true,
-        verbs: verbs(),
-        ..Resource::default()
-    }
-}
-
-fn verbs() -> Vec<String> {
-    [
-        "create", "delete", "get", "list", "patch", "update", "watch",
-    ]
-    .map(str::to_owned)
-    .to_vec()
 }
 
 fn call(path: String) -> Call<'static> {

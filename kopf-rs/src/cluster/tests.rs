@@ -107,10 +107,12 @@ async fn truth(cluster: &Cluster, resource: &Resource, names: &[&str]) -> BTreeM
     truth
 }
 
+type Named = (&'static str, fn() -> Fault);
+
 /// Every fault, at every point of a watch's life, with changes before and after it.
 #[tokio::test(start_paused = true)]
 async fn whatever_hits_a_watch_its_listener_has_the_right_picture_in_the_end() {
-    let faults: [(&str, fn() -> Fault); 9] = [
+    let faults: [Named; 9] = [
         ("cut", Fault::cut),
         ("cut after an event", || Fault::cut_after(1)),
         ("stall", Fault::stall),
@@ -157,7 +159,7 @@ async fn survives(what: &str, fault: Fault) {
             assert_eq!(a.unwrap(), Applied::Configured);
         }
         let gone = kube::Api::<kube::core::DynamicObject>::namespaced_with(
-            cluster.client().clone(),
+            cluster.client.clone(),
             "default",
             &kube::core::ApiResource {
                 group: resource.group.clone(),
@@ -242,7 +244,11 @@ async fn two_watches_of_the_same_server_live_apart() {
             .times(1000),
     );
     let sick = Watched {
-        resource: Arc::new(crate::cluster::discover::namespaces()),
+        resource: Arc::new(Resource {
+            version: "v1".into(),
+            plural: "namespaces".into(),
+            ..Resource::default()
+        }),
         namespace: None,
         pace: WatchPace::default(),
     };

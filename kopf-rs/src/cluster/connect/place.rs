@@ -25,8 +25,6 @@ pub(crate) enum Origin {
     Environment,
     /// `~/.kube/config`
     Home,
-    /// No file at all.
-    Memory,
 }
 
 /// What surrounds the process, as far as it says something of a cluster.
@@ -53,12 +51,13 @@ impl Surroundings {
 /// The first of: the path given, `$KUBECONFIG`, `~/.kube/config`, the Pod. Of several files in `$KUBECONFIG` some may be missing.
 pub(super) fn find(options: &ConnectOptions, around: &Surroundings) -> Result<Place, ConnectError> {
     if let Some(path) = &options.kubeconfig {
-        return existing(vec![path.clone()], Origin::Flag);
+        return existing(std::slice::from_ref(path), Origin::Flag);
     }
     let listed = around.kubeconfig.as_ref().filter(|list| !list.is_empty());
     if let Some(list) = listed {
         let paths = std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty());
-        return existing(paths.collect(), Origin::Environment);
+        let paths: Vec<_> = paths.collect();
+        return existing(&paths, Origin::Environment);
     }
     let home = around.home.as_ref().map(|home| home.join(".kube/config"));
     if let Some(path) = home.clone().filter(|path| path.exists()) {
@@ -77,7 +76,7 @@ pub(super) fn find(options: &ConnectOptions, around: &Surroundings) -> Result<Pl
     })
 }
 
-fn existing(paths: Vec<PathBuf>, origin: Origin) -> Result<Place, ConnectError> {
+fn existing(paths: &[PathBuf], origin: Origin) -> Result<Place, ConnectError> {
     let found: Vec<PathBuf> = paths.iter().filter(|path| path.exists()).cloned().collect();
     if found.is_empty() {
         let names: Vec<String> = paths.iter().map(|path: &PathBuf| shown(path)).collect();
@@ -96,7 +95,6 @@ impl fmt::Display for Origin {
             Self::Flag => "from --kubeconfig",
             Self::Environment => "from $KUBECONFIG",
             Self::Home => "the default",
-            Self::Memory => "of the server in this process",
         })
     }
 }

@@ -130,7 +130,9 @@ async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
 
 #[tokio::test]
 async fn a_kubeconfig_makes_a_client_with_its_namespace() {
-    let client = client_from_kubeconfig_text(TWO_CONTEXTS).await.unwrap();
+    let folder = Folder::new("client");
+    let path = folder.write("config", TWO_CONTEXTS);
+    let client = connect(&flag(&path)).await.unwrap();
     assert_eq!(client.default_namespace(), "team");
     let words = Cluster::new(client).check().await.unwrap_err().to_string();
     assert!(

@@ -23,7 +23,8 @@ struct Metadata {
 
 #[derive(Deserialize)]
 struct Version {
-    version: String,
+    #[serde(rename = "version")]
+    name: String,
     #[serde(default, deserialize_with = "or_empty")]
     resources: Vec<Served>,
     /// `Stale` where an aggregated API server does not answer.
@@ -72,12 +73,10 @@ pub(super) fn found(groups: Vec<Group>) -> Vec<Found> {
                 resources: resources
                     // Without a kind of its own it is only the parent of subresources.
                     .filter(|served| !served.response_kind.kind.is_empty())
-                    .map(|served| {
-                        served.resource(&group.metadata.name, &version.version, place == 0)
-                    })
+                    .map(|served| served.resource(&group.metadata.name, &version.name, place == 0))
                     .collect(),
                 group: group.metadata.name.clone(),
-                version: version.version,
+                version: version.name,
                 broken: stale.then(|| "the server calls it stale".to_owned()),
             });
         }

@@ -40,7 +40,7 @@ fn patch(value: &Value) -> Patch {
     patch
 }
 
-fn state(uid: &str, version: &str, finalizers: &[&str], more: Value) -> Answer {
+fn state(uid: &str, version: &str, finalizers: &[&str], more: &Value) -> Answer {
     let mut state = json!({"metadata": {"name": "a", "namespace": "ns", "uid": uid, "resourceVersion": version, "finalizers": finalizers}});
     for (key, value) in more.as_object().unwrap() {
         state[key] = value.clone();
@@ -85,7 +85,7 @@ fn bodies(fake: &Fake) -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn one_patch_bound_to_the_uid_is_all_without_a_status_subresource() {
-    let fake = Fake::new([state("u1", "6", &[], json!({"status": {"x": 1}}))]);
+    let fake = Fake::new([state("u1", "6", &[], &json!({"status": {"x": 1}}))]);
     let content =
         json!({"metadata": {"annotations": {"k": "v"}, "uid": "forged"}, "status": {"x": 1}});
     assert_eq!(apply(&fake, &[], &content, None).await.unwrap(), "6");
@@ -107,8 +107,8 @@ async fn one_patch_bound_to_the_uid_is_all_without_a_status_subresource() {
 #[tokio::test(start_paused = true)]
 async fn the_status_goes_apart_and_first() {
     let fake = Fake::new([
-        state("u1", "6", &[], json!({"status": {"x": 1}})),
-        state("u1", "7", &[], json!({})),
+        state("u1", "6", &[], &json!({"status": {"x": 1}})),
+        state("u1", "7", &[], &json!({})),
     ]);
     let content = json!({"metadata": {"annotations": {"k": "v"}}, "status": {"x": 1}});
     assert_eq!(
@@ -136,7 +136,7 @@ async fn only_what_has_content_is_sent() {
         (json!({"status": {"x": null}, "metadata": {}}), vec![STATUS]),
         (json!({"status": {}}), vec![GET]),
     ] {
-        let fake = Fake::new([state("u1", "6", &[], json!({"status": {"x": 1}}))]);
+        let fake = Fake::new([state("u1", "6", &[], &json!({"status": {"x": 1}}))]);
         assert_eq!(
             apply(&fake, &["status"], &content, None).await.unwrap(),
             "6"
@@ -147,7 +147,7 @@ async fn only_what_has_content_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_patch_that_expects_finalizers_is_bound_to_the_version() {
-    let fake = Fake::new([state("u1", "6", &["f"], json!({}))]);
+    let fake = Fake::new([state("u1", "6", &["f"], &json!({}))]);
     let content = json!({"metadata": {"finalizers": ["f"]}});
     assert_eq!(apply(&fake, &[], &content, Some(&[])).await.unwrap(), "6");
     assert_eq!(
@@ -159,8 +159,8 @@ async fn a_patch_that_expects_finalizers_is_bound_to_the_version() {
 #[tokio::test(start_paused = true)]
 async fn after_the_status_the_version_of_its_reply_is_expected() {
     let fake = Fake::new([
-        state("u1", "6", &["f"], json!({"status": {"x": 1}})),
-        state("u1", "7", &[], json!({})),
+        state("u1", "6", &["f"], &json!({"status": {"x": 1}})),
+        state("u1", "7", &[], &json!({})),
     ]);
     let content = json!({"metadata": {"finalizers": []}, "status": {"x": 1}});
     assert_eq!(
@@ -174,7 +174,7 @@ async fn after_the_status_the_version_of_its_reply_is_expected() {
         "u1",
         "6",
         &["f", "other"],
-        json!({"status": {"x": 1}}),
+        &json!({"status": {"x": 1}}),
     )]);
     let refused = apply(&fake, &["status"], &content, Some(&["f"]))
         .await
@@ -189,13 +189,13 @@ async fn a_version_that_has_moved_on_is_no_obstacle_while_the_finalizers_stay() 
     let content = json!({"metadata": {"finalizers": ["f"]}});
     let fake = Fake::new([
         conflict(),
-        state("u1", "8", &[], json!({})),
-        state("u1", "9", &["f"], json!({})),
+        state("u1", "8", &[], &json!({})),
+        state("u1", "9", &["f"], &json!({})),
     ]);
     assert_eq!(apply(&fake, &[], &content, Some(&[])).await.unwrap(), "9");
     assert_eq!(fake.lines(), [OBJECT, GET, OBJECT]);
     assert_eq!(bodies(&fake)[1]["metadata"]["resourceVersion"], "8");
-    let fake = Fake::new([conflict(), state("u1", "8", &["other"], json!({}))]);
+    let fake = Fake::new([conflict(), state("u1", "8", &["other"], &json!({}))]);
     let refused = apply(&fake, &[], &content, Some(&[])).await.unwrap_err();
     assert_eq!(refused, "conflict: the finalizers have changed meanwhile");
 }
@@ -208,14 +208,14 @@ async fn another_object_of_the_same_name_is_left_alone() {
         Answer::new(422, foreign),
         Answer::refusal(409, "Precondition failed: UID in precondition: u1"),
     ] {
-        let fake = Fake::new([refusal, state("u2", "9", &[], json!({}))]);
+        let fake = Fake::new([refusal, state("u2", "9", &[], &json!({}))]);
         assert_eq!(apply(&fake, &[], &content, None).await.unwrap(), "-");
         assert_eq!(fake.lines(), [OBJECT, GET]);
     }
     let late_status = json!({"status": {"x": 1}});
     let fake = Fake::new([
         Answer::refusal(409, "modified"),
-        state("u2", "9", &[], json!({})),
+        state("u2", "9", &[], &json!({})),
     ]);
     assert_eq!(
         apply(&fake, &["status"], &late_status, None).await.unwrap(),
@@ -242,7 +242,7 @@ async fn an_object_that_is_gone_is_none() {
 async fn a_status_subresource_that_is_gone_does_not_pass_for_a_gone_object() {
     let fake = Fake::new([
         Answer::refusal(404, "the server could not find the requested resource"),
-        state("u1", "5", &[], json!({})),
+        state("u1", "5", &[], &json!({})),
     ]);
     let refused = apply(&fake, &["status"], &json!({"status": {"x": 1}}), None).await;
     assert!(refused.unwrap_err().starts_with("not found"));
@@ -255,7 +255,7 @@ async fn a_busy_server_is_asked_again_a_few_times() {
         Answer::refusal(429, "slow down").header("retry-after", "3"),
         Answer::none(),
         Answer::refusal(500, "oops"),
-        state("u1", "6", &[], json!({})),
+        state("u1", "6", &[], &json!({})),
     ]);
     assert_eq!(apply(&fake, &[], &content, None).await.unwrap(), "6");
     let seen = fake.seen();
