@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use futures::AsyncBufReadExt as _;
+use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use kube::Client;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -18,6 +19,19 @@ use crate::operator::Operator;
 
 /// An operator that handles nothing for this long is given up.
 const STALLED: Duration = Duration::from_secs(60);
+
+/// A watch that ends so often in a row without a line is given up.
+const PATIENCE: usize = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+
+type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
+
+/// Where a watch goes on.
+struct Place {
+    client: Client,
+    collection: String,
+    version: String,
+}
 
 /// A watch that began before what it is to see.
 #[derive(Debug)]
@@ -69,6 +83,8 @@ struct Object<'a> {
 struct Metadata<'a> {
     #[serde(borrow, default)]
     name: Cow<'a, str>,
+    #[serde(rename = "resourceVersion", borrow, default)]
+    version: Cow<'a, str>,
     #[expect(
         clippy::zero_sized_map_values,
         reason = "serde skips a value only where its type says so"
@@ -85,31 +101,21 @@ impl Observer {
         let version = now["metadata"]["resourceVersion"]
             .as_str()
             .context("a list without resourceVersion")?;
-        let url = format!("{collection}?watch=true&resourceVersion={version}&timeoutSeconds=3600");
-        let lines = client
-            .request_stream(request("GET", &url, Vec::new())?)
-            .await
-            .context("the loader's watch")?;
+        let first = Place {
+            client: client.clone(),
+            collection: collection.to_owned(),
+            version: version.to_owned(),
+        };
+        // Asked for before anything is created, so that a refusal is told at once.
+        let lines = first.lines().await.context("the loader's watch")?;
         let seen = Arc::new(Shared {
             seen: Mutex::default(),
             changes: watch::Sender::new(()),
         });
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {
-            let mut lines = Box::pin(lines);
-            let mut line = Vec::new();
-            let why = loop {
-                line.clear();
-                match lines.read_until(b'\n', &mut line).await {
-                    Ok(0) => break "the server ended it".to_owned(),
-                    Ok(_) => {}
-                    Err(error) => break error.to_string(),
-                }
-                if let Err(error) = shared.take(&line, sign) {
-                    break format!("{error:#}");
-                }
-            };
-            shared.lock().ended = Some(why);
+            let why = shared.follow(first, Box::pin(lines), sign).await;
+            shared.lock().ended = Some(format!("{why:#}"));
             shared.changes.send_replace(());
         });
         Ok(Self { seen, task })
@@ -159,6 +165,20 @@ impl Observer {
     }
 }
 
+impl Place {
+    async fn lines(&self) -> Result<impl AsyncBufRead + Send + use<>> {
+        let Self {
+            client,
+            collection,
+            version,
+        } = self;
+        let url = format!("{collection}?watch=true&resourceVersion={version}&timeoutSeconds=3600");
+        Ok(client
+            .request_stream(request("GET", &url, Vec::new())?)
+            .await?)
+    }
+}
+
 impl Drop for Observer {
     fn drop(&mut self) {
         self.task.abort();
@@ -170,7 +190,38 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, line: &[u8], sign: Sign) -> Result<()> {
+    /// Follows a watch over its ends: a young server ends some while it settles, and nothing is lost by going on behind
+    /// the last line.
+    async fn follow(&self, mut place: Place, mut lines: Lines, sign: Sign) -> anyhow::Error {
+        let mut line = Vec::new();
+        let mut failures = 0;
+        loop {
+            line.clear();
+            let problem = match lines.read_until(b'\n', &mut line).await {
+                Ok(0) => "the server ended it".to_owned(),
+                Ok(_) => match self.take(&line, sign) {
+                    Ok(version) => {
+                        failures = 0;
+                        place.version = version;
+                        continue;
+                    }
+                    Err(error) => return error,
+                },
+                Err(error) => error.to_string(),
+            };
+            failures += 1;
+            if failures > PATIENCE {
+                return anyhow::anyhow!(problem);
+            }
+            tokio::time::sleep(PAUSE).await;
+            if let Ok(again) = place.lines().await {
+                lines = Box::pin(again);
+            }
+        }
+    }
+
+    /// Takes a line in; the version to go on behind.
+    fn take(&self, line: &[u8], sign: Sign) -> Result<String> {
         let now = Instant::now();
         let Line { kind, object } = serde_json::from_slice(line).context("a watch line")?;
         let signed = match sign {
@@ -188,10 +239,10 @@ impl Shared {
                         .or_insert(now);
                 }
             }
-            _ => return Ok(()),
+            _ => return Ok(object.metadata.version.into_owned()),
         }
         self.changes.send_replace(());
-        Ok(())
+        Ok(object.metadata.version.into_owned())
     }
 }
 

@@ -1,11 +1,12 @@
 //! The floor: nothing but watch lines in and one merge patch out per object without the mark.
 //!
-//! No cache, no retries, no reconnection, no logs: what any operator on this client must at least spend. Ends with an
-//! error where an operator would carry on.
+//! No cache, no retries of writes, no logs: what any operator on this client must at least spend. A watch that ends is
+//! taken up again behind its last line; beyond that it ends with an error where an operator would carry on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, AsyncReadExt as _};
 use kube::Client;
@@ -42,6 +43,8 @@ struct Object<'a> {
 struct Metadata<'a> {
     #[serde(borrow, default)]
     name: Cow<'a, str>,
+    #[serde(rename = "resourceVersion", borrow, default)]
+    version: Cow<'a, str>,
     #[expect(
         clippy::zero_sized_map_values,
         reason = "serde skips a value only where its type says so"
@@ -56,48 +59,55 @@ async fn main() -> Result<(), Error> {
         .nth(1)
         .ok_or("usage: bench-floor NAMESPACE")?;
     let client = Client::try_default().await?;
-    let url = format!(
-        "{OBJECTS}/{namespace}/benchobjs?watch=true&sendInitialEvents=true\
-         &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=3600"
-    );
-    let request = http::Request::get(url).body(Vec::new())?;
-    let mut lines = Box::pin(client.request_stream(request).await?);
+    let mut from = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned();
     let slots = Arc::new(Semaphore::new(CONCURRENCY));
     let mut line = Vec::new();
     loop {
-        line.clear();
-        if lines.read_until(b'\n', &mut line).await? == 0 {
-            return Err("the watch ended".into());
+        let url = format!(
+            "{OBJECTS}/{namespace}/benchobjs?watch=true&allowWatchBookmarks=true&timeoutSeconds=3600&{from}"
+        );
+        let request = http::Request::get(url).body(Vec::new())?;
+        let mut lines = Box::pin(client.request_stream(request).await?);
+        while {
+            line.clear();
+            lines.read_until(b'\n', &mut line).await? > 0
+        } {
+            let (version, unhandled) = read(&line)?;
+            from = format!("resourceVersion={version}");
+            let Some((name, spec)) = unhandled else {
+                continue;
+            };
+            let (client, slots) = (client.clone(), Arc::clone(&slots));
+            let url = format!("{OBJECTS}/{namespace}/benchobjs/{name}");
+            tokio::spawn(async move {
+                let _slot = slots.acquire_owned().await;
+                if let Err(error) = mark(client, url, spec).await {
+                    eprintln!("{error}");
+                }
+            });
         }
-        let Some((name, spec)) = unhandled(&line)? else {
-            continue;
-        };
-        let (client, slots) = (client.clone(), Arc::clone(&slots));
-        let url = format!("{OBJECTS}/{namespace}/benchobjs/{name}");
-        tokio::spawn(async move {
-            let _slot = slots.acquire_owned().await;
-            if let Err(error) = mark(client, url, spec).await {
-                eprintln!("{error}");
-            }
-        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// The name and spec of an object that lacks the mark.
-fn unhandled(line: &[u8]) -> Result<Option<(String, String)>, Error> {
+type Unhandled = (String, String);
+
+/// The version of a line, and the name and spec of an object that lacks the mark.
+fn read(line: &[u8]) -> Result<(String, Option<Unhandled>), Error> {
     let Line { kind, object } = serde_json::from_slice(line)?;
-    match (&*kind, object.spec) {
-        ("ERROR", _) => Err(String::from_utf8_lossy(line).into()),
-        ("ADDED" | "MODIFIED", Some(spec))
-            if !object.metadata.annotations.contains_key(HANDLED) =>
-        {
-            Ok(Some((
-                object.metadata.name.into_owned(),
-                spec.get().to_owned(),
-            )))
+    let Metadata {
+        name,
+        version,
+        annotations,
+    } = object.metadata;
+    let unhandled = match (&*kind, object.spec) {
+        ("ERROR", _) => return Err(String::from_utf8_lossy(line).into()),
+        ("ADDED" | "MODIFIED", Some(spec)) if !annotations.contains_key(HANDLED) => {
+            Some((name.into_owned(), spec.get().to_owned()))
         }
-        _ => Ok(None),
-    }
+        _ => None,
+    };
+    Ok((version.into_owned(), unhandled))
 }
 
 async fn mark(client: Client, url: String, spec: String) -> Result<(), Error> {
