@@ -50,6 +50,23 @@ pub(crate) struct WriteError {
     error: io::Error,
 }
 
+/// Names of packages given so far: in a workspace each may be there once.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+// === impl Names ===
+
+impl Names {
+    fn unique(&mut self, wanted: &str) -> String {
+        let taken = |name: &String| self.0.contains(name);
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+        let name = names.find(|name| !taken(name)).unwrap_or_default();
+        self.0.push(name.clone());
+        name
+    }
+}
+
 // === impl Kopf ===
 
 impl Kopf {
@@ -117,6 +134,7 @@ impl Runner {
             stand_ins: Vec::new(),
         };
         let mut dependencies = Table::new();
+        let mut names = Names::default();
         let mut features = vec!["cli"];
         for (at, source) in sources.iter().enumerate() {
             let dependency = match source {
@@ -127,7 +145,8 @@ impl Runner {
                 }
                 Source::Script(script) => {
                     adopt_tables(&mut inherited, script);
-                    runner.add_script(script, kopf, chosen)
+                    let package = names.unique(&script.name());
+                    runner.add_script(script, &package, kopf, chosen)
                 }
                 Source::Program(_) => continue,
             };
@@ -147,19 +166,31 @@ impl Runner {
     }
 
     /// A package for a single file, below the runner's folder; gives the dependency on it.
-    fn add_script(&mut self, script: &Script, kopf: &Kopf, chosen: &Features) -> Table {
-        let name = script.name();
+    ///
+    /// Cargo tells packages of one target folder apart by their names and their folders' names below the workspace: files of
+    /// the same name elsewhere must not be taken for this one.
+    fn add_script(
+        &mut self,
+        script: &Script,
+        package: &str,
+        kopf: &Kopf,
+        chosen: &Features,
+    ) -> Table {
+        let folder = PathBuf::from(format!("{package}-of-{}", self.name));
         let mut code = script.file.clone();
         if let Some(copy) = &script.copy {
-            let below = Path::new(&name).join("src").join("lib.rs");
+            let below = folder.join(script.file.file_name().unwrap_or_default());
             code = self.folder.join(&below);
-            self.stand_ins.push((code.clone(), script.file.clone()));
+            // The compiler names files of the workspace by their path in it.
+            for compiled in [&code, &below] {
+                self.stand_ins.push((compiled.clone(), script.file.clone()));
+            }
             self.add(below, copy.clone());
         }
-        let manifest = script_manifest(script, &name, &code, kopf);
-        self.add(Path::new(&name).join("Cargo.toml"), manifest);
-        let mut dependency = entry("path", &name);
-        dependency.insert("package".into(), name.into());
+        let manifest = script_manifest(script, package, &code, kopf);
+        self.add(folder.join("Cargo.toml"), manifest);
+        let mut dependency = entry("path", folder.to_string_lossy());
+        dependency.insert("package".into(), package.into());
         with_features(&mut dependency, chosen);
         dependency
     }
@@ -297,7 +328,8 @@ fn script_manifest(script: &Script, name: &str, code: &Path, kopf: &Kopf) -> Str
         manifest.remove(root_only);
     }
     let mut package = script.table("package");
-    let defaults = [("name", name), ("version", "0.0.0"), ("edition", "2024")];
+    package.insert("name".into(), name.into());
+    let defaults = [("version", "0.0.0"), ("edition", "2024")];
     for (key, value) in defaults {
         package.entry(key).or_insert_with(|| value.into());
     }

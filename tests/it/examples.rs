@@ -158,8 +158,8 @@ async fn myapp_in_a_program_of_its_own(bed: Bed) {
         .env("KUBECONFIG", bed.kubeconfig())
         .env("NAMESPACE", bed.namespace());
     let mut program = Program::start(command, PATIENCE);
-    let created = |line: &str| line.contains("Pod example-app-pod created.");
-    program.lines().until("of the handler", created).await;
+    let counted = |line: &str| line.contains("Handler 'count' succeeded.");
+    program.lines().until("of the closure", counted).await;
     check_pod(&bed, "example-app").await;
     program.signal("INT").await;
     assert_eq!(program.ended().await.code(), Some(0));

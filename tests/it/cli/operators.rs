@@ -192,6 +192,8 @@ async fn the_second_signal_ends_at_once() {
 #[tokio::test]
 async fn the_embedded_server_can_be_looked_into() {
     let mut program = Program::start(obey(&["--embedded", "--apply", "@/good"]), PATIENCE);
+    let handled = |line: &str| line.ends_with("[default/good] Handler 'obey' succeeded.");
+    program.lines().until("of the handler", handled).await;
     let line = program
         .lines()
         .until("for kubectl", |line| line.contains("kubectl --kubeconfig "))

@@ -47,8 +47,8 @@ async fn frontmatter_is_read_and_lines_stay_right() {
     ended(run(&folder.at("good.rs"))).await.with(0, &[]);
     let broken = ended(run(&folder.at("broken.rs"))).await;
     // Seven lines of manifest, then the sixth of the handler.
-    broken.with(1, &["broken.rs:13:", "does not compile"]);
-    assert!(!broken.said.contains("lib.rs:13"), "{}", broken.said);
+    broken.with(1, &["cli/front/broken.rs:13:", "does not compile"]);
+    assert!(!broken.said.contains("--> fronted"), "{}", broken.said);
 }
 
 #[tokio::test]
@@ -76,6 +76,29 @@ async fn a_file_without_handlers_says_so() {
 async fn the_same_id_twice_is_named_with_both_places() {
     let twice = format!("{HANDLER}mod more {{\n{HANDLER}}}\n");
     let folder = Folder::new("twice").file("twice.rs", &twice);
-    let texts = ["error: ", "seen", "twice.rs:3", "twice.rs:10"];
+    let texts = ["error: ", "seen", "twice.rs:4:", "twice.rs:12:"];
     ended(run(&folder.at("twice.rs"))).await.with(1, &texts);
+}
+
+#[tokio::test]
+async fn files_of_the_same_name_are_told_apart_and_can_be_joined() {
+    let second = HANDLER.replace("fn seen", "fn met");
+    let folder = Folder::new("namesakes")
+        .file("a/op.rs", HANDLER)
+        .file("b/op.rs", &second)
+        .file(
+            "map.yaml",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}",
+        );
+    let (first, second, map) = (
+        folder.at("a/op.rs"),
+        folder.at("b/op.rs"),
+        folder.at("map.yaml"),
+    );
+    let flags = ["--embedded", "--apply", &map, "--once"];
+    let run = |paths: &[&str]| ended(kopf_rs(&[&["run"], paths, &flags].concat()));
+    let (seen, met) = ("Handler 'seen' succeeded.", "Handler 'met' succeeded.");
+    run(&[&first]).await.with(0, &[seen]);
+    run(&[&second]).await.with(0, &[met]);
+    run(&[&first, &second]).await.with(0, &[seen, met]);
 }
