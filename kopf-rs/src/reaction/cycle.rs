@@ -65,6 +65,8 @@ pub(super) struct Cycle {
     pub(super) mode: Mode,
     pub(super) sides: Sides,
     pub(super) members: Vec<Member>,
+    /// Handlers that this process has called in this cycle and need not call again, with records that are not written yet.
+    pub(super) unwritten: Vec<(Arc<str>, Record)>,
     /// Records to take off now: of a cycle that was superseded.
     pub(super) superseded: Vec<Arc<str>>,
     /// Ids with anything on the object: to be taken off at the end.
@@ -135,6 +137,7 @@ impl Cycle {
             reason,
             mode,
             members: Vec::with_capacity(selected.len()),
+            unwritten: Vec::new(),
             superseded: Vec::new(),
             on_object: Vec::new(),
             subrefs: Vec::new(),
@@ -188,13 +191,19 @@ impl Cycle {
 
     /// What becomes of what the object carries.
     fn account(&mut self, entry: Entry) {
+        let is_member = self.members.iter().any(|it| it.handler.id == entry.id);
+        if let Some(record) = entry.record.filter(|it| Some(it) != entry.stored.as_ref())
+            && !is_member
+            && record.purpose == Some(self.reason)
+        {
+            self.unwritten.push((entry.id.clone(), record));
+        }
         if !entry.is_there {
             return;
         }
         if let Some(record) = &entry.stored {
             self.subrefs.extend(record.subrefs.iter().cloned());
         }
-        let is_member = self.members.iter().any(|it| it.handler.id == entry.id);
         let is_foreign = entry
             .stored
             .as_ref()

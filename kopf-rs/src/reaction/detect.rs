@@ -79,6 +79,17 @@ impl Sides {
         !self.newest.is_same(self.target.value())
     }
 
+    /// What a handler called now gets to see: the digest of the object's essence, and that of the target where it is told of another one.
+    /// The latter is no essence's digest, so the run never counts as one that has handled the newest state.
+    pub(super) fn seen(&self) -> String {
+        let (newest, target) = (self.newest.digest(), self.target.digest());
+        if newest == target {
+            newest.to_owned()
+        } else {
+            format!("{newest}/{target}")
+        }
+    }
+
     /// The decision list. `marked`: some handler has to be called again; `initial`: not handled yet since it was listed.
     pub(super) fn situation(&self, deleting: bool, marked: bool, initial: bool) -> Situation {
         if deleting {
@@ -110,6 +121,15 @@ impl Sides {
             old: at(self.old.as_deref()).map(Arc::new),
             new: at(Some(self.target.value())).map(Arc::new),
             diff: Arc::new(self.diff.reduced(field)),
+        }
+    }
+
+    /// Whether the change is one for handlers of that kind; `differs`: whether the handler's field has another value.
+    fn concerns(&self, handler: &Handler, differs: bool) -> bool {
+        match handler.kind {
+            HandlerKind::Update if handler.options.field.is_none() => self.changed,
+            HandlerKind::Update | HandlerKind::Field => differs,
+            _ => true,
         }
     }
 
@@ -151,11 +171,6 @@ impl Sides {
                 let change = reason.map(|reason| self.change(reason, field));
                 when(&cause(input, handler, change, first_attempt(input)))
             });
-        let needs_change = match handler.kind {
-            HandlerKind::Update => field.is_some(),
-            HandlerKind::Field => true,
-            _ => false,
-        };
         let differs = match old {
             Former::Known(old) => !same(old, new),
             Former::Unknown => true,
@@ -163,7 +178,7 @@ impl Sides {
         Candidate {
             handler: handler.clone(),
             applies,
-            concerned: marked || (!needs_change || differs) && filters.accept_change(old, new),
+            concerned: marked || self.concerns(handler, differs) && filters.accept_change(old, new),
             marked,
         }
     }

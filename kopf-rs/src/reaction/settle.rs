@@ -185,13 +185,13 @@ impl Settling {
             backoff: self.book.backoff,
             chance: self.book.chance,
         };
-        let newest = &cycle.sides.newest;
+        let seen = cycle.sides.seen();
         for Attempted { id, outcome } in attempted {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
                 continue;
             };
             let (handler, record) = (&member.handler, &mut member.record);
-            record.target = Some(newest.digest().to_owned());
+            record.target = Some(seen.clone());
             let result = judge.attempted(handler, record, outcome, &mut self.effects.lines);
             if let Some(result) = result {
                 deliver(&mut self.wanted, &id, result);
@@ -269,6 +269,9 @@ impl Settling {
                 if member.stored.as_ref() != Some(&member.record) {
                     this.store(&member.handler.id, &member.record, room, patch);
                 }
+            }
+            for (id, record) in &cycle.unwritten {
+                this.store(id, record, room, patch);
             }
         });
         let last = self.book.seen.busy.take().and_then(|busy| busy.last);
@@ -444,7 +447,8 @@ fn deliver(patch: &mut Patch, id: &str, result: Value) {
 
 fn records(cycle: &Cycle) -> std::collections::BTreeMap<Arc<str>, Record> {
     let pair = |member: &Member| (member.handler.id.clone(), member.record.clone());
-    cycle.members.iter().map(pair).collect()
+    let members = cycle.members.iter().map(pair);
+    members.chain(cycle.unwritten.iter().cloned()).collect()
 }
 
 /// The cycle has begun once something was attempted; until then its target is whatever the object is.

@@ -25,7 +25,8 @@ pub(crate) struct Record {
     pub(crate) message: Option<String>,
     /// Ids of sub-handlers, sorted.
     pub(crate) subrefs: Vec<String>,
-    /// Digest of the essence that the last attempt has seen; `None` before the first one.
+    /// Digest of the essence that the last attempt has seen, and of the one it was told of where that was another; `None` before the
+    /// first attempt.
     pub(crate) target: Option<String>,
 }
 

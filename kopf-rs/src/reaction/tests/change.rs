@@ -1,1 +1,236 @@
-//! Being written.
+//! Changes while a cycle is under way, supersession, stale records (core.md 18: 14 to 17, 30, 69, 70; design rows 4 and 5).
+
+use serde_json::json;
+
+use super::world::{World, handler, with};
+use crate::handler::decl::HandlerKind;
+use crate::handler::filter::Criterion;
+
+#[test]
+fn a_change_during_creation_is_an_update_afterwards() {
+    let mut world = World::of("create:c1 create:c2 update:u").script("c2", "t5 ok");
+    world
+        .create(json!({"a": 1}))
+        .update(json!({"spec": {"a": 2}}));
+    assert_eq!(world.calls(), "c1 create#0 c2 create#0");
+    world.wait();
+    assert_eq!(world.calls(), "c2 create#1 u update#0");
+    assert_eq!(world.told[2], world.told[1], "one cycle, one target");
+    assert_eq!(
+        world.told[3],
+        r#"u: {"spec":{"a":1}} -> {"spec":{"a":2}} by (('change', ('spec', 'a'), 1, 2),)"#
+    );
+    assert_eq!(
+        (world.last_handled(), world.records()),
+        (json!({"spec": {"a": 2}}), String::new())
+    );
+}
+
+#[test]
+fn a_second_change_reaches_those_who_had_finished() {
+    let mut world = World::of("update:u1 update:u2").script("u2", "t5 ok");
+    world
+        .create(json!({"a": 1}))
+        .update(json!({"spec": {"a": 2}}))
+        .update(json!({"spec": {"a": 3}}))
+        .wait();
+    assert_eq!(
+        world.calls(),
+        "u1 update#0 u2 update#0 u2 update#1 u1 update#0 u2 update#0"
+    );
+    let sides: Vec<_> = world
+        .told
+        .iter()
+        .map(|it| it.split_once(" by ").unwrap().0)
+        .collect();
+    assert!(sides[2].ends_with(r#"{"spec":{"a":1}} -> {"spec":{"a":2}}"#));
+    assert!(sides[3].ends_with(r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#));
+}
+
+#[test]
+fn a_reverted_change_is_seen_by_all_who_saw_it() {
+    let mut world = World::of("update:a update:b").script("b", "t5 ok");
+    world
+        .create(json!({"x": 1}))
+        .update(json!({"spec": {"x": 2}}))
+        .update(json!({"spec": {"x": 1}}))
+        .wait();
+    assert_eq!(
+        world.calls(),
+        "a update#0 b update#0 b update#1 a update#0 b update#0"
+    );
+    assert_eq!(
+        (world.last_handled(), world.records()),
+        (json!({"spec": {"x": 1}}), String::new())
+    );
+    world.update(json!({"spec": {"x": 5}}));
+    assert_eq!(
+        world.calls(),
+        "a update#0 b update#0",
+        "nothing stale is left to skip them"
+    );
+}
+
+#[test]
+fn a_handler_that_saw_more_than_the_target_runs_again() {
+    let mut world = World::of("update:a update:b update:c").script("c", "t5 ok");
+    // b runs on 3, c finishes on 2 again: no difference is left, but b has acted on 3.
+    world
+        .during
+        .insert("a".into(), Box::new(|it| it["spec"]["x"] = json!(3)));
+    world
+        .during
+        .insert("b".into(), Box::new(|it| it["spec"]["x"] = json!(2)));
+    world
+        .create(json!({"x": 1}))
+        .update(json!({"spec": {"x": 2}}))
+        .wait();
+    assert_eq!(
+        world.calls(),
+        "a update#0 b update#0 c update#0 c update#1 b update#0"
+    );
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn after_a_restart_those_who_finished_on_another_state_run_again() {
+    for (now, calls) in [
+        (2, "b update#1"),
+        (3, "a update#0 b update#1"),
+        (1, "a update#0 b update#1"),
+    ] {
+        let mut world = World::of("update:a update:b").script("b", "t5 ok");
+        world
+            .create(json!({"x": 1}))
+            .update(json!({"spec": {"x": 2}}));
+        assert_eq!(world.calls(), "a update#0 b update#0");
+        if now != 2 {
+            world.edit(json!({"spec": {"x": now}}));
+        }
+        world.restart().wait();
+        assert_eq!(world.calls(), calls, "restarted on {now}");
+        assert_eq!(
+            (world.last_handled(), world.records()),
+            (json!({"spec": {"x": now}}), String::new())
+        );
+    }
+}
+
+#[test]
+fn fields_that_came_and_went_are_followed() {
+    let mut world = World::of("field:f create:c").script("c", "t5 ok");
+    world
+        .create(json!({"f": 1}))
+        .update(json!({"spec": {"f": null}}))
+        .wait();
+    assert_eq!(world.calls(), "f create#0 c create#0 c create#1 f update#0");
+    let mut world = World::of("field:f create:c").script("c", "t5 ok");
+    world
+        .create(json!({"f": 1}))
+        .edit(json!({"spec": {"f": null}}));
+    world.restart().wait();
+    assert_eq!(world.calls(), "f create#0 c create#0 f create#0 c create#1");
+}
+
+#[test]
+fn resuming_is_superseded_by_updating() {
+    let mut world = World::of("create:c update:u resume:a resume:b").script("b", "t5 ok");
+    world.create(json!({"x": 1})).restart().calls();
+    world.lines();
+    world.update(json!({"spec": {"x": 2}}));
+    assert_eq!(
+        world.lines()[0],
+        "Resuming is superseded by updating: 1 succeeded; 0 failed; 1 left to the moment."
+    );
+    assert_eq!(world.calls(), "u update#0");
+    assert_eq!(world.record("b")["purpose"], "update");
+    world.wait();
+    assert_eq!(world.calls(), "b update#1");
+}
+
+#[test]
+fn stale_records_are_purged_when_nothing_is_to_do() {
+    let stale = r#"{"started":"2026-01-01T00:00:00+00:00","purpose":"update","retries":0,"success":false,"failure":false}"#;
+    let mut world = World::of("update:u");
+    world.create(json!({})).writes();
+    world.update(
+        json!({"metadata": {"annotations": {"op.kopf.rs/u": stale, "op.kopf.rs/unknown": stale}}}),
+    );
+    assert_eq!(
+        (world.calls(), world.writes(), world.records()),
+        (String::new(), 1, "unknown".into())
+    );
+    world.again();
+    assert_eq!(world.writes(), 0);
+}
+
+#[test]
+fn who_falls_out_of_filters_is_not_waited_for() {
+    let filtered = with(handler(HandlerKind::Create, "c"), |it| {
+        it.filters.labels = vec![("off".into(), Criterion::Absent)]
+    });
+    let mut world = World::new(vec![filtered, handler(HandlerKind::Create, "d")])
+        .script("c", "t5 ok")
+        .script("d", "t9 ok");
+    world
+        .create(json!({}))
+        .update(json!({"metadata": {"labels": {"off": "1"}}}))
+        .wait();
+    assert_eq!(world.calls(), "c create#0 d create#0 d create#1");
+    assert_eq!(world.records(), "");
+}
+
+#[test]
+fn who_falls_into_filters_joins() {
+    let filtered = with(handler(HandlerKind::Create, "c"), |it| {
+        it.filters.labels = vec![("on".into(), Criterion::Present)]
+    });
+    let mut world =
+        World::new(vec![filtered, handler(HandlerKind::Create, "d")]).script("d", "t9 ok");
+    world
+        .create(json!({}))
+        .update(json!({"metadata": {"labels": {"on": "1"}}}));
+    assert_eq!(world.calls(), "d create#0 c create#0");
+    world.wait();
+    assert_eq!(world.calls(), "d create#1");
+}
+
+#[test]
+fn filters_are_evaluated_once_and_know_the_cause() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let picky = with(handler(HandlerKind::Update, "u"), |it| {
+        it.filters.when = Some(Arc::new(move |cause| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            cause
+                .subject
+                .as_ref()
+                .unwrap()
+                .change
+                .as_ref()
+                .is_some_and(|it| it.diff.to_string().contains("'x'"))
+        }));
+    });
+    let mut world = World::new(vec![picky, handler(HandlerKind::Create, "c")]);
+    world.create(json!({})).calls();
+    count.store(0, Ordering::Relaxed);
+    let edit = |world: &mut World, patch| {
+        world.edit(patch);
+        let body = Arc::new(crate::object::body::Body::new(
+            world.object.clone().unwrap(),
+        ));
+        world.pass(Some(crate::handler::cause::EventType::Modified), &body);
+    };
+    edit(&mut world, json!({"spec": {"y": 1}}));
+    assert_eq!(
+        (count.swap(0, Ordering::Relaxed), world.calls()),
+        (1, String::new())
+    );
+    edit(&mut world, json!({"spec": {"x": 1}}));
+    assert_eq!(
+        (count.load(Ordering::Relaxed), world.calls()),
+        (1, "u update#0".into())
+    );
+}

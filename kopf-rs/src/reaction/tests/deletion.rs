@@ -1,1 +1,196 @@
-//! Being written.
+//! Deletion and finalizers (core.md 9 and 18: 17 to 24, 29, 60, 63; design rows 9 and 11).
+
+use serde_json::{Value, json};
+
+use super::world::{FINALIZER, World, handler, handlers, with};
+use crate::handler::cause::EventType;
+use crate::handler::decl::HandlerKind;
+use crate::handler::filter::Criterion;
+
+fn finalizers(world: &World) -> Value {
+    world.object.as_ref().unwrap()["metadata"]["finalizers"].clone()
+}
+
+#[test]
+fn deletion_supersedes_creation() {
+    let mut world = World::of("create:ok create:c delete:d").script("c", "t10 ok");
+    world.create(json!({})).calls();
+    world.lines();
+    world.delete();
+    assert_eq!(world.calls(), "d delete#0");
+    assert_eq!(
+        world.lines()[0],
+        "Creation is superseded by deletion: 1 succeeded; 0 failed; 1 left to the moment."
+    );
+    assert!(world.object.is_none());
+}
+
+#[test]
+fn deletion_is_retried_and_given_up() {
+    let mut world = World::of("create:c delete:d").script("d", "t5 ok");
+    world.create(json!({})).writes();
+    world.delete();
+    assert_eq!(
+        (finalizers(&world), world.records()),
+        (json!([FINALIZER]), "d".into())
+    );
+    world.restart().wait();
+    assert_eq!(world.calls(), "c create#0 d delete#0 d delete#1");
+    assert_eq!((world.object.is_none(), world.writes()), (true, 2));
+    let mut world = World::of("delete:d").script("d", "p");
+    world.create(json!({})).delete();
+    assert!(world.object.is_none() && world.failed == ["d"]);
+}
+
+#[test]
+fn others_finalizers_stay_and_all_is_cleaned_up() {
+    let mut world = World::of("create:c delete:d").script("d", "t5 ok");
+    world.put(json!({}));
+    world.edit(json!({"metadata": {"finalizers": ["a", "b"]}}));
+    world.see(EventType::Added);
+    assert_eq!(finalizers(&world), json!(["a", "b", FINALIZER]));
+    world.delete().wait();
+    assert_eq!(
+        (finalizers(&world), world.records()),
+        (json!(["a", "b"]), String::new())
+    );
+    assert_eq!(world.calls(), "c create#0 d delete#0 d delete#1");
+    world.see(EventType::Modified).again();
+    assert_eq!(world.calls(), "", "it is not ours any more");
+}
+
+#[test]
+fn a_finalizer_nobody_needs_comes_off_first() {
+    let mut world = World::of("create:c");
+    world.put(json!({}));
+    world.edit(json!({"metadata": {"finalizers": ["a", FINALIZER]}}));
+    world.see(EventType::Added);
+    assert_eq!(world.journal[0], json!({"metadata": {"finalizers": ["a"]}}));
+    assert_eq!((world.writes(), world.calls()), (2, "c create#0".into()));
+    let mut world = World::of("event:e");
+    world.put(json!({}));
+    world.edit(json!({"metadata": {"finalizers": [FINALIZER]}}));
+    assert_eq!(world.see(EventType::Added).writes(), 1);
+}
+
+#[test]
+fn a_finalizer_comes_off_when_filters_stop_matching() {
+    let filtered = with(handler(HandlerKind::Delete, "d"), |it| {
+        it.filters.labels = vec![("on".into(), Criterion::Present)]
+    });
+    let mut world = World::new(vec![handler(HandlerKind::Create, "c"), filtered]);
+    world.put(json!({}));
+    world.edit(json!({"metadata": {"labels": {"on": "1"}}}));
+    world.see(EventType::Added);
+    assert_eq!(finalizers(&world), json!([FINALIZER]));
+    world
+        .update(json!({"metadata": {"labels": {"on": null}}}))
+        .calls();
+    assert_eq!(finalizers(&world), Value::Null);
+    world.delete();
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        (String::new(), true)
+    );
+}
+
+#[test]
+fn optional_handlers_do_not_hold_but_are_called() {
+    let mut world = World::of("create:c optional:o");
+    world.create(json!({}));
+    assert_eq!(finalizers(&world), Value::Null);
+    world.delete();
+    assert_eq!(world.calls(), "c create#0 o delete#0", "at the last moment");
+    // Held by somebody else: on the mark, with retries, once.
+    let mut world = World::of("create:c optional:o").script("o", "t5 ok");
+    world.put(json!({}));
+    world.edit(json!({"metadata": {"finalizers": ["a"]}}));
+    world.see(EventType::Added).writes();
+    world.delete().wait().see(EventType::Modified);
+    world.edit(json!({"metadata": {"finalizers": null}}));
+    assert_eq!(
+        (world.calls(), world.writes()),
+        ("c create#0 o delete#0 o delete#1".into(), 0)
+    );
+    // Gone before the retry: one more attempt.
+    let mut world = World::of("optional:o").script("o", "t500 t500 t500");
+    world.put(json!({}));
+    world.edit(json!({"metadata": {"finalizers": ["a"]}}));
+    world.see(EventType::Added).delete();
+    world.edit(json!({"metadata": {"finalizers": null}}));
+    assert_eq!(world.calls(), "o delete#0 o delete#1");
+}
+
+#[test]
+fn optional_and_mandatory_handlers_run_in_order() {
+    let mut world = World::of("optional:o delete:d");
+    world.create(json!({})).delete();
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        ("o delete#0 d delete#0".into(), true)
+    );
+    let mut world = World::of("create:c optional:o");
+    world.create(json!({}));
+    world.edit(json!({"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    world.restart();
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        ("c create#0 o delete#0".into(), true),
+        "a finalizer is left over"
+    );
+}
+
+#[test]
+fn resuming_into_a_deletion() {
+    let mut all = handlers("resume:r resume:rd create:c delete:d");
+    all[1].options.deleted = true;
+    let mut world = World::new(all);
+    world.create(json!({})).calls();
+    world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    world.restart();
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        ("rd delete#0 d delete#0".into(), true)
+    );
+}
+
+#[test]
+fn deleted_within_its_own_handler() {
+    let mut world = World::of("create:c create:d");
+    world.during.insert(
+        "c".into(),
+        Box::new(|it| it["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")),
+    );
+    world.create(json!({}));
+    assert_eq!(
+        (world.calls(), world.object.is_none(), world.writes()),
+        ("c create#0".into(), true, 0)
+    );
+}
+
+#[test]
+fn changes_while_deleting_do_not_repeat_what_is_done() {
+    let mut world = World::of("create:c delete:d1 delete:d2").script("d2", "t5 t5 ok");
+    world
+        .create(json!({"x": 1}))
+        .delete()
+        .update(json!({"spec": {"x": 2}}))
+        .restart()
+        .wait();
+    assert_eq!(
+        world.calls(),
+        "c create#0 d1 delete#0 d2 delete#0 d2 delete#1 d2 delete#2"
+    );
+    assert!(world.object.is_none());
+}
+
+#[test]
+fn never_guarded_when_already_going() {
+    let mut world = World::of("create:c delete:d");
+    world.put(json!({}));
+    world.edit(
+        json!({"metadata": {"finalizers": ["a"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    );
+    world.see(EventType::Added);
+    assert_eq!((world.calls(), world.writes()), (String::new(), 0));
+}

@@ -253,7 +253,7 @@ impl World {
         })
     }
 
-    fn act(&mut self, plan: Plan) -> Effects {
+    pub(super) fn act(&mut self, plan: Plan) -> Effects {
         let mut patch = Patch::new();
         for cause in &plan.watching {
             let event = cause.subject.as_ref().unwrap().event.unwrap();
@@ -300,7 +300,7 @@ impl World {
         Attempted { id, outcome }
     }
 
-    fn write(&mut self, effects: Effects) -> bool {
+    pub(super) fn write(&mut self, effects: Effects) -> bool {
         self.wake_at = effects.wake_at;
         if effects.patch.is_empty() {
             self.seen = Some(effects.seen);
