@@ -46,11 +46,14 @@ pub enum Criterion {
     /// Not there.
     Absent,
     /// Whatever the function says of it.
-    Matches(Arc<dyn Fn(Option<&Value>) -> bool + Send + Sync>),
+    Matches(Predicate),
 }
 
+/// A predicate over one value.
+pub(crate) type Predicate = Arc<dyn Fn(Option<&Value>) -> bool + Send + Sync>;
+
 /// A predicate over the whole cause.
-pub type When = Arc<dyn Fn(&Cause) -> bool + Send + Sync>;
+pub(crate) type When = Arc<dyn Fn(&Cause) -> bool + Send + Sync>;
 
 // === impl Criterion ===
 

@@ -28,6 +28,10 @@ impl Patch {
     pub fn as_value(&self) -> &Value {
         &self.0
     }
+    /// The patch as JSON, by value.
+    pub(crate) fn into_value(self) -> Value {
+        self.0
+    }
     /// Add another merge patch, which wins where both speak. Anything but a JSON object changes nothing.
     pub fn merge(&mut self, other: Value) {
         if other.is_object() {
@@ -85,7 +89,8 @@ impl IndexMut<&str> for Patch {
     }
 }
 
-/// Apply a merge patch to a document.
+/// Apply a merge patch to a document, as a server does.
+#[cfg(test)]
 pub(crate) fn apply(document: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *document = patch.clone();

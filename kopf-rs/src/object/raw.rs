@@ -81,7 +81,8 @@ impl Raw {
             (slim.kind.is_none(), "kind", kind),
         ] {
             if absent {
-                head.push_str(&format!("\"{key}\":{},", Value::from(value)));
+                let member = format!("\"{key}\":{},", Value::from(value));
+                head.push_str(&member);
             }
         }
         if text[1..].trim_start().starts_with('}') {

@@ -42,19 +42,6 @@ pub enum SelectorName {
 #[error("{0}")]
 pub struct SelectorError(pub String);
 
-/// What a selector means in one cluster. Where nothing is served and nothing is wrong with what was found, the selector is unresolved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Selection<'a> {
-    /// The resources to serve.
-    pub(crate) resources: Vec<&'a Resource>,
-    /// Several resources where one was meant: none of them is served until that changes.
-    pub(crate) ambiguous: Vec<&'a Resource>,
-    /// Meant, but they can be neither listed nor watched.
-    pub(crate) unwatchable: Vec<&'a Resource>,
-    /// Meant, but they cannot be patched, which the handler needs.
-    pub(crate) unpatchable: Vec<&'a Resource>,
-}
-
 impl Selector {
     /// Kopf's positional forms: `["group", "version", "plural"]`, `["group/version", "plural"]`, `["plural.group"]`, `["plural"]`.
     ///
@@ -174,39 +161,14 @@ impl Selector {
         )
     }
 
-    /// What the selector means among `resources`; `writes`: whether its handlers need to patch objects.
-    pub(crate) fn select<'a>(&self, resources: &'a [Resource], writes: bool) -> Selection<'a> {
+    /// What the selector means among `resources`. Like `kubectl`, a name of a core resource means that one. Several resources for a
+    /// [specific](Self::is_specific) selector mean that it is ambiguous.
+    pub(crate) fn select<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
         let mut found: Vec<&Resource> = resources.iter().filter(|it| self.matches(it)).collect();
-        if self.is_specific() {
-            if found.iter().any(|it| it.group.is_empty()) {
-                found.retain(|it| it.group.is_empty());
-            }
-            if found.len() > 1 {
-                return Selection {
-                    ambiguous: found,
-                    ..Selection::default()
-                };
-            }
+        if self.is_specific() && found.iter().any(|it| it.group.is_empty()) {
+            found.retain(|it| it.group.is_empty());
         }
-        let mut selection = Selection::default();
-        for resource in found {
-            let may = |verb: &str| resource.verbs.iter().any(|it| it == verb);
-            if !may("list") || !may("watch") {
-                selection.unwatchable.push(resource);
-            } else if writes && !may("patch") {
-                selection.unpatchable.push(resource);
-            } else {
-                selection.resources.push(resource);
-            }
-        }
-        selection
-    }
-}
-
-impl Selection<'_> {
-    /// Whether nothing in the cluster is meant: its CRD may come later.
-    pub(crate) fn is_unresolved(&self) -> bool {
-        *self == Self::default()
+        found
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::handler::decl::{Handler, HandlerKind};
 use crate::object::resource::Resource;
-use crate::object::selector::{Selector, SelectorName};
+use crate::object::selector::Selector;
 
 /// What is to be served, and what is not, in words.
 #[derive(Debug, Default)]
@@ -26,10 +26,10 @@ pub(crate) fn serve(handlers: &[Arc<Handler>], resources: &[Resource]) -> Served
         let Some(selector) = &handler.selector else {
             continue;
         };
-        let found = select(selector, resources);
+        let found = selector.select(resources);
         if found.is_empty() {
             missing.insert(selector.to_string());
-        } else if found.len() > 1 && is_specific(selector) {
+        } else if found.len() > 1 && selector.is_specific() {
             served.ambiguous(selector, &found);
         } else {
             for resource in found {
@@ -46,21 +46,6 @@ pub(crate) fn serve(handlers: &[Arc<Handler>], resources: &[Resource]) -> Served
     }
     served.drop_unfit();
     served
-}
-
-fn select<'a>(selector: &Selector, resources: &'a [Resource]) -> Vec<&'a Resource> {
-    let mut found: Vec<_> = resources.iter().filter(|r| selector.matches(r)).collect();
-    if is_specific(selector) && found.iter().any(|resource| resource.group.is_empty()) {
-        found.retain(|resource| resource.group.is_empty());
-    }
-    found
-}
-
-fn is_specific(selector: &Selector) -> bool {
-    !matches!(
-        selector.name,
-        SelectorName::Category(_) | SelectorName::Everything
-    )
 }
 
 impl Served {

@@ -3,6 +3,7 @@
 //! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
 //! Promises that an annotation of ours never makes the object too large. Must not know how it is sent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -74,7 +75,7 @@ pub(crate) fn settle(
         .as_mut()
         .map(|busy| busy.patch.take())
         .unwrap_or_default();
-    wanted.merge(patch.as_value().clone());
+    wanted.merge(patch.into_value());
     let course = std::mem::replace(&mut book.course, Course::Guard { add: false });
     let settling = Settling {
         effects: Effects {
@@ -280,7 +281,7 @@ impl Settling {
             records: if room == Room::None {
                 records(cycle)
             } else {
-                Default::default()
+                BTreeMap::new()
             },
             last,
             ..Busy::default()
@@ -434,18 +435,18 @@ impl Settling {
 
 /// Put a result into `status.{id}`: members of an object beside those that are there, anything else in their place.
 fn deliver(patch: &mut Patch, id: &str, result: Value) {
-    let path = ["status", id];
-    match (result, patch.get(&path)) {
+    let at = ["status", id];
+    match (result, patch.get(&at)) {
         (Value::Object(members), Some(Value::Object(found))) => {
             let mut all: Map<String, Value> = found.clone();
             all.extend(members);
-            patch.set(&path, all.into());
+            patch.set(&at, all.into());
         }
-        (result, _) => patch.set(&path, result),
+        (result, _) => patch.set(&at, result),
     }
 }
 
-fn records(cycle: &Cycle) -> std::collections::BTreeMap<Arc<str>, Record> {
+fn records(cycle: &Cycle) -> BTreeMap<Arc<str>, Record> {
     let pair = |member: &Member| (member.handler.id.clone(), member.record.clone());
     let members = cycle.members.iter().map(pair);
     members.chain(cycle.unwritten.iter().cloned()).collect()

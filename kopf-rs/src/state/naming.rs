@@ -57,11 +57,11 @@ impl Annotations {
     }
     /// Take an annotation off the object, or out of the patch.
     pub(crate) fn remove(annotation: &str, body: &Body, patch: &mut Patch) {
-        let path = ["metadata", "annotations", annotation];
+        let at = ["metadata", "annotations", annotation];
         if body.annotations().contains_key(annotation) {
-            patch.set(&path, Value::Null);
+            patch.set(&at, Value::Null);
         } else {
-            patch.unset(&path);
+            patch.unset(&at);
         }
     }
     fn full(&self, name: &str) -> String {

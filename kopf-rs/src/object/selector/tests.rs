@@ -59,21 +59,17 @@ fn positional_forms() {
     assert!(Selector::everything(&["a", "b", "c"]).is_err());
 }
 
+/// `group/version/plural`, and `/old` behind it where another version is the preferred one.
 fn resource(text: &str) -> Resource {
     let mut parts = text.split('/');
     let mut next = || parts.next().unwrap_or_default().to_owned();
     let (group, version, plural) = (next(), next(), next());
-    let (preferred, verbs) = (next() != "old", next());
+    let preferred = next() != "old";
     let singular = plural.trim_end_matches('s').to_owned();
     Resource {
         kind: singular[..1].to_uppercase() + &singular[1..],
         short_names: vec![singular[..2].to_owned()],
         categories: vec!["all".into()],
-        verbs: if verbs.is_empty() {
-            ["list", "watch", "patch"].map(String::from).to_vec()
-        } else {
-            verbs.split('+').map(String::from).collect()
-        },
         group,
         version,
         plural,
@@ -83,113 +79,87 @@ fn resource(text: &str) -> Resource {
     }
 }
 
-fn served(selector: &Selector, resources: &[&str], writes: bool) -> String {
+fn selected(selector: &Selector, resources: &[&str]) -> String {
     let resources: Vec<_> = resources.iter().map(|it| resource(it)).collect();
-    let selection = selector.select(&resources, writes);
-    let list = |them: &[&Resource]| {
-        them.iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" ")
+    let found: Vec<_> = selector
+        .select(&resources)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let word = if selector.is_specific() && found.len() > 1 {
+        "ambiguous "
+    } else {
+        ""
     };
-    if selection.is_unresolved() {
-        return "unresolved".into();
-    }
-    [
-        ("", selection.resources),
-        ("ambiguous ", selection.ambiguous),
-        ("unwatchable ", selection.unwatchable),
-        ("unpatchable ", selection.unpatchable),
-    ]
-    .into_iter()
-    .filter(|(_, them)| !them.is_empty())
-    .map(|(word, them)| format!("{word}{}", list(&them)))
-    .collect::<Vec<_>>()
-    .join("; ")
+    word.to_owned() + &found.join(" ")
 }
 
+const PODS: [&str; 2] = ["/v1/pods", "metrics.k8s.io/v1/pods"];
+const THINGS: [&str; 3] = [
+    "a.io/v1/things",
+    "a.io/v1beta1/things/old",
+    "a.io/v1/others",
+];
+
 #[test]
-fn selection_over_many_resources() {
-    let by = |name: &str| Selector::positional(&[name]).unwrap();
-    let named = |name: SelectorName| Selector::named(None, None, name).unwrap();
-    let pods = ["/v1/pods", "metrics.k8s.io/v1/pods"];
-    for (selector, resources, expected) in [
-        (by("pods"), &pods[..], "pods.v1"),
-        (by("Pod"), &pods, "pods.v1"),
-        (by("pod"), &pods, "pods.v1"),
-        (by("po"), &pods, "pods.v1"),
-        (by("all"), &pods, "unresolved"),
-        (by("pods.v1"), &pods, "pods.v1"),
-        (by("pods.v1"), &["metrics.k8s.io/v1/pods"], "unresolved"),
-        (by("pods.metrics.k8s.io"), &pods, "pods.v1.metrics.k8s.io"),
+fn core_comes_first() {
+    for (name, resources, expected) in [
+        ("pods", &PODS[..], "pods.v1"),
+        ("Pod", &PODS, "pods.v1"),
+        ("pod", &PODS, "pods.v1"),
+        ("po", &PODS, "pods.v1"),
+        ("all", &PODS, ""),
+        ("pods.v1", &PODS, "pods.v1"),
+        ("pods.v1", &PODS[1..], ""),
+        ("pods.metrics.k8s.io", &PODS, "pods.v1.metrics.k8s.io"),
         (
-            named(SelectorName::Category("all".into())),
-            &pods,
-            "pods.v1 pods.v1.metrics.k8s.io",
-        ),
-        (
-            by("things"),
-            &["a.io/v1/things", "b.io/v1/things"],
-            "ambiguous things.v1.a.io things.v1.b.io",
-        ),
-        (
-            by("things"),
-            &["a.io/v1/things", "a.io/v1beta1/things/old"],
-            "things.v1.a.io",
-        ),
-        (
-            by("things.v1beta1.a.io"),
-            &["a.io/v1/things", "a.io/v1beta1/things/old"],
-            "things.v1beta1.a.io",
-        ),
-        (by("things"), &["a.io/v1beta1/things/old"], "unresolved"),
-        (
-            Selector::everything(&[]).unwrap(),
-            &["/v1/events", "events.k8s.io/v1/events", "a.io/v1/events"],
-            "events.v1.a.io",
-        ),
-        (
-            by("events"),
+            "events",
             &["/v1/events", "events.k8s.io/v1/events"],
             "events.v1",
         ),
+    ] {
+        let selector = Selector::positional(&[name]).unwrap();
+        assert_eq!(selected(&selector, resources), expected, "{name}");
+    }
+}
+
+#[test]
+fn versions_and_ambiguity() {
+    for (name, resources, expected) in [
+        ("things", &THINGS[..], "things.v1.a.io"),
+        ("things.v1beta1.a.io", &THINGS, "things.v1beta1.a.io"),
+        ("things", &THINGS[1..], ""),
         (
-            named(SelectorName::Kind("Thing".into())),
-            &["a.io/v1/things"],
-            "things.v1.a.io",
-        ),
-        (
-            named(SelectorName::Plural("thing".into())),
-            &["a.io/v1/things"],
-            "unresolved",
-        ),
-        (
-            named(SelectorName::Singular("thing".into())),
-            &["a.io/v1/things"],
-            "things.v1.a.io",
-        ),
-        (
-            named(SelectorName::Shortcut("th".into())),
-            &["a.io/v1/things"],
-            "things.v1.a.io",
-        ),
-        (
-            by("things"),
-            &["a.io/v1/things//list+patch"],
-            "unwatchable things.v1.a.io",
-        ),
-        (
-            by("things"),
-            &["a.io/v1/things//list+watch"],
-            "unpatchable things.v1.a.io",
+            "things",
+            &["a.io/v1/things", "b.io/v1/things"],
+            "ambiguous things.v1.a.io things.v1.b.io",
         ),
     ] {
-        assert_eq!(served(&selector, resources, true), expected, "{selector}");
+        let selector = Selector::positional(&[name]).unwrap();
+        assert_eq!(selected(&selector, resources), expected, "{name}");
     }
+}
+
+#[test]
+fn keywords() {
+    let things = |name| selected(&Selector::named(None, None, name).unwrap(), &THINGS);
+    assert_eq!(things(SelectorName::Kind("Thing".into())), "things.v1.a.io");
+    assert_eq!(things(SelectorName::Plural("thing".into())), "");
     assert_eq!(
-        served(&by("things"), &["a.io/v1/things//list+watch"], false),
+        things(SelectorName::Singular("thing".into())),
         "things.v1.a.io"
     );
+    assert_eq!(
+        things(SelectorName::Shortcut("th".into())),
+        "things.v1.a.io"
+    );
+    assert_eq!(
+        things(SelectorName::Category("all".into())),
+        "things.v1.a.io others.v1.a.io"
+    );
+    let everything = Selector::everything(&[]).unwrap();
+    let events = ["/v1/events", "events.k8s.io/v1/events", "a.io/v1/events"];
+    assert_eq!(selected(&everything, &events), "events.v1.a.io");
 }
 
 #[test]

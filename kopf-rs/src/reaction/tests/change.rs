@@ -167,7 +167,7 @@ fn stale_records_are_purged_when_nothing_is_to_do() {
 #[test]
 fn who_falls_out_of_filters_is_not_waited_for() {
     let filtered = with(handler(HandlerKind::Create, "c"), |it| {
-        it.filters.labels = vec![("off".into(), Criterion::Absent)]
+        it.filters.labels = vec![("off".into(), Criterion::Absent)];
     });
     let mut world = World::new(vec![filtered, handler(HandlerKind::Create, "d")])
         .script("c", "t5 ok")
@@ -183,7 +183,7 @@ fn who_falls_out_of_filters_is_not_waited_for() {
 #[test]
 fn who_falls_into_filters_joins() {
     let filtered = with(handler(HandlerKind::Create, "c"), |it| {
-        it.filters.labels = vec![("on".into(), Criterion::Present)]
+        it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
     let mut world =
         World::new(vec![filtered, handler(HandlerKind::Create, "d")]).script("d", "t9 ok");

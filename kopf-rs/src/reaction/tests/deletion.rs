@@ -76,7 +76,7 @@ fn a_finalizer_nobody_needs_comes_off_first() {
 #[test]
 fn a_finalizer_comes_off_when_filters_stop_matching() {
     let filtered = with(handler(HandlerKind::Delete, "d"), |it| {
-        it.filters.labels = vec![("on".into(), Criterion::Present)]
+        it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
     let mut world = World::new(vec![handler(HandlerKind::Create, "c"), filtered]);
     world.put(json!({}));

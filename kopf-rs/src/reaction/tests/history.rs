@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::world::{FINALIZER, World, handlers};
-use crate::handler::cause::EventType;
+use crate::handler::cause::{Cause, EventType};
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::plan::Lifecycle;
-use crate::reaction::settle::{Attempted, settle};
+use crate::reaction::settle::{Attempted, Effects, settle};
 
 /// A small random number generator (xorshift): the same seed gives the same history.
 struct Dice(u64);
@@ -66,7 +66,9 @@ impl Dice {
 impl History {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..8).for_each(|_| drop(dice.roll(2)));
+        for _ in 0..8 {
+            dice.roll(2);
+        }
         let all = [
             "create:c",
             "update:u",
@@ -137,44 +139,15 @@ impl History {
             return false;
         };
         let body = Arc::new(Body::new(object));
-        let version = usize::try_from(body["metadata"]["generation"].as_u64().unwrap()).unwrap();
-        let event = if self.world.seen.is_none() {
-            Some(EventType::Listed)
-        } else {
-            None
-        };
+        let event = self.world.seen.is_none().then_some(EventType::Listed);
         let plan = self.world.plan(event, &body);
         let mut attempted = Vec::new();
         for cause in plan.changing.clone() {
-            self.attempts += 1;
-            let id = cause.handler.id.to_string();
-            self.unwritten.push(id.clone());
-            let new = cause
-                .subject
-                .as_ref()
-                .unwrap()
-                .change
-                .as_ref()
-                .unwrap()
-                .new
-                .as_deref()
-                .cloned()
-                .unwrap_or_default();
-            let whole = cause.handler.options.field.is_none();
-            let new = if whole { new["spec"].clone() } else { new };
-            self.runs.push(Run {
-                id,
-                version,
-                new,
-                whole,
-                done: false,
-                written: false,
-            });
+            self.note(&cause);
             if self.wild && self.dice.one_in(4) {
                 self.edit();
             }
-            if self.wild && self.dice.one_in(12) {
-                self.crash();
+            if self.is_killed() {
                 return true;
             }
             let outcome = self.outcome();
@@ -188,10 +161,37 @@ impl History {
         if self.wild && self.dice.one_in(8) {
             self.edit();
         }
-        if self.wild && self.dice.one_in(12) {
+        self.is_killed() || self.write(effects) || self.is_killed()
+    }
+
+    fn is_killed(&mut self) -> bool {
+        let killed = self.wild && self.dice.one_in(12);
+        if killed {
             self.crash();
-            return true;
         }
+        killed
+    }
+
+    fn note(&mut self, cause: &Cause) {
+        self.attempts += 1;
+        let id = cause.handler.id.to_string();
+        self.unwritten.push(id.clone());
+        let subject = cause.subject.as_ref().unwrap();
+        let version = subject.body["metadata"]["generation"].as_u64().unwrap();
+        let new = subject.change.as_ref().unwrap().new.as_deref();
+        let new = new.cloned().unwrap_or_default();
+        let whole = cause.handler.options.field.is_none();
+        self.runs.push(Run {
+            id,
+            version: usize::try_from(version).unwrap(),
+            new: if whole { new["spec"].clone() } else { new },
+            whole,
+            done: false,
+            written: false,
+        });
+    }
+
+    fn write(&mut self, effects: Effects) -> bool {
         let refused = self.wild && self.dice.one_in(6);
         self.world.refuse = usize::from(refused);
         let changed = self.world.write(effects);
@@ -199,15 +199,9 @@ impl History {
             self.unwritten.clear();
             self.runs.iter_mut().for_each(|it| it.written = true);
         }
-        if self.first_handled.is_none()
-            && self.world.object.is_some()
-            && !self.world.last_handled().is_null()
-        {
-            self.first_handled = Some(self.world.last_handled()["spec"].clone());
-        }
-        if self.wild && self.dice.one_in(12) {
-            self.crash();
-            return true;
+        if self.first_handled.is_none() && self.world.object.is_some() {
+            let handled = &self.world.last_handled()["spec"];
+            self.first_handled = Some(handled.clone()).filter(|it| !it.is_null());
         }
         changed
     }
@@ -310,7 +304,7 @@ fn history(seed: u64) -> usize {
     assert_eq!(history.attempts, attempts, "nothing runs once all is still");
     history.crash();
     history.calm();
-    let resumes = |id: &str| ["f", "r"].contains(&id);
+    let may_resume = |id: &str| ["f", "r"].contains(&id);
     let resumed = history
         .world
         .handlers
@@ -328,7 +322,7 @@ fn history(seed: u64) -> usize {
             .iter()
             .rev()
             .take(resumed)
-            .all(|it| resumes(&it.id))
+            .all(|it| may_resume(&it.id))
     );
     farewell(&mut history);
     history.attempts

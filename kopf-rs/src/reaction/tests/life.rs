@@ -224,7 +224,7 @@ fn fields() {
 fn values_of_fields() {
     let update = || {
         with(on_field("u", "spec.x"), |it| {
-            it.filters.value = Some(Criterion::Equals(json!("v")))
+            it.filters.value = Some(Criterion::Equals(json!("v")));
         })
     };
     let mut world = World::new(vec![update()]);
@@ -251,7 +251,7 @@ fn values_of_fields() {
 #[test]
 fn a_status_field_counts_once_it_was_seen() {
     let mut world = World::new(vec![with(handler(HandlerKind::Update, "u"), |it| {
-        it.field = Some(crate::object::path::FieldPath::parse("status"))
+        it.field = Some(crate::object::path::FieldPath::parse("status"));
     })]);
     world.create(json!({}));
     assert_eq!(world.writes(), 0, "stealth");
@@ -268,7 +268,7 @@ fn a_status_field_counts_once_it_was_seen() {
 fn stealth() {
     let filtered = |kind, id| {
         with(handler(kind, id), |it| {
-            it.filters.labels = vec![("on".into(), Criterion::Present)]
+            it.filters.labels = vec![("on".into(), Criterion::Present)];
         })
     };
     let mut world = World::new(vec![

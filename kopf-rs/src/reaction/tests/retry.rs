@@ -190,7 +190,7 @@ fn limits_are_checked_before_the_call() {
     let mut world = World::of("create:c").script("c", "t60 ok");
     world.create(json!({})).sleep(3600);
     let handler = with(handlers("create:c").remove(0), |it| {
-        it.timeout = Some(Duration::from_secs(61))
+        it.timeout = Some(Duration::from_secs(61));
     });
     world.handlers = vec![handler.into()];
     world.restart();

@@ -68,7 +68,7 @@ pub(super) fn with(mut handler: Handler, options: impl FnOnce(&mut Options)) -> 
 
 pub(super) fn on_field(id: &str, field: &str) -> Handler {
     with(handler(HandlerKind::Field, id), |it| {
-        it.field = Some(FieldPath::parse(field))
+        it.field = Some(FieldPath::parse(field));
     })
 }
 
@@ -124,6 +124,10 @@ impl World {
         self
     }
     /// Create the object, without looking at it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "cases read better with `json!` in place"
+    )]
     pub(super) fn put(&mut self, spec: Value) {
         let metadata = json!({"name": "n", "namespace": "s", "uid": "u", "resourceVersion": "0"});
         self.object =
@@ -135,6 +139,10 @@ impl World {
         self.see(EventType::Added)
     }
     /// Change the object with a merge patch, without looking at it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "cases read better with `json!` in place"
+    )]
     pub(super) fn edit(&mut self, patch: Value) {
         apply(self.object.as_mut().unwrap(), &patch);
         self.bump();
@@ -306,16 +314,14 @@ impl World {
             self.seen = Some(effects.seen);
             return false;
         }
-        let found: Vec<String> = match &self.object {
-            Some(object) => Body::new(object.clone())
-                .finalizers()
-                .map(str::to_owned)
-                .collect(),
-            None => {
-                self.seen = Some(effects.seen);
-                return false;
-            }
+        let Some(object) = &self.object else {
+            self.seen = Some(effects.seen);
+            return false;
         };
+        let found: Vec<String> = Body::new(object.clone())
+            .finalizers()
+            .map(str::to_owned)
+            .collect();
         let conflict = effects
             .expected_finalizers
             .is_some_and(|expected| expected != found);
