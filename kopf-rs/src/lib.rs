@@ -51,3 +51,8 @@ pub use crate::state::Persistence;
 pub use kopf_rs_macros::{
     on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
 };
+
+/// README.md as doctests: its Rust compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -3,7 +3,7 @@
 //! Re-exports only. A name of your own, or one that you import by name, hides the one from here.
 
 pub use serde::{Deserialize, Serialize};
-pub use serde_json::{Value, json};
+pub use serde_json::{Map, Value, json};
 
 pub use crate::{
     ABSENT, Cause, Client, Diff, DiffItem, DiffOp, EventType, FromCause, HandlerError,

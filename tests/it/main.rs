@@ -10,6 +10,7 @@ mod field;
 mod harness;
 mod layers;
 mod operating;
+mod readme;
 mod resume;
 mod retry;
 mod update;

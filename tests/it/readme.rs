@@ -1,0 +1,170 @@
+//! README.md, followed word for word: its commands are run, its files are written, what it shows is looked for.
+//!
+//! Its Rust is compiled by the doctests of kopf-rs, too.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kopf_rs_tests::{Program, StartError, Tool, skipped, tool};
+
+use crate::cli::{PATIENCE, ended, kopf_rs, root};
+
+/// A fenced block: its language, and its text.
+struct Block<'a> {
+    language: &'a str,
+    text: &'a str,
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).expect("README.md is there")
+}
+
+/// The blocks under the heading that begins with `heading`.
+fn section<'a>(readme: &'a str, heading: &str) -> Vec<Block<'a>> {
+    let start = readme
+        .find(&format!("\n## {heading}"))
+        .unwrap_or_else(|| panic!("no heading {heading:?}"));
+    let section = &readme[start + 1..];
+    let section = &section[..section.find("\n## ").unwrap_or(section.len())];
+    let fences: Vec<&str> = section.split("\n```").collect();
+    let blocks = fences.chunks(2).filter_map(|pair| pair.get(1));
+    blocks
+        .filter_map(|block| block.split_once('\n'))
+        .map(|(language, text)| Block { language, text })
+        .collect()
+}
+
+/// The tour as one shell script. A block that begins with a file name in a comment is that file.
+fn script(blocks: &[Block<'_>]) -> String {
+    let mut script = "set -eux\n".to_owned();
+    for block in blocks {
+        let file = block.text.lines().next().and_then(|line| {
+            line.trim_start_matches(['/', '#'])
+                .trim()
+                .rsplit(' ')
+                .next()
+        });
+        match (block.language, file) {
+            ("sh", _) => script.push_str(block.text),
+            ("text", _) => continue,
+            (_, Some(file)) => {
+                script.extend(["cat > ", file, " <<'README'\n", block.text, "\nREADME"]);
+            }
+            (language, None) => panic!("an empty block of {language}"),
+        }
+        script.push('\n');
+    }
+    script
+}
+
+fn shell(script: &str, dir: &Path, like: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(dir);
+    let environment: HashMap<_, _> = like.get_envs().collect();
+    for (key, value) in environment {
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
+    }
+    command
+}
+
+/// A folder away from this repository, removed in the end.
+struct Away(PathBuf);
+
+impl Away {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("kopf-rs-tour-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("the folder for temporary files can be written to");
+        Self(path)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn the_tour_leads_to_a_handled_object() {
+    let readme = readme();
+    let blocks = section(&readme, "Your first operator");
+    // Outside this repository, or cargo would take the new crate for one of its members.
+    let folder = Away::new();
+    let (clone, bin) = (folder.0.join("kopf-rs"), folder.0.join("bin"));
+    let there = fs::canonicalize(root()).expect("the root is there");
+    symlink(there, &clone).expect("links can be made");
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut command = shell(&script(&blocks), &clone, &kopf_rs(&[]));
+    command
+        // `cd ..` goes back along the link, as PWD knows it.
+        .env("PWD", &clone)
+        .env("CARGO_INSTALL_ROOT", &folder.0)
+        .env("PATH", format!("{}:{path}", bin.display()));
+    let texts = blocks.iter().filter(|block| block.language == "text");
+    let shown: Vec<&str> = texts.flat_map(|block| block.text.lines()).collect();
+    assert!(!shown.is_empty(), "the tour shows what is to be seen");
+    let end = ended(command).await;
+    end.with(0, &shown);
+    let runs = script(&blocks).matches("kopf-rs run").count();
+    for line in shown {
+        assert_eq!(end.said.matches(line).count(), runs, "{line}\n{}", end.said);
+    }
+}
+
+#[tokio::test]
+async fn the_first_command_brings_a_pod_about() {
+    let readme = readme();
+    let blocks = section(&readme, "Two commands");
+    let mut program = Program::start(
+        shell(&format!("exec {}", blocks[0].text), root(), &kopf_rs(&[])),
+        PATIENCE,
+    );
+    let handled =
+        |line: &str| line.contains("[default/example-app] Handler 'create_myapp' succeeded.");
+    program
+        .lines()
+        .with_patience(PATIENCE)
+        .until("of the handler", handled)
+        .await;
+    let line = program
+        .lines()
+        .until("for kubectl", |line| line.contains("kubectl --kubeconfig "))
+        .await;
+    match tool(Tool::Kubectl) {
+        Ok(kubectl) => {
+            let typed = &line[line.find("kubectl ").expect("just looked for")..];
+            let output = Command::new("sh")
+                .args([
+                    "-c",
+                    &typed.replacen("kubectl", &kubectl.display().to_string(), 1),
+                ])
+                .output();
+            let shown =
+                String::from_utf8(output.expect("a shell can be started").stdout).expect("text");
+            assert!(shown.contains("example-app-pod"), "{typed}\n{shown}");
+        }
+        Err(error) => {
+            let error = StartError::Tool(error);
+            let missing = error
+                .missing()
+                .unwrap_or_else(|| panic!("kubectl: {error}"));
+            skipped("the first command, looked at with kubectl", missing);
+        }
+    }
+    program.signal("INT").await;
+    assert_eq!(program.ended().await.code(), Some(0));
+}
+
+#[test]
+fn what_lands_work_runs_the_second_command() {
+    let readme = readme();
+    let blocks = section(&readme, "Two commands");
+    let ci = fs::read_to_string(root().join(".ci/run")).expect(".ci/run is there");
+    assert!(ci.contains(blocks[1].text.trim()), "{ci}");
+}
