@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
@@ -129,6 +129,11 @@ impl Engine {
         self.0.queue.close(stream, |hired| self.hire(hired));
     }
 
+    /// Dropping the guard ends all work at once: nothing more is called or written.
+    pub(crate) fn guard(&self) -> DropGuard {
+        self.0.ended.clone().drop_guard()
+    }
+
     /// Wait until nothing is left to do, now or later.
     pub(crate) async fn settled(&self) {
         self.0.queue.settled().await;
@@ -170,11 +175,11 @@ impl Engine {
             let work = AssertUnwindSafe(worker::work(shared.clone(), hired)).catch_unwind();
             tokio::select! {
                 biased;
+                () = ended.cancelled() => {}
                 worked = work => if worked.is_err() {
                     tracing::error!("Event processing has failed: a defect of kopf-rs; the object waits for its next change.");
                     shared.queue.forget(&key);
                 },
-                () = ended.cancelled() => {}
             }
         });
     }

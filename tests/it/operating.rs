@@ -42,29 +42,16 @@ impl Field {
 
     /// Serve the kind.
     pub(crate) async fn serve(&self) {
-        let crd = json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{KIND}.{}", self.group)},
-            "spec": {
-                "group": self.group,
-                "scope": "Namespaced",
-                "names": {"plural": KIND, "singular": "kopfexample", "kind": "KopfExample", "shortNames": ["kex"]},
-                "versions": [{
-                    "name": "v1",
-                    "served": true,
-                    "storage": true,
-                    "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"size": {"type": "integer"}}},
-                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                        },
-                    }},
-                }],
-            },
-        });
+        let crd = definition(&self.group);
+        self.bed.apply(&crd.to_string()).await;
+    }
+
+    /// Serve the kind with a status that takes nothing but numbers.
+    pub(crate) async fn serve_strictly(&self) {
+        let mut crd = definition(&self.group);
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["status"] =
+            json!({"type": "object", "additionalProperties": {"type": "integer"}});
         self.bed.apply(&crd.to_string()).await;
     }
 
@@ -152,6 +139,33 @@ impl Field {
         let operator = Operator::new(registry).name(NAME);
         operator.namespaces([self.bed.namespace()])
     }
+}
+
+/// The definition of [`KIND`] in `group`.
+pub(crate) fn definition(group: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{KIND}.{}", group)},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": KIND, "singular": "kopfexample", "kind": "KopfExample", "shortNames": ["kex"]},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"size": {"type": "integer"}}},
+                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                    },
+                }},
+            }],
+        },
+    })
 }
 
 /// Whether an operator has handled the object to the end.

@@ -242,7 +242,8 @@ impl Observer {
             }
         }
         self.scan.tries = self.scan.tries.saturating_sub(1);
-        self.scan.at = if self.scan.unresolved && self.scan.tries > 0 {
+        let missing = self.streams.values().any(|stream| stream.missing);
+        self.scan.at = if (self.scan.unresolved || missing) && self.scan.tries > 0 {
             let doubled = 2_u32.pow(6_u32.saturating_sub(self.scan.tries));
             Some(Instant::now() + Duration::from_millis(100) * doubled)
         } else if self.definitions == Definitions::Unwatched

@@ -270,6 +270,7 @@ impl Running {
             },
         );
         let engine = Engine::new(self.setup(&settings, cluster.clone()));
+        let _dies_with_this = engine.guard();
         let mut observer = Observer::new(observe::Surroundings {
             engine: engine.clone(),
             cluster,

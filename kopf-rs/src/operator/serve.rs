@@ -14,7 +14,7 @@ use crate::object::selector::Selector;
 pub(crate) struct Served {
     pub(crate) kinds: Vec<(Resource, Vec<Arc<Handler>>)>,
     pub(crate) warnings: Vec<String>,
-    /// Whether some selector found nothing.
+    /// Whether some handler is for nothing, as things are now.
     pub(crate) unresolved: bool,
 }
 
@@ -37,13 +37,13 @@ pub(crate) fn serve(handlers: &[Arc<Handler>], resources: &[Resource]) -> Served
             }
         }
     }
-    served.unresolved = !missing.is_empty();
-    if served.unresolved {
+    if !missing.is_empty() {
         let missing = missing.into_iter().collect::<Vec<_>>().join(", ");
         served.warnings.push(format!(
             "Unresolved resources cannot be served (try creating their CRDs): {missing}"
         ));
     }
+    served.unresolved = !served.warnings.is_empty();
     served.drop_unfit();
     served
 }

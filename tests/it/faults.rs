@@ -1,0 +1,272 @@
+//! Servers that refuse, forget, fall silent and break off: no handler is called twice for it, nothing is lost.
+
+use std::time::Duration;
+
+use kopf_rs::{EventType, Registry, TemporaryError, handler};
+use kopf_rs_apiserver::{ApiServer, Fault, Verb};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, is_handled};
+
+scenarios! {
+    refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
+    a_conflict_over_the_finalizer_is_solved [memory tcp];
+    an_outage_during_the_retries_loses_no_attempt [memory];
+    watches_that_break_or_fall_silent_are_renewed [memory tcp];
+    objects_that_went_during_a_gap_are_told_of [memory tcp];
+    a_server_that_is_late_is_waited_for [memory];
+    a_forbidden_kind_is_told_with_its_rule_and_the_others_go_on [memory tcp];
+    rejected_credentials_end_the_operator_at_once [memory tcp];
+    a_patch_that_is_refused_is_told_and_blocks_nothing;
+    a_result_that_the_schema_refuses_blocks_nothing [real];
+}
+
+fn server(field: &Field) -> &ApiServer {
+    field
+        .bed
+        .in_process()
+        .expect("this server is in the process")
+}
+
+async fn refused_and_lost_writes_are_repeated_without_another_call(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |_| async { Ok(json!({"made": true})) });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_create(field.selector(), field.noting("second_fn"));
+    let working = field.start(registry);
+    let faults = [
+        ("refused-409", Fault::answer(409)),
+        (
+            "refused-429",
+            Fault::answer(429).retry_after(Duration::from_secs(1)),
+        ),
+        ("refused-500", Fault::answer(500)),
+        ("refused-503", Fault::answer(503)),
+        ("dropped", Fault::drop_before()),
+        ("lost", Fault::drop_after()),
+        ("lost-500", Fault::answer_after_write(500)),
+    ];
+    for (name, fault) in faults {
+        for nth in 1..=3 {
+            let name = format!("{name}-{nth}");
+            let fault = fault.clone().on(Verb::Patch).name(&name).nth(nth).times(2);
+            let armed = server(&field).fault(fault);
+            field.create(&name, json!({})).await;
+            let object = field.until("it is handled", &name, is_handled).await;
+            assert_eq!(
+                object["status"]["create_fn"],
+                json!({"made": true}),
+                "{name}"
+            );
+            assert!(armed.hits() > 0, "{name}");
+        }
+    }
+    working.stop().await;
+    let mut calls = field.calls.all();
+    let count = calls.len();
+    calls.sort();
+    calls.dedup();
+    assert_eq!(
+        (count, calls.len()),
+        (42, 42),
+        "a handler was called twice: {:?}",
+        field.calls.all()
+    );
+}
+
+async fn a_conflict_over_the_finalizer_is_solved(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_delete(field.selector(), field.noting("delete_fn"));
+    let _conflict = server(&field).fault(
+        Fault::answer(409)
+            .on(Verb::Patch)
+            .plural("kopfexamples")
+            .times(1),
+    );
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    let _lost = server(&field).fault(
+        Fault::drop_after()
+            .on(Verb::Patch)
+            .plural("kopfexamples")
+            .times(1),
+    );
+    field.delete("a").await;
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a", "delete_fn a"]);
+}
+
+async fn an_outage_during_the_retries_loses_no_attempt(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let create = handler("create_fn", move |context| {
+        calls.note(format!("attempt {}", context.retry()));
+        async move {
+            if context.retry() < 2 {
+                return Err(TemporaryError::new("not yet").delay(0.2).into());
+            }
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    let outage = server(&field).fault(
+        Fault::answer(503)
+            .on(Verb::Patch)
+            .plural("kopfexamples")
+            .times(12),
+    );
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(outage.hits(), 12);
+    assert_eq!(field.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
+}
+
+async fn watches_that_break_or_fall_silent_are_renewed(bed: Bed) {
+    let field = Field::of(bed).await;
+    let mut settings = kopf_rs::Settings::default();
+    settings.watching.inactivity_timeout = Duration::from_secs(5);
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let operator = field.operator(registry).settings(settings);
+    let working = crate::operating::Working::start(&field.bed, operator);
+    field.create("first", json!({})).await;
+    field.until("it is handled", "first", is_handled).await;
+    let faults = [
+        ("cut", Fault::cut()),
+        ("reset", Fault::reset()),
+        ("gone", Fault::gone()),
+        ("stall", Fault::stall()),
+        ("refused", Fault::answer(500)),
+    ];
+    for (name, fault) in faults {
+        let fault = fault.on(Verb::Watch).plural("kopfexamples").times(2);
+        let armed = server(&field).fault(fault);
+        if name == "refused" {
+            drop(server(&field).fault(Fault::cut().on(Verb::Watch).plural("kopfexamples")));
+        }
+        let before = field.calls.all().len();
+        field.create(name, json!({})).await;
+        field.calls.until(before + 1).await;
+        drop(armed);
+        field.until("it is handled", name, is_handled).await;
+    }
+    working.stop().await;
+}
+
+async fn objects_that_went_during_a_gap_are_told_of(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let event = handler("event_fn", move |context| {
+        let event = context.event_type().and_then(EventType::as_str);
+        calls.note(format!("{} {}", context.name(), event.unwrap_or("listed")));
+        async { Ok(()) }
+    });
+    let working = field.start(Registry::new().on_event(field.selector(), event));
+    field.create("a", json!({})).await;
+    field.calls.until(1).await;
+    let silent = server(&field).fault(Fault::answer(503).on(Verb::Watch).plural("kopfexamples"));
+    let lists = server(&field).fault(Fault::answer(503).on(Verb::List).plural("kopfexamples"));
+    drop(server(&field).fault(Fault::cut().on(Verb::Watch).plural("kopfexamples")));
+    field.delete("a").await;
+    server(&field).compact();
+    drop((silent, lists));
+    field.create("b", json!({})).await;
+    field.calls.until(3).await;
+    working.stop().await;
+    let mut calls = field.calls.all();
+    calls[1..].sort();
+    assert_eq!(calls[0].split(' ').next(), Some("a"));
+    assert_eq!(calls[1], "a DELETED");
+    assert!(calls[2].starts_with("b "), "{calls:?}");
+}
+
+async fn a_server_that_is_late_is_waited_for(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    let down = server(&field).fault(Fault::answer(503).on(Verb::Other).times(20));
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field
+        .line("The cluster does not say what it serves; will retry in")
+        .await;
+    drop(down);
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+}
+
+async fn a_forbidden_kind_is_told_with_its_rule_and_the_others_go_on(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_event("configmaps", field.noting("event_fn"));
+    let forbidden = [Verb::List, Verb::Watch]
+        .map(|verb| server(&field).fault(Fault::answer(403).on(verb).plural("configmaps")));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    field
+        .line("Not enough permissions to watch configmaps.v1 in")
+        .await;
+    drop(forbidden);
+    field.line("The watch-stream for configmaps.v1").await;
+    working.stop().await;
+}
+
+async fn rejected_credentials_end_the_operator_at_once(bed: Bed) {
+    let field = Field::of(bed).await;
+    let _refused = server(&field).fault(Fault::answer(401).on(Verb::Other));
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_cleanup(field.noting("cleanup_fn"));
+    let ended = field.start(registry).end().await;
+    let error = ended.expect_err("it cannot work").to_string();
+    assert!(error.contains("credentials"), "{error}");
+    assert_eq!(field.calls.all(), ["cleanup_fn "]);
+}
+
+async fn a_patch_that_is_refused_is_told_and_blocks_nothing(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |context| async move {
+        context.patch()["metadata"]["labels"]["size"] = json!("no label!");
+        Ok(json!({"made": true}))
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    let line = field.line("Patching was refused").await;
+    assert!(
+        line.contains("metadata.labels") && line.contains("no label!"),
+        "{line}"
+    );
+    let object = field.until("it is handled", "a", is_handled).await;
+    assert_eq!(object["status"]["create_fn"], json!({"made": true}));
+    assert_eq!(object["metadata"]["labels"], Value::Null);
+    field.delete("a").await;
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a", "delete_fn a"]);
+}
+
+async fn a_result_that_the_schema_refuses_blocks_nothing(bed: Bed) {
+    let field = Field::bare(bed);
+    field.serve_strictly().await;
+    let create = field.handler("create_fn", |_| async { Ok(json!({"not": "a number"})) });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_create(field.selector(), field.noting("second_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.line("Patching was refused").await;
+    let object = field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(object["status"], Value::Null);
+    assert_eq!(field.calls.all(), ["create_fn a", "second_fn a"]);
+}
