@@ -101,10 +101,9 @@ fn registration(
     let framework = attributes
         .iter()
         .find_map(|attribute| attribute.framework.as_ref());
-    let k = framework.map_or_else(
-        || quote!(::kopf_rs::__private),
-        |path| quote!(#path::__private),
-    );
+    let door = framework.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream);
+    // Short, for those who read expansions.
+    let k = quote!(__kopf);
     let id = function.name.unraw().to_string();
     let (line, column) = [line, column]
         .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
@@ -151,6 +150,7 @@ fn registration(
     quote! {
         #(#cfgs)*
         const _: () = {
+            use #door::__private as #k;
             #call
             const __KOPF_PLACE: #k::Place = #k::Place {
                 package: ::core::env!("CARGO_PKG_NAME"),
@@ -159,7 +159,8 @@ fn registration(
                 column: #column,
                 module: ::core::module_path!(),
             };
-            #k::submit! { #k::Declared(&[#(#decls),*]) }
+            const __KOPF_DECLS: &[#k::Decl] = &[#(#decls),*];
+            #k::submit! { #k::Declared(__KOPF_DECLS) }
         };
     }
 }

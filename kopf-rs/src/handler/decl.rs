@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,8 +133,17 @@ pub struct Handler {
     pub(crate) kind: HandlerKind,
     pub(crate) selector: Option<Selector>,
     pub(crate) options: Options,
+    /// Where the annotated function is; `None` for closures.
     pub(crate) place: Option<Place>,
+    pub(crate) origin: Origin,
     pub(crate) callee: Callee,
+}
+
+/// Where a handler comes from: two handlers of one origin are one function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Function(Place),
+    Closure(&'static Location<'static>),
 }
 
 /// What a handler calls: a function known at compile time, or a closure of an explicit registry.
@@ -178,6 +188,24 @@ impl HandlerKind {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Function(place) => place.fmt(f),
+            Self::Closure(place) => place.fmt(f),
+        }
+    }
+}
+
+impl Origin {
+    pub(crate) fn place(self) -> Option<Place> {
+        match self {
+            Self::Function(place) => Some(place),
+            Self::Closure(_) => None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::handler::decl::{Callee, HandlerKind, Place};
+use crate::handler::decl::{Callee, HandlerKind, Origin};
 use crate::handler::decl::{Decl, Handler};
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
@@ -131,7 +131,7 @@ impl Registry {
         let selector = decl.selector.map(|selector| selector());
         let callback = Callback {
             name: decl.name.to_owned(),
-            place: decl.place,
+            origin: Origin::Function(decl.place),
             options: (decl.options)(),
             callee: Callee::Fn(decl.call),
         };
@@ -150,7 +150,7 @@ impl Registry {
                 self.problems.push(Problem::Selector {
                     attribute: kind.attribute(),
                     name: callback.name,
-                    place: callback.place,
+                    origin: callback.origin,
                     message: error.to_string(),
                 });
                 return;
@@ -160,7 +160,7 @@ impl Registry {
             self.problems.push(Problem::Option {
                 attribute: kind.attribute(),
                 name: callback.name.clone(),
-                place: callback.place,
+                origin: callback.origin,
                 message,
             });
         }
@@ -169,7 +169,8 @@ impl Registry {
             kind,
             selector,
             options: callback.options,
-            place: Some(callback.place),
+            place: callback.origin.place(),
+            origin: callback.origin,
             callee: callback.callee,
         }));
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use crate::handler::cause::Cause;
-use crate::handler::decl::{Callee, Calling, ErrorsMode, HandlerKind, Options, Place};
+use crate::handler::decl::{Callee, Calling, ErrorsMode, HandlerKind, Options, Origin};
 use crate::handler::error::HandlerResult;
 use crate::handler::filter::Criterion;
 use crate::handler::returned::IntoReturned;
@@ -21,7 +21,7 @@ use crate::object::path::FieldPath;
 #[derive(Clone)]
 pub struct Callback {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) origin: Origin,
     pub(crate) options: Options,
     pub(crate) callee: Callee,
 }
@@ -57,16 +57,9 @@ where
     R: Future<Output = HandlerResult<T>> + Send + 'static,
     T: Serialize,
 {
-    let at = Location::caller();
     Callback {
         name: id.into(),
-        place: Place {
-            package: "",
-            file: at.file(),
-            line: at.line(),
-            column: at.column(),
-            module: "",
-        },
+        origin: Origin::Closure(Location::caller()),
         options: Options::default(),
         callee: Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
             let lent = LentPatch::of(patch);
@@ -210,7 +203,7 @@ impl Callback {
 
 impl std::fmt::Debug for Callback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Callback({:?} at {})", self.name, self.place)
+        write!(f, "Callback({:?} at {})", self.name, self.origin)
     }
 }
 

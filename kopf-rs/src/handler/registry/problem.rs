@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::handler::decl::{Handler, HandlerKind, Place};
+use crate::handler::decl::{Handler, HandlerKind, Origin};
 use crate::handler::registry::selectors::disjoint;
 
 /// Everything that is wrong with the handlers, one line each.
@@ -19,21 +19,21 @@ pub(crate) enum Problem {
     Selector {
         attribute: &'static str,
         name: String,
-        place: Place,
+        origin: Origin,
         message: String,
     },
     /// An option that does not belong there.
     Option {
         attribute: &'static str,
         name: String,
-        place: Place,
+        origin: Origin,
         message: String,
     },
     /// Two functions with one id: they would share one progress record.
     SameId {
         id: Arc<str>,
-        first: Place,
-        second: Place,
+        first: Origin,
+        second: Origin,
     },
 }
 
@@ -43,15 +43,15 @@ impl fmt::Display for Problem {
             Self::Selector {
                 attribute,
                 name,
-                place,
+                origin,
                 message,
             }
             | Self::Option {
                 attribute,
                 name,
-                place,
+                origin,
                 message,
-            } => write!(f, "{place}: {attribute} of handler `{name}`: {message}"),
+            } => write!(f, "{origin}: {attribute} of handler `{name}`: {message}"),
             Self::SameId { id, first, second } => write!(
                 f,
                 "{second}: the handler id `{id}` is already used at {first} for resources that may be the same; give one of them another `id`"
@@ -66,12 +66,11 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mut clashes = Vec::new();
     for handler in handlers {
         let same_id = by_id.entry((realm(handler.kind), &handler.id)).or_default();
-        let other = same_id.iter().find(|other| clash(other, handler));
-        if let (Some(first), Some(second)) = (other.and_then(|other| other.place), handler.place) {
+        if let Some(other) = same_id.iter().find(|other| clash(other, handler)) {
             clashes.push(Problem::SameId {
                 id: Arc::clone(&handler.id),
-                first,
-                second,
+                first: other.origin,
+                second: handler.origin,
             });
         }
         same_id.push(handler);
@@ -99,7 +98,7 @@ fn realm(kind: HandlerKind) -> Realm {
 
 fn clash(one: &Handler, other: &Handler) -> bool {
     let selectors = one.selector.as_ref().zip(other.selector.as_ref());
-    one.place != other.place && !selectors.is_some_and(|(one, other)| disjoint(one, other))
+    one.origin != other.origin && !selectors.is_some_and(|(one, other)| disjoint(one, other))
 }
 
 fn lines(problems: &[Problem]) -> String {

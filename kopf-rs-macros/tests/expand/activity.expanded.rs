@@ -1,0 +1,62 @@
+async fn announce(activity: &str, client: Client) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_announce<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            let __kopf_argument_0 = <str as __kopf::LendArg<
+                '_,
+                __kopf::arg::activity,
+            >>::hold(__kopf_cause)?;
+            let __kopf_argument_1 = <Client as __kopf::FromArg<
+                '_,
+                __kopf::arg::client,
+            >>::from_arg(__kopf_cause)?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    announce(
+                        <str as __kopf::LendArg<
+                            '_,
+                            __kopf::arg::activity,
+                        >>::lend(&__kopf_argument_0),
+                        __kopf_argument_1,
+                    ),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "announce",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Cleanup,
+            selector: __kopf::Option::None,
+            options: || __kopf::Options {
+                retries: __kopf::Option::Some(3),
+                ..__kopf::Options::default()
+            },
+            call: __kopf::Call::Async(__kopf_call_announce),
+        },
+        __kopf::Decl {
+            name: "announce",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Startup,
+            selector: __kopf::Option::None,
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_announce),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

@@ -1,0 +1,56 @@
+#[cfg(feature = "blocking")]
+fn work<'a>(spec: &'a KopfExample, labels: &BTreeMap<String, String>) {}
+#[cfg(feature = "blocking")]
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_work(
+        __kopf_cause: &__kopf::Cause,
+        __kopf_patch: &mut __kopf::Patch,
+    ) -> __kopf::Returned {
+        use __kopf::{AnyKind as _, LocalBoxKind as _};
+        let __kopf_argument_0 = <KopfExample as __kopf::LendArg<
+            '_,
+            __kopf::arg::spec,
+        >>::hold(__kopf_cause)?;
+        let __kopf_argument_1 = <BTreeMap<
+            String,
+            String,
+        > as __kopf::LendArg<'_, __kopf::arg::labels>>::hold(__kopf_cause)?;
+        let __kopf_returned = work(
+            <KopfExample as __kopf::LendArg<
+                '_,
+                __kopf::arg::spec,
+            >>::lend(&__kopf_argument_0),
+            <BTreeMap<
+                String,
+                String,
+            > as __kopf::LendArg<'_, __kopf::arg::labels>>::lend(&__kopf_argument_1),
+        );
+        (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+    }
+    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "work",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Delete,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopfexamples"],
+            )),
+            options: || __kopf::Options {
+                optional: true,
+                ..__kopf::Options::default()
+            },
+            call: __kopf::Call::Blocking(__kopf_call_work),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

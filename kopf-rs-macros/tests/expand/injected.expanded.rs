@@ -1,0 +1,58 @@
+async fn create_fn(db: State<Db>, stats: Stats, who: &str) -> Result<(), anyhow::Error> {
+    Ok(())
+}
+const _: () = {
+    use my_framework::kopf_rs::__private as __kopf;
+    fn __kopf_call_create_fn<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            let __kopf_argument_0 = <State<
+                Db,
+            > as __kopf::FromCause<'_>>::from_cause(__kopf_cause)?;
+            let __kopf_argument_1 = <Stats as __kopf::FromCause<
+                '_,
+            >>::from_cause(__kopf_cause)?;
+            let __kopf_argument_2 = <str as __kopf::LendArg<
+                '_,
+                __kopf::arg::name,
+            >>::hold(__kopf_cause)?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    create_fn(
+                        __kopf_argument_0,
+                        __kopf_argument_1,
+                        <str as __kopf::LendArg<
+                            '_,
+                            __kopf::arg::name,
+                        >>::lend(&__kopf_argument_2),
+                    ),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "create_fn",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Create,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopfexamples"],
+            )),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_create_fn),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

@@ -1,0 +1,96 @@
+async fn resize(step: &u64, old: Option<&str>, new: Option<String>) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_resize<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            let __kopf_argument_0 = <u64 as __kopf::LendArg<
+                '_,
+                __kopf::arg::param,
+            >>::hold(__kopf_cause)?;
+            let __kopf_argument_1 = <str as __kopf::LendArg<
+                '_,
+                __kopf::arg::old,
+            >>::hold_if_any(__kopf_cause)?;
+            let __kopf_argument_2 = <String as __kopf::FromArg<
+                '_,
+                __kopf::arg::new,
+            >>::from_arg_if_any(__kopf_cause)?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    resize(
+                        <u64 as __kopf::LendArg<
+                            '_,
+                            __kopf::arg::param,
+                        >>::lend(&__kopf_argument_0),
+                        __kopf_argument_1
+                            .as_ref()
+                            .map(<str as __kopf::LendArg<'_, __kopf::arg::old>>::lend),
+                        __kopf_argument_2,
+                    ),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "resize",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Update,
+            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
+                &["kopf.dev/v1", "kopfexamples"],
+            )),
+            options: || __kopf::Options {
+                id: __kopf::Option::Some(__kopf::String::from("resized")),
+                param: __kopf::Option::Some(
+                    __kopf::Arc::new({
+                        let __kopf_param: u64 = 42;
+                        __kopf_param
+                    }),
+                ),
+                errors: __kopf::Option::Some(__kopf::ErrorsMode::Permanent),
+                timeout: __kopf::Option::Some(__kopf::Duration::from_secs(30)),
+                retries: __kopf::Option::Some(MAX_RETRIES),
+                backoff: __kopf::Option::Some(__kopf::duration(1.5)),
+                field: __kopf::Option::Some(
+                    __kopf::FieldPath::from_parts([
+                        "metadata",
+                        "labels",
+                        "example.com/size",
+                    ]),
+                ),
+                filters: __kopf::Filters {
+                    old: __kopf::Option::Some(__kopf::Criterion::Absent),
+                    new: __kopf::Option::Some(__kopf::matches(|size| size.is_some())),
+                    labels: __kopf::Vec::from([
+                        (__kopf::String::from("app"), __kopf::criterion("x")),
+                        (__kopf::String::from("tier"), __kopf::Criterion::Present),
+                        (__kopf::String::from(KEY), __kopf::criterion(is_number)),
+                    ]),
+                    annotations: __kopf::Vec::from([
+                        (__kopf::String::from("old"), __kopf::Criterion::Absent),
+                    ]),
+                    when: __kopf::Option::Some(
+                        __kopf::when(|cause| cause.name() != "ignored"),
+                    ),
+                    ..__kopf::Filters::default()
+                },
+                ..__kopf::Options::default()
+            },
+            call: __kopf::Call::Async(__kopf_call_resize),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

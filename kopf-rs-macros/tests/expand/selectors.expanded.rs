@@ -1,0 +1,110 @@
+async fn watch(event_type: EventType) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_watch<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            let __kopf_argument_0 = <EventType as __kopf::FromArg<
+                '_,
+                __kopf::arg::event_type,
+            >>::from_arg(__kopf_cause)?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    watch(__kopf_argument_0),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "watch",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Event,
+            selector: __kopf::Option::Some(|| __kopf::Result::Ok(__kopf::Selector {
+                group: __kopf::Option::None,
+                version: __kopf::Option::None,
+                name: __kopf::SelectorName::Category(__kopf::String::from("all")),
+            })),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_watch),
+        },
+        __kopf::Decl {
+            name: "watch",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Event,
+            selector: __kopf::Option::Some(|| {
+                __kopf::Selector::positional(&["deployments"])
+                    .map(|selector| __kopf::Selector {
+                        group: __kopf::Option::Some(__kopf::String::from("apps")),
+                        version: __kopf::Option::Some(__kopf::String::from(VERSION)),
+                        ..selector
+                    })
+            }),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_watch),
+        },
+        __kopf::Decl {
+            name: "watch",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Event,
+            selector: __kopf::Option::Some(|| __kopf::Result::Ok(__kopf::Selector {
+                group: __kopf::Option::Some(__kopf::String::from("apps")),
+                version: __kopf::Option::None,
+                name: __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
+            })),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_watch),
+        },
+        __kopf::Decl {
+            name: "watch",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Event,
+            selector: __kopf::Option::Some(|| __kopf::Result::Ok(
+                __kopf::selector_of::<MyApp>(),
+            )),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_watch),
+        },
+        __kopf::Decl {
+            name: "watch",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Event,
+            selector: __kopf::Option::Some(|| {
+                __kopf::Selector::positional(&["apps", "everything"])
+                    .map(|selector| __kopf::Selector {
+                        name: __kopf::SelectorName::Everything,
+                        ..selector
+                    })
+            }),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_watch),
+        },
+        __kopf::Decl {
+            name: "watch",
+            place: __KOPF_PLACE,
+            kind: __kopf::HandlerKind::Event,
+            selector: __kopf::Option::Some(|| {
+                __kopf::Selector::positional(&["everything"])
+                    .map(|selector| __kopf::Selector {
+                        name: __kopf::SelectorName::Everything,
+                        ..selector
+                    })
+            }),
+            options: || __kopf::Options::default(),
+            call: __kopf::Call::Async(__kopf_call_watch),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};
