@@ -2,15 +2,14 @@
 
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     FnArg, GenericArgument, GenericParam, ItemFn, Lifetime, Pat, PatType, PathArguments, Safety,
-    Signature, Type, TypeReference,
+    Signature, Type, TypeFnPtr, TypeGroup, TypeParen,
 };
 
 use crate::fallback::Mistakes;
-use crate::hint::slip_of;
+use crate::hint::{did_you_mean, slip_of};
 use crate::kind::{Kind, all_arguments, attributes_with};
 
 /// A function that can be called with arguments made for it.
@@ -71,10 +70,10 @@ impl Function {
     /// The type in which the function wants its `param`, and whether it can do without.
     pub(crate) fn param(&self) -> Option<(&Type, bool)> {
         self.arguments.iter().find_map(|argument| match argument {
-            Argument::Named(name, received) if name == "param" => Some(match received {
-                Received::Owned(wanted) | Received::Lent(wanted) => (wanted, false),
-                Received::OwnedIfAny(wanted) | Received::LentIfAny(wanted) => (wanted, true),
-            }),
+            Argument::Named(name, received) if name == "param" => {
+                let optional = matches!(received, Received::OwnedIfAny(_) | Received::LentIfAny(_));
+                Some((received.ty(), optional))
+            }
             _ => None,
         })
     }
@@ -101,14 +100,14 @@ fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
             GenericParam::Lifetime(_) => {}
             GenericParam::Type(param) => {
                 let message = format!(
-                    "a handler cannot be generic, nobody would choose `{}`: write the type",
+                    "a handler cannot be generic: write the type instead of `{}`",
                     param.ident
                 );
                 mistakes.at(param, message);
             }
             GenericParam::Const(param) => {
                 let message = format!(
-                    "a handler cannot be generic, nobody would choose `{}`: write the value",
+                    "a handler cannot be generic: write the value instead of `{}`",
                     param.ident
                 );
                 mistakes.at(param, message);
@@ -137,8 +136,8 @@ fn read_argument(typed: &mut PatType, kinds: &[Kind], mistakes: &mut Mistakes) -
     }
     let name = plain_name(&typed.pat, mistakes)?;
     let mut ty = (*typed.ty).clone();
-    AnonymousLifetimes.visit_type_mut(&mut ty);
-    if !can_be_named(&typed.ty, mistakes) {
+    Repeatable.visit_type_mut(&mut ty);
+    if !can_be_named(&ty, mistakes) {
         return None;
     }
     let known = match renaming {
@@ -189,11 +188,10 @@ fn resolve(name: &Ident) -> Result<Option<&'static str>, String> {
 
 fn unknown_datum(datum: &Ident) -> String {
     let text = datum.unraw().to_string();
-    let hint = crate::hint::did_you_mean(&text, &all_arguments());
-    format!(
-        "there is no handler argument `{text}`{hint}\narguments: {}",
-        all_arguments().join(", ")
-    )
+    let hint = did_you_mean(&text, &all_arguments());
+    let arguments = format!("\narguments: {}", all_arguments().join(", "));
+    let advice = if hint.is_empty() { arguments } else { hint };
+    format!("there is no handler argument `{text}`{advice}")
 }
 
 enum Renaming {
@@ -216,16 +214,14 @@ fn take_renaming(typed: &mut PatType, mistakes: &mut Mistakes) -> Option<Renamin
     if attribute.path().is_ident("inject") {
         return Some(Renaming::Inject);
     }
-    match attribute.parse_args_with(Ident::parse_any) {
-        Ok(datum) => Some(Renaming::From(datum)),
-        Err(_) => {
-            mistakes.at(
-                &attribute,
-                "expected the name of an argument: `#[from(spec)]`",
-            );
-            None
-        }
+    let datum = attribute.parse_args_with(Ident::parse_any);
+    if datum.is_err() {
+        mistakes.at(
+            &attribute,
+            "expected the name of an argument: `#[from(spec)]`",
+        );
     }
+    datum.ok().map(Renaming::From)
 }
 
 fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
@@ -248,20 +244,24 @@ fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
 
 // === types ===
 
-/// Types are repeated inside the expansion, where the user's lifetimes do not exist.
-struct AnonymousLifetimes;
+/// Makes a type one that can be repeated inside the expansion: the user's lifetimes do not exist there, and the invisible groups that
+/// `macro_rules!` puts around types would hide what they are.
+struct Repeatable;
 
-impl VisitMut for AnonymousLifetimes {
+impl VisitMut for Repeatable {
     fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
         if lifetime.ident != "static" {
             *lifetime = Lifetime::new("'_", lifetime.span());
         }
     }
-    fn visit_type_fn_ptr_mut(&mut self, _: &mut syn::TypeFnPtr) {}
-    fn visit_type_reference_mut(&mut self, reference: &mut TypeReference) {
-        // What is lent lives as long as the call, whatever the function asks for: the compiler then says so at the type.
-        visit_mut::visit_type_reference_mut(self, reference);
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        while let Type::Group(TypeGroup { elem, .. }) | Type::Paren(TypeParen { elem, .. }) = ty {
+            *ty = (**elem).clone();
+        }
+        visit_mut::visit_type_mut(self, ty);
     }
+    // Its lifetimes may be its own.
+    fn visit_type_fn_ptr_mut(&mut self, _: &mut TypeFnPtr) {}
 }
 
 fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
@@ -384,11 +384,9 @@ fn optional(ty: &Type) -> Option<&Type> {
 }
 
 impl Received {
-    pub(crate) fn span(&self) -> Span {
-        match self {
-            Self::Owned(ty) | Self::OwnedIfAny(ty) | Self::Lent(ty) | Self::LentIfAny(ty) => {
-                ty.span()
-            }
-        }
+    /// The type without `&` and `Option`.
+    pub(crate) fn ty(&self) -> &Type {
+        let (Self::Owned(ty) | Self::OwnedIfAny(ty) | Self::Lent(ty) | Self::LentIfAny(ty)) = self;
+        ty
     }
 }

@@ -7,7 +7,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token, token};
 
 use crate::fallback::Mistakes;
-use crate::hint::did_you_mean;
+use crate::hint::{did_you_mean, nearest};
 use crate::kind::{Kind, SELECTOR_KEYS, attributes_with};
 use crate::option::{Entry, Options};
 use crate::selector::Selector;
@@ -48,27 +48,32 @@ impl Attribute {
         let mut positional = Vec::new();
         let mut keywords = Vec::new();
         let mut options = Options::default();
-        let mut framework = None;
+        let (mut framework, mut refused) = (None, false);
         for written in split(kind, arguments, mistakes) {
             match written {
                 Written::Positional(expr) => positional.push(expr),
                 Written::Keyword(key, Given::Path(path)) if key == "crate" => {
-                    framework = Some(path)
+                    framework = Some(path);
                 }
                 Written::Keyword(key, given) if is_selector(&key) => match given {
                     Given::Expr(expr) => once(&mut keywords, key, expr, mistakes),
                     _ => mistakes.at(&key, format!("expected `{key} = \"...\"`")),
                 },
                 Written::Keyword(key, given) => match refusal(kind, &key, &given) {
-                    Some(refusal) => mistakes.at(&key, refusal),
+                    Some(refusal) => {
+                        mistakes.at(&key, refusal);
+                        refused = true;
+                    }
                     None => options.take(&key, given, mistakes),
                 },
             }
         }
         options.check(kind, place, mistakes);
+        // What was refused may have been meant to name the resource.
+        let missing = (!refused).then_some(place);
         Self {
             kind,
-            selector: Selector::read(kind, positional, keywords, place, mistakes),
+            selector: Selector::read(kind, positional, keywords, missing, mistakes),
             options,
             framework,
         }
@@ -111,36 +116,42 @@ fn refusal(kind: Kind, key: &Ident, given: &Given) -> Option<String> {
             "`{name}` is no option; the name of a resource stands in quotes: `\"{name}\"`"
         ));
     }
-    Some(format!(
-        "unknown option `{name}`{hint}\noptions of #[{}]: {}",
-        kind.attribute(),
-        known.join(", ")
-    ))
+    let options = format!("\noptions of #[{}]: {}", kind.attribute(), known.join(", "));
+    let advice = if hint.is_empty() { options } else { hint };
+    Some(format!("unknown option `{name}`{advice}"))
 }
 
 /// Cut the arguments at their commas. One that cannot be parsed is reported and skipped, the others are still read.
 fn split(kind: Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
+    let mut all = Vec::new();
     let parser = |input: ParseStream<'_>| {
-        let mut all = Vec::new();
         while !input.is_empty() {
             match argument(kind, input) {
                 Ok(written) if input.is_empty() || input.peek(Token![,]) => all.push(written),
                 Ok(_) => mistakes.push(input.error("expected a comma between arguments")),
                 Err(error) => mistakes.push(error),
             }
-            while !input.is_empty() && !input.peek(Token![,]) {
-                input.parse::<proc_macro2::TokenTree>()?;
-            }
-            input.parse::<Option<Token![,]>>()?;
+            skip_to_comma(input)?;
         }
-        Ok(all)
+        Ok(())
     };
-    parser.parse2(arguments).unwrap_or_default()
+    let parsed = parser.parse2(arguments);
+    // What is left over inside of brackets was complained about where they were read.
+    drop(parsed);
+    all
+}
+
+/// Go on behind the next comma, whatever stands before it.
+pub(crate) fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<proc_macro2::TokenTree>()?;
+    }
+    input.parse::<Option<Token![,]>>().map(drop)
 }
 
 fn argument(kind: Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     if !(input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])) {
-        let expr: Expr = input.parse()?;
+        let expr = expression(input)?;
         return Ok(match flag(kind, &expr) {
             Some(flag) => Written::Keyword(flag, Given::Flag),
             None => Written::Positional(expr),
@@ -151,9 +162,18 @@ fn argument(kind: Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     let given = match key.to_string().as_str() {
         "crate" => Given::Path(path(input)?),
         "labels" | "annotations" => Given::Map(Entry::map(&key, input)?),
-        _ => Given::Expr(input.parse()?),
+        _ => Given::Expr(expression(input)?),
     };
     Ok(Written::Keyword(key, given))
+}
+
+/// An expression, without the invisible group that `macro_rules!` puts around it.
+pub(crate) fn expression(input: ParseStream<'_>) -> syn::Result<Expr> {
+    let mut expr: Expr = input.parse()?;
+    while let Expr::Group(group) = expr {
+        expr = *group.expr;
+    }
+    Ok(expr)
 }
 
 fn path(input: ParseStream<'_>) -> syn::Result<Path> {
@@ -172,7 +192,7 @@ fn flag(kind: Kind, expr: &Expr) -> Option<Ident> {
     let ident = path.path.get_ident()?;
     let text = ident.to_string();
     let lower = text.starts_with(|first: char| first.is_ascii_lowercase());
-    let selects = !kind.is_activity() && did_you_mean(&text, &["everything"]) != "";
+    let selects = !kind.is_activity() && nearest(&text, &["everything"]).is_some();
     (lower && !selects).then(|| ident.clone())
 }
 

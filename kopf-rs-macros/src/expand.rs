@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{ItemFn, Meta, Type, parse_quote};
+use syn::{ItemFn, Meta, ReturnType, Type, parse_quote};
 
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
@@ -17,14 +17,14 @@ use crate::kind::Kind;
 pub(crate) fn expand(
     kind: Kind,
     arguments: TokenStream,
-    function: TokenStream,
+    function: &TokenStream,
     place: impl Fn(&Ident) -> (usize, usize),
 ) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let Ok(mut item) = syn::parse2::<ItemFn>(function.clone()) else {
         let message = format!("#[{}] belongs on a function", kind.attribute());
         mistakes.push(syn::Error::new(Span::call_site(), message));
-        return refused(&function, &mistakes);
+        return refused(function, &mistakes);
     };
     let mut attributes = vec![Attribute::parse(
         kind,
@@ -57,7 +57,7 @@ fn take_others(item: &mut ItemFn, mistakes: &mut Mistakes) -> Vec<Attribute> {
             continue;
         };
         let arguments = match &attribute.meta {
-            Meta::List(list) => list.tokens.clone(),
+            Meta::List(inside) => inside.tokens.clone(),
             _ => TokenStream::new(),
         };
         others.push(Attribute::parse(
@@ -104,7 +104,6 @@ fn registration(
     let door = framework.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream);
     // Short, for those who read expansions.
     let k = quote!(__kopf);
-    let id = function.name.unraw().to_string();
     let (line, column) = [line, column]
         .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
         .into();
@@ -114,35 +113,9 @@ fn registration(
         span = Span::mixed_site()
     );
     let call = call(function, item, &call_name, &k);
-    let way = if function.is_async {
-        quote!(Async)
-    } else {
-        quote!(Blocking)
-    };
     // Kopf registers stacked decorators from the function outwards.
-    let decls = attributes.iter().rev().map(|attribute| {
-        let variant = attribute.kind.variant();
-        let selector = attribute
-            .selector
-            .as_ref()
-            .map(|selector| selector.tokens(&k));
-        let selector = match selector {
-            Some(selector) => quote!(#k::Option::Some(#selector)),
-            None => quote!(#k::Option::None),
-        };
-        let param = function.param().map(|(wanted, _)| stored(wanted));
-        let options = attribute.options.tokens(&k, param.as_ref());
-        quote! {
-            #k::Decl {
-                name: #id,
-                place: __KOPF_PLACE,
-                kind: #k::HandlerKind::#variant,
-                selector: #selector,
-                options: || #options,
-                call: #k::Call::#way(#call_name),
-            }
-        }
-    });
+    let outwards = attributes.iter().rev();
+    let decls = outwards.map(|attribute| decl(attribute, function, &call_name, &k));
     let cfgs = item
         .attrs
         .iter()
@@ -165,6 +138,41 @@ fn registration(
     }
 }
 
+/// One attribute's constant.
+fn decl(
+    attribute: &Attribute,
+    function: &Function,
+    call_name: &Ident,
+    k: &TokenStream,
+) -> TokenStream {
+    let id = function.name.unraw().to_string();
+    let way = if function.is_async {
+        quote!(Async)
+    } else {
+        quote!(Blocking)
+    };
+    let kind = attribute.kind.variant();
+    let selector = attribute.selector.as_ref().map_or_else(
+        || quote!(#k::Option::None),
+        |selector| {
+            let selector = selector.tokens(k);
+            quote!(#k::Option::Some(#selector))
+        },
+    );
+    let param = function.param().map(|(wanted, _)| stored(wanted));
+    let options = attribute.options.tokens(k, param.as_ref());
+    quote! {
+        #k::Decl {
+            name: #id,
+            place: __KOPF_PLACE,
+            kind: #k::HandlerKind::#kind,
+            selector: #selector,
+            options: || #options,
+            call: #k::Call::#way(#call_name),
+        }
+    }
+}
+
 /// In which type a `param` is kept: text is kept as the literal it is written as.
 fn stored(wanted: &Type) -> TokenStream {
     let str_type: Type = parse_quote!(str);
@@ -184,9 +192,12 @@ fn call(function: &Function, item: &ItemFn, call_name: &Ident, k: &TokenStream) 
         .collect();
     let passed = (0..)
         .zip(&function.arguments)
-        .map(|(n, argument)| passed(n, argument, k));
+        .map(|(n, argument)| passed(n, argument));
     let name = &function.name;
-    let output = item.sig.output.span();
+    let output = match &item.sig.output {
+        ReturnType::Default => name.span(),
+        ReturnType::Type(_, ty) => ty.span(),
+    };
     let called = quote_spanned!(name.span()=> #name(#(#passed),*));
     let returned = if function.is_async {
         let sendable = quote_spanned!(name.span()=> #k::handler_future_must_be_send(#called));
@@ -194,7 +205,8 @@ fn call(function: &Function, item: &ItemFn, call_name: &Ident, k: &TokenStream) 
     } else {
         called
     };
-    let value = hidden("returned");
+    // All at one place, lest messages fall back to the attribute.
+    let value = Ident::new("__kopf_returned", output);
     let convert = quote_spanned! {output=>
         (&#value).__kopf_kind().convert(#value)
     };
@@ -221,7 +233,7 @@ fn call(function: &Function, item: &ItemFn, call_name: &Ident, k: &TokenStream) 
 
 /// Statements that make one argument.
 fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
-    let (value, cause) = (numbered(n), hidden("cause"));
+    let (value, cause) = (numbered(n, argument), hidden("cause"));
     match argument {
         Argument::Patch => TokenStream::new(),
         Argument::Injected(ty) => {
@@ -230,30 +242,24 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
         }
         Argument::Named(name, received) => {
             let (ty, by, method) = match received {
-                Received::Owned(ty) => (ty, "FromArg", "from_arg"),
-                Received::OwnedIfAny(ty) => (ty, "FromArg", "from_arg_if_any"),
-                Received::Lent(ty) => (ty, "LendArg", "hold"),
-                Received::LentIfAny(ty) => (ty, "LendArg", "hold_if_any"),
+                Received::Owned(ty) => (ty, quote!(FromArg), quote!(from_arg)),
+                Received::OwnedIfAny(ty) => (ty, quote!(FromArg), quote!(from_arg_if_any)),
+                Received::Lent(ty) => (ty, quote!(LendArg), quote!(hold)),
+                Received::LentIfAny(ty) => (ty, quote!(LendArg), quote!(hold_if_any)),
             };
-            let [by, method] = [by, method].map(|name| Ident::new(name, received.span()));
-            let made =
-                quote_spanned!(received.span()=> <#ty as #k::#by<'_, #k::arg::#name>>::#method);
+            let made = quote_spanned!(ty.span()=> <#ty as #k::#by<'_, #k::arg::#name>>::#method);
             quote!(let #value = #made(#cause)?;)
         }
     }
 }
 
 /// What is passed for one argument.
-fn passed(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
-    let value = numbered(n);
+fn passed(n: usize, argument: &Argument) -> TokenStream {
+    let value = numbered(n, argument);
     match argument {
         Argument::Patch => hidden("patch").to_token_stream(),
-        Argument::Named(name, Received::Lent(ty)) => {
-            quote_spanned!(ty.span()=> <#ty as #k::LendArg<'_, #k::arg::#name>>::lend(&#value))
-        }
-        Argument::Named(name, Received::LentIfAny(ty)) => {
-            quote_spanned!(ty.span()=> #value.as_ref().map(<#ty as #k::LendArg<'_, #k::arg::#name>>::lend))
-        }
+        Argument::Named(_, Received::Lent(_)) => quote!(&*#value),
+        Argument::Named(_, Received::LentIfAny(_)) => quote!(#value.as_deref()),
         _ => value.to_token_stream(),
     }
 }
@@ -262,6 +268,12 @@ fn hidden(name: &str) -> Ident {
     Ident::new(&format!("__kopf_{name}"), Span::mixed_site())
 }
 
-fn numbered(n: usize) -> Ident {
-    hidden(&format!("argument_{n}"))
+/// The variable of an argument, placed at its type: what the compiler says of both is the same then, and said once.
+fn numbered(n: usize, argument: &Argument) -> Ident {
+    let place = match argument {
+        Argument::Patch => Span::mixed_site(),
+        Argument::Injected(ty) => ty.span(),
+        Argument::Named(_, received) => received.ty().span(),
+    };
+    Ident::new(&format!("__kopf_argument_{n}"), place)
 }

@@ -71,5 +71,5 @@ fn expand_item(item: Item) -> proc_macro2::TokenStream {
         _ => proc_macro2::TokenStream::new(),
     };
     let kind = kind(&outermost).unwrap();
-    expand(kind, arguments, function.to_token_stream(), |_| (1, 1))
+    expand(kind, arguments, &function.to_token_stream(), |_| (1, 1))
 }

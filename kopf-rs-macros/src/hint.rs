@@ -16,11 +16,12 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 /// As [`nearest`], but careful: the name of an argument may well be the user's own invention, such as `id` or `now`.
 pub(crate) fn slip_of<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let nearest = nearest(name, known)?;
-    let mut letters = [name, nearest].map(|text| text.bytes().collect::<Vec<_>>());
-    letters
-        .iter_mut()
-        .for_each(|letters| letters.sort_unstable());
-    (nearest.len() > 3 || letters[0] == letters[1]).then_some(nearest)
+    let letters = |text: &str| {
+        let mut letters = text.as_bytes().to_vec();
+        letters.sort_unstable();
+        letters
+    };
+    (nearest.len() > 3 || letters(name) == letters(nearest)).then_some(nearest)
 }
 
 /// "; did you mean `retries`?", or nothing.

@@ -71,5 +71,5 @@ fn declare(kind: Kind, arguments: TokenStream, function: TokenStream) -> TokenSt
         let start = name.span().unwrap().start();
         (start.line(), start.column())
     };
-    expand::expand(kind, arguments.into(), function.into(), place).into()
+    expand::expand(kind, arguments.into(), &function.into(), place).into()
 }

@@ -7,7 +7,7 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Ident, Lit, Token, UnOp, braced};
 
-use crate::attr::{Given, brace_ahead, is_word, text};
+use crate::attr::{Given, brace_ahead, expression, is_word, skip_to_comma, text};
 use crate::fallback::Mistakes;
 use crate::hint::did_you_mean;
 use crate::kind::Kind;
@@ -260,11 +260,13 @@ fn seconds(name: &str, expr: Expr) -> syn::Result<Value> {
 }
 
 fn seconds_tokens(expr: &Expr, k: &TokenStream) -> TokenStream {
-    match expr {
-        Expr::Lit(ExprLit {
-            lit: Lit::Int(_), ..
-        }) => quote!(#k::Duration::from_secs(#expr)),
-        _ => quote!(#k::duration(#expr)),
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Int(_), ..
+    }) = expr
+    {
+        quote!(#k::Duration::from_secs(#expr))
+    } else {
+        quote!(#k::duration(#expr))
     }
 }
 
@@ -317,27 +319,39 @@ impl Entry {
         let inside;
         braced!(inside in input);
         let mut entries: Vec<Self> = Vec::new();
+        let mut mistakes: Option<syn::Error> = None;
         while !inside.is_empty() {
-            let key: Expr = inside.parse()?;
-            inside.parse::<Token![:]>()?;
-            let value: Expr = inside.parse()?;
-            if text(&key).is_some() && entries.iter().any(|known| text(&known.key) == text(&key)) {
-                return Err(error(key, "this key is given twice"));
+            match Self::read(option, &inside, &entries) {
+                Ok(entry) => entries.push(entry),
+                Err(error) => match &mut mistakes {
+                    Some(mistakes) => mistakes.combine(error),
+                    None => mistakes = Some(error),
+                },
             }
-            if matches!(&value, Expr::Lit(_)) && text(&value).is_none() {
-                return Err(error(
-                    &value,
-                    format!("{option} are text: write `\"{}\"`", value.to_token_stream()),
-                ));
-            }
-            let criterion = Criterion::read(value)?;
-            entries.push(Self { key, criterion });
-            if inside.is_empty() {
-                break;
-            }
-            inside.parse::<Token![,]>()?;
+            skip_to_comma(&inside)?;
         }
-        Ok(entries)
+        mistakes.map_or(Ok(entries), Err)
+    }
+
+    fn read(option: &Ident, inside: ParseStream<'_>, known: &[Self]) -> syn::Result<Self> {
+        let key = expression(inside)?;
+        inside.parse::<Token![:]>()?;
+        let value = expression(inside)?;
+        if text(&key).is_some() && known.iter().any(|known| text(&known.key) == text(&key)) {
+            return Err(error(key, "this key is given twice"));
+        }
+        if matches!(&value, Expr::Lit(_)) && text(&value).is_none() {
+            let quoted = value.to_token_stream();
+            return Err(error(
+                &value,
+                format!("{option} are text: write `\"{quoted}\"`"),
+            ));
+        }
+        if !inside.is_empty() && !inside.peek(Token![,]) {
+            return Err(inside.error("expected a comma between entries"));
+        }
+        let criterion = Criterion::read(value)?;
+        Ok(Self { key, criterion })
     }
 }
 

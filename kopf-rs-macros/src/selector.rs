@@ -30,12 +30,12 @@ enum Name {
 const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, or a Rust type";
 
 impl Selector {
-    /// `None` for activities, and after mistakes.
+    /// `None` for activities, and after mistakes. `place` is where to complain if nothing names the resource.
     pub(crate) fn read(
         kind: Kind,
         positional: Vec<Expr>,
         keywords: Vec<(Ident, Expr)>,
-        place: Span,
+        place: Option<Span>,
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
         if kind.is_activity() {
@@ -75,9 +75,11 @@ impl Selector {
 
     /// A function without captures that gives the framework's `Selector`.
     pub(crate) fn tokens(&self, k: &TokenStream) -> TokenStream {
-        let some = |expr: &Option<Expr>| match expr {
-            Some(expr) => quote!(#k::Option::Some(#k::String::from(#expr))),
-            None => quote!(#k::Option::None),
+        let some = |expr: &Option<Expr>| {
+            let given = expr
+                .as_ref()
+                .map(|expr| quote!(#k::Option::Some(#k::String::from(#expr))));
+            given.unwrap_or_else(|| quote!(#k::Option::None))
         };
         let scope = [("group", &self.group), ("version", &self.version)]
             .into_iter()
@@ -122,7 +124,7 @@ impl Name {
         mut positional: Vec<Expr>,
         mut names: Vec<(Ident, Expr)>,
         scope: Option<Ident>,
-        place: Span,
+        place: Option<Span>,
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
         if let Some((key, _)) = names.get(1) {
@@ -159,10 +161,9 @@ impl Name {
                 }
                 None => format!("say which resources the handler is for, {FORMS}"),
             };
-            mistakes.push(syn::Error::new(
-                scope.map_or(place, |key| key.span()),
-                message,
-            ));
+            if let Some(place) = scope.map(|key| key.span()).or(place) {
+                mistakes.push(syn::Error::new(place, message));
+            }
             return None;
         };
         if is_word(last, "everything") {

@@ -26,7 +26,7 @@ pub use crate::handler::cause::{Cause, EventType, Reason};
 pub use crate::handler::decl::ErrorsMode;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::extensions::Extensions;
-pub use crate::handler::extract::{FromCause, State};
+pub use crate::handler::extract::{FromArg, FromCause, LendArg, State, arg};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;

@@ -7,7 +7,8 @@ pub use serde_json::{Map, Value, json};
 
 pub use crate::{
     ABSENT, Cause, Client, Diff, DiffItem, DiffOp, EventType, FromCause, HandlerError,
-    HandlerResult, Logger, Memo, PRESENT, Patch, PermanentError, Reason, State, TemporaryError,
+    HandlerResult, LiveSettings, Logger, Memo, PRESENT, Patch, PermanentError, Reason, State,
+    TemporaryError,
 };
 pub use crate::{debug, error, info, warn};
 pub use crate::{

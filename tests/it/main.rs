@@ -16,3 +16,4 @@ mod readme;
 mod resume;
 mod retry;
 mod update;
+mod ui;

@@ -16,13 +16,7 @@ const _: () = {
                 __kopf::arg::client,
             >>::from_arg(__kopf_cause)?;
             let __kopf_returned = __kopf::handler_future_must_be_send(
-                    announce(
-                        <str as __kopf::LendArg<
-                            '_,
-                            __kopf::arg::activity,
-                        >>::lend(&__kopf_argument_0),
-                        __kopf_argument_1,
-                    ),
+                    announce(&*__kopf_argument_0, __kopf_argument_1),
                 )
                 .await;
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)

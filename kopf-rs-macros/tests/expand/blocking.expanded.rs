@@ -16,16 +16,7 @@ const _: () = {
             String,
             String,
         > as __kopf::LendArg<'_, __kopf::arg::labels>>::hold(__kopf_cause)?;
-        let __kopf_returned = work(
-            <KopfExample as __kopf::LendArg<
-                '_,
-                __kopf::arg::spec,
-            >>::lend(&__kopf_argument_0),
-            <BTreeMap<
-                String,
-                String,
-            > as __kopf::LendArg<'_, __kopf::arg::labels>>::lend(&__kopf_argument_1),
-        );
+        let __kopf_returned = work(&*__kopf_argument_0, &*__kopf_argument_1);
         (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
     }
     const __KOPF_PLACE: __kopf::Place = __kopf::Place {

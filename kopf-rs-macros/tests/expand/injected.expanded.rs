@@ -20,14 +20,7 @@ const _: () = {
                 __kopf::arg::name,
             >>::hold(__kopf_cause)?;
             let __kopf_returned = __kopf::handler_future_must_be_send(
-                    create_fn(
-                        __kopf_argument_0,
-                        __kopf_argument_1,
-                        <str as __kopf::LendArg<
-                            '_,
-                            __kopf::arg::name,
-                        >>::lend(&__kopf_argument_2),
-                    ),
+                    create_fn(__kopf_argument_0, __kopf_argument_1, &*__kopf_argument_2),
                 )
                 .await;
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)

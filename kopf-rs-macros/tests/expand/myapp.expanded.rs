@@ -38,15 +38,8 @@ const _: () = {
             let __kopf_returned = __kopf::handler_future_must_be_send(
                     create_myapp(
                         __kopf_argument_0,
-                        <str as __kopf::LendArg<
-                            '_,
-                            __kopf::arg::name,
-                        >>::lend(&__kopf_argument_1),
-                        __kopf_argument_2
-                            .as_ref()
-                            .map(
-                                <str as __kopf::LendArg<'_, __kopf::arg::namespace>>::lend,
-                            ),
+                        &*__kopf_argument_1,
+                        __kopf_argument_2.as_deref(),
                         __kopf_argument_3,
                         __kopf_argument_4,
                     ),

@@ -21,13 +21,8 @@ const _: () = {
             >>::from_arg_if_any(__kopf_cause)?;
             let __kopf_returned = __kopf::handler_future_must_be_send(
                     resize(
-                        <u64 as __kopf::LendArg<
-                            '_,
-                            __kopf::arg::param,
-                        >>::lend(&__kopf_argument_0),
-                        __kopf_argument_1
-                            .as_ref()
-                            .map(<str as __kopf::LendArg<'_, __kopf::arg::old>>::lend),
+                        &*__kopf_argument_0,
+                        __kopf_argument_1.as_deref(),
                         __kopf_argument_2,
                     ),
                 )

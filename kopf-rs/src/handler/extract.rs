@@ -23,7 +23,7 @@ mod tests;
 #[diagnostic::on_unimplemented(
     message = "this handler argument cannot be received as `{Self}`",
     label = "unsupported type for the argument `{K}`",
-    note = "the types of each argument are in the table at `kopf_rs::on_create`"
+    note = "the types of each argument are listed in the documentation of `kopf_rs::arg`"
 )]
 pub trait FromArg<'a, K>: Sized {
     /// Make the argument.
@@ -45,11 +45,11 @@ pub trait FromArg<'a, K>: Sized {
 #[diagnostic::on_unimplemented(
     message = "this handler argument cannot be received as `&{Self}`",
     label = "unsupported type for the argument `{K}`",
-    note = "the types of each argument are in the table at `kopf_rs::on_create`"
+    note = "the types of each argument are listed in the documentation of `kopf_rs::arg`"
 )]
 pub trait LendArg<'a, K> {
-    /// What is kept while the handler runs.
-    type Held;
+    /// What is kept while the handler runs, and lent to it.
+    type Held: Deref<Target = Self>;
 
     /// Get hold of the datum.
     ///
@@ -64,9 +64,6 @@ pub trait LendArg<'a, K> {
     fn hold_if_any(cause: &'a Cause) -> Result<Option<Self::Held>, HandlerError> {
         Self::hold(cause).map(Some)
     }
-
-    /// Lend what is held.
-    fn lend(held: &Self::Held) -> &Self;
 }
 
 /// Types that handlers may ask for under any name: implement it for your own.
@@ -93,7 +90,7 @@ pub trait LendArg<'a, K> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type that can be injected into a handler",
     label = "cannot be injected by type",
-    note = "arguments with Kopf's names (spec, name, logger, ...) are recognised by name: see the table at `kopf_rs::on_create`",
+    note = "arguments with Kopf's names (spec, name, logger, ...) are recognised by name: see `kopf_rs::arg`",
     note = "another name for such an argument is given by `#[from(spec)]`; a value of yours is received as `State<T>`, and any type that implements `kopf_rs::FromCause` can be injected"
 )]
 pub trait FromCause<'a>: Sized {
@@ -202,9 +199,6 @@ impl<'a, T: Send + Sync + 'static> LendArg<'a, arg::param> for T {
         let param = param.downcast_ref().map(Some);
         param.ok_or_else(|| wrong_param(type_name::<T>()))
     }
-    fn lend<'b>(held: &'b &'a T) -> &'b T {
-        held
-    }
 }
 
 impl<'a> LendArg<'a, arg::param> for str {
@@ -219,9 +213,6 @@ impl<'a> LendArg<'a, arg::param> for str {
         let text = param.downcast_ref::<&'static str>().copied();
         let text = text.or_else(|| param.downcast_ref::<String>().map(String::as_str));
         text.map(Some).ok_or_else(|| wrong_param("&str"))
-    }
-    fn lend<'b>(held: &'b &'a str) -> &'b str {
-        held
     }
 }
 
@@ -243,9 +234,6 @@ macro_rules! given {
             }
             fn hold_if_any(cause: &'a Cause) -> Result<Option<Arc<T>>, HandlerError> {
                 Ok(cause.surroundings.extensions.get())
-            }
-            fn lend(held: &Arc<T>) -> &T {
-                held
             }
         }
     )*};

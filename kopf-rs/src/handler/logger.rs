@@ -93,3 +93,74 @@ macro_rules! error {
         $logger.log($crate::__private::Level::ERROR, ::core::format_args!($($line)+))
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// Writes every event as one line.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    struct Fields<'a>(&'a mut String);
+
+    impl Visit for Fields<'_> {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0.push_str(&format!(" {field}={value:?}"));
+        }
+    }
+
+    impl Subscriber for Lines {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let metadata = event.metadata();
+            let mut line = format!("{} {}", metadata.level(), metadata.target());
+            event.record(&mut Fields(&mut line));
+            self.0.lock().unwrap().push(line);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn lines_carry_their_object() {
+        let lines = Lines::default();
+        let logger = Logger::of(Arc::new(Reference {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            name: "one".into(),
+            namespace: None,
+            uid: "u".into(),
+        }));
+        tracing::subscriber::with_default(lines.clone(), || {
+            let n = 5;
+            crate::info!(logger, "pod {n} {}", "created");
+            crate::error!(&Logger::new(), "nothing");
+        });
+        assert_eq!(
+            *lines.0.lock().unwrap(),
+            [
+                "INFO kopf.objects message=pod 5 created name=\"one\" kind=\"Pod\" api_version=\"v1\" uid=\"u\"",
+                "ERROR kopf.objects message=nothing",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_needed_to_log_in_unit_tests() {
+        crate::warn!(Logger::new(), "nobody listens");
+    }
+}

@@ -215,3 +215,6 @@ impl Registry {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

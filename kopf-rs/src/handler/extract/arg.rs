@@ -1,8 +1,33 @@
-//! One marker type per argument name: what stands for `K` in `FromArg` and `LendArg`.
+//! The arguments of handlers: one marker type per name, documented with the types it can be received in.
+//!
+//! A handler asks for an argument by its name; the type it writes says what the value is made into. "JSON" below means: `Value`,
+//! `&Value`, `serde_json::Map`, `&str`, or any type `T` or `&T` that implements `Deserialize`; a value that does not fit is a permanent
+//! error which names the path, such as `spec.image: expected a string, found integer 5`. Every argument can also be received as an
+//! `Option`: absence is `None` then, and not an error.
+//!
+//! ```
+//! use kopf_rs::prelude::*;
+//!
+//! #[derive(Deserialize)]
+//! struct MyAppSpec { image: String }
+//!
+//! #[on_create("myapps")]
+//! async fn create_myapp(
+//!     spec: MyAppSpec,
+//!     #[from(spec)] raw: &Value,       // another name for an argument
+//!     namespace: Option<&str>,         // a cluster-scoped object has none
+//!     _labels: &Value,                 // not used: an underscore changes nothing
+//! ) -> HandlerResult {
+//!     assert_eq!(raw["image"], spec.image);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! In the implementations of [`FromArg`](crate::FromArg) and [`LendArg`](crate::LendArg) the markers stand for `K`.
 
 macro_rules! markers {
-    ($($name:ident)*) => {$(
-        #[doc = concat!("The argument `", stringify!($name), "`.")]
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
         #[expect(non_camel_case_types, reason = "named as the argument, so that compiler messages name it")]
         #[derive(Debug)]
         pub enum $name {}
@@ -10,7 +35,55 @@ macro_rules! markers {
 }
 
 markers! {
-    body spec meta status uid name namespace labels annotations resource
-    memo logger param retry started runtime event_type event reason old new diff
-    settings activity client
+    /// The whole object: [`&Body`](crate::Body), `Body`, or JSON (a type that derives `kube::CustomResource`, for instance).
+    body
+    /// The stanza `spec`, as JSON. A missing stanza is an empty one.
+    spec
+    /// The stanza `metadata`, as JSON.
+    meta
+    /// The stanza `status`, as JSON. A missing stanza is an empty one.
+    status
+    /// `metadata.uid`: `&str`, `String`.
+    uid
+    /// `metadata.name`: `&str`, `String`.
+    name
+    /// `metadata.namespace`: `&str`, `String`, and as an `Option` where objects may be cluster-scoped.
+    namespace
+    /// `metadata.labels`, as JSON: `&Map<String, Value>`, `BTreeMap<String, String>`, `HashMap<String, String>`.
+    labels
+    /// `metadata.annotations`, as JSON: as [`labels`].
+    annotations
+    /// The resource the object is served as: [`&Resource`](crate::Resource), `Resource`.
+    resource
+    /// What handlers of this object remember in the process: [`Memo`](crate::Memo), `&Memo`.
+    memo
+    /// Logs about this object, by `info!(logger, "...")`: [`Logger`](crate::Logger), `&Logger`.
+    logger
+    /// The value of the attribute's option `param`: `T` or `&T`, of just that type.
+    param
+    /// Which attempt this is, from 0: any unsigned integer.
+    retry
+    /// When the first attempt was due: `SystemTime`, or `String` in RFC 3339.
+    started
+    /// How long ago that was: `Duration`.
+    runtime
+    /// Only for `on_event`, the type of the watch event: [`EventType`](crate::EventType), `Option<&str>`. May also be written `r#type`.
+    event_type
+    /// Only for `on_event`, the watch event with its `type` and `object`: as JSON.
+    event
+    /// Why the object is handled: [`Reason`](crate::Reason), `&str`. Not for `on_event`.
+    reason
+    /// What was handled last, as JSON, absent for new objects; for a handler with a `field`, its value. Not for `on_event`.
+    old
+    /// What is to be handled now, as JSON: the essence of the object, not its status and system fields; for a handler with a `field`, its value.
+    /// Not for `on_event`.
+    new
+    /// The differences from `old` to `new`: [`&Diff`](crate::Diff), `Diff`. Not for `on_event`.
+    diff
+    /// Only for activities, the operator's settings, which `on_startup` may change: [`LiveSettings`](crate::LiveSettings).
+    settings
+    /// Only for activities, `startup` or `cleanup`: `&str`, `String`.
+    activity
+    /// The Kubernetes client: [`Client`](crate::Client), `&Client`.
+    client
 }

@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 use serde::de::DeserializeOwned;
@@ -31,6 +32,16 @@ pub enum Lent<'a, T> {
     Owned(T),
 }
 
+impl<T> Deref for Lent<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        match self {
+            Self::Borrowed(value) => value,
+            Self::Owned(value) => value,
+        }
+    }
+}
+
 macro_rules! json_arg {
     ($($name:ident at $path:literal, absent as $absent:ident: |$cause:ident| $datum:expr;)*) => {$(
         impl<'a, T: DeserializeOwned + 'static> FromArg<'a, arg::$name> for T {
@@ -43,6 +54,17 @@ macro_rules! json_arg {
                 datum.transpose()
             }
         }
+        impl<'a> LendArg<'a, arg::$name> for str {
+            type Held = Cow<'a, str>;
+            fn hold(cause: &'a Cause) -> Result<Cow<'a, str>, HandlerError> {
+                let held = <str as LendArg<'a, arg::$name>>::hold_if_any(cause)?;
+                held.map_or_else(|| read($path, None, Absent::Null).map(Cow::Owned), Ok)
+            }
+            fn hold_if_any($cause: &'a Cause) -> Result<Option<Cow<'a, str>>, HandlerError> {
+                let datum = $datum.filter(|value| !value.is_null());
+                datum.map(|value| text($path, value)).transpose()
+            }
+        }
         impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::$name> for T {
             type Held = Lent<'a, T>;
             fn hold(cause: &'a Cause) -> Result<Lent<'a, T>, HandlerError> {
@@ -52,12 +74,6 @@ macro_rules! json_arg {
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
                 let datum = $datum.filter(|value| !value.is_null());
                 datum.map(|value| lend($path, value, Absent::$absent)).transpose()
-            }
-            fn lend<'b>(held: &'b Lent<'a, T>) -> &'b T {
-                match held {
-                    Lent::Borrowed(value) => value,
-                    Lent::Owned(value) => value,
-                }
             }
         }
     )*};
@@ -95,6 +111,13 @@ fn lend<'a, T: DeserializeOwned + 'static>(
         return Ok(Lent::Borrowed(same));
     }
     read(path, Some(&datum), absent).map(Lent::Owned)
+}
+
+fn text<'a>(path: &str, datum: Cow<'a, Value>) -> Result<Cow<'a, str>, HandlerError> {
+    if let Cow::Borrowed(Value::String(text)) = datum {
+        return Ok(Cow::Borrowed(text));
+    }
+    read(path, Some(&datum), Absent::Null).map(Cow::Owned)
 }
 
 fn lend_nothing<'a, T: DeserializeOwned + 'static>(

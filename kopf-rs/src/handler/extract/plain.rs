@@ -22,9 +22,6 @@ macro_rules! kept {
             fn hold_if_any($cause: &'a Cause) -> Result<Option<&'a $kept>, HandlerError> {
                 Ok($get)
             }
-            fn lend<'b>(held: &'b &'a $kept) -> &'b $kept {
-                held
-            }
         }
         $(
             impl<'a> FromArg<'a, arg::$name> for $owned {

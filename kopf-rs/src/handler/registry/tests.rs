@@ -1,0 +1,184 @@
+//! Collecting, checking and building registries.
+
+use std::time::Duration;
+
+use crate::handler::decl::{ErrorsMode, HandlerKind, Origin};
+use crate::handler::extensions::Extensions;
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::handler;
+use crate::handler::testing::{call, cause, myapp};
+use crate::prelude::*;
+
+fn ids(registry: &Registry) -> Vec<(&str, HandlerKind)> {
+    let handlers = registry.handlers().iter();
+    handlers
+        .map(|handler| (&*handler.id, handler.kind))
+        .collect()
+}
+
+mod several {
+    use crate::prelude::*;
+
+    #[on_resume(plural = "myapps")]
+    #[on_create(plural = "myapps")]
+    pub(super) fn stacked() {}
+
+    #[on_update(plural = "myapps", field = "spec.size", id = "resized")]
+    #[on_field(plural = "myapps", field = ["metadata", "labels", "a.b/c"])]
+    fn of_fields() {}
+
+    pub(super) mod below {
+        #[crate::on_startup]
+        fn begin() {}
+    }
+}
+
+#[test]
+fn handlers_are_sorted_by_place_and_stacked_ones_from_the_function_outwards() {
+    let module = concat!(module_path!(), "::several");
+    let registry = Registry::in_module(module).unwrap();
+    let wanted = [
+        ("stacked", HandlerKind::Create),
+        ("stacked", HandlerKind::Resume),
+        ("of_fields/metadata.labels.a.b/c", HandlerKind::Field),
+        ("resized/spec.size", HandlerKind::Update),
+        ("begin", HandlerKind::Startup),
+    ];
+    assert_eq!(ids(&registry), wanted);
+    assert_eq!(registry.handlers()[0].origin, registry.handlers()[1].origin);
+    several::stacked();
+}
+
+#[test]
+fn a_module_sees_only_its_own_handlers() {
+    let below = Registry::in_module(concat!(module_path!(), "::several::below")).unwrap();
+    assert_eq!(ids(&below), [("begin", HandlerKind::Startup)]);
+    let prefix = Registry::in_module(concat!(module_path!(), "::sever")).unwrap();
+    assert!(prefix.is_empty());
+}
+
+mod clashing {
+    pub(super) mod one {
+        #[crate::on_create(plural = "myapps")]
+        fn same() {}
+    }
+    pub(super) mod two {
+        #[crate::on_update(kind = "MyApp")]
+        fn same() {}
+    }
+    pub(super) mod elsewhere {
+        #[crate::on_update(plural = "others")]
+        fn same() {}
+    }
+}
+
+#[test]
+fn one_id_on_two_functions_is_refused_with_both_places() {
+    let error = Registry::in_module(concat!(module_path!(), "::clashing")).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.contains("the handler id `same` is already used at"),
+        "{text}"
+    );
+    assert_eq!(first.matches("registry/tests.rs:").count(), 2, "{text}");
+}
+
+#[test]
+fn one_id_for_different_resources_is_fine() {
+    let one = Registry::in_module(concat!(module_path!(), "::clashing::one")).unwrap();
+    let elsewhere = Registry::in_module(concat!(module_path!(), "::clashing::elsewhere")).unwrap();
+    assert_eq!(one.and(elsewhere).check(), Ok(()));
+}
+
+#[test]
+fn closures_are_handlers_too() {
+    let greeting = |cause: crate::Context| async move {
+        let spec: Value = cause.spec()?;
+        cause.patch()["status"] = json!({"image": spec["image"]});
+        let greeting = cause.state::<&str>()?;
+        Ok(format!("{greeting} {}", cause.name()))
+    };
+    let registry = Registry::new().on_create(
+        "myapps",
+        handler("create_fn", greeting).retries(3).timeout(1.5),
+    );
+    let one = &registry.handlers()[0];
+    assert_eq!(one.options.retries, Some(3));
+    assert_eq!(one.options.timeout, Some(Duration::from_millis(1500)));
+    assert!(matches!(one.origin, Origin::Closure(place) if place.file().ends_with("tests.rs")));
+    let mut cause = cause(one, myapp());
+    let mut extensions = Extensions::default();
+    extensions.insert("hello");
+    cause.surroundings.extensions = extensions.into();
+    let (returned, patch) = call(&cause);
+    assert_eq!(returned.unwrap(), Some(json!("hello example-app")));
+    assert_eq!(
+        patch.as_value(),
+        &json!({"status": {"image": "nginx:latest"}})
+    );
+}
+
+#[test]
+fn what_is_wrong_with_closures_is_gathered() {
+    let nothing = |_| async { Ok(()) };
+    let same = handler("twice", nothing).errors(ErrorsMode::Ignored);
+    let registry = Registry::new()
+        .on_create("", handler("unnamed", nothing))
+        .on_field("myapps", handler("no_field", nothing))
+        .on_create("myapps", handler("sided", nothing).field("spec").old(1))
+        .on_create("myapps", same.clone())
+        .on_resume("myapps", same)
+        .on_delete("myapps", handler("twice", nothing).optional());
+    let text = registry.check().unwrap_err().to_string();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(
+        lines[0].contains("on_create of handler `unnamed`: "),
+        "{text}"
+    );
+    assert!(
+        lines[1].ends_with("on_field of handler `no_field`: needs a `field`"),
+        "{text}"
+    );
+    assert!(
+        lines[2].ends_with("`old` and `new` belong to on_update and on_field"),
+        "{text}"
+    );
+    assert!(
+        lines[3].contains("the handler id `twice` is already used at"),
+        "{text}"
+    );
+}
+
+mod optional {
+    use crate::prelude::*;
+
+    #[on_delete(
+        plural = "myapps",
+        optional,
+        errors = permanent,
+        backoff = std::time::Duration::from_secs(5),
+        labels = {"app": "x", "tier": PRESENT, "n": |n| n.is_none()},
+        when = |cause| cause.retry() == 2,
+    )]
+    fn delete_fn() {}
+}
+
+#[test]
+fn annotated_functions_carry_their_options() {
+    let registry = Registry::in_module(concat!(module_path!(), "::optional")).unwrap();
+    let handler = &registry.handlers()[0];
+    let options = &handler.options;
+    assert!(options.optional && !options.deleted);
+    assert_eq!(options.errors, Some(ErrorsMode::Permanent));
+    assert_eq!(options.backoff, Some(Duration::from_secs(5)));
+    let labels = format!("{:?}", options.filters.labels);
+    assert_eq!(
+        labels,
+        r#"[("app", Equals("x")), ("tier", Present), ("n", Matches(..))]"#
+    );
+    let when = options.filters.when.as_ref().unwrap();
+    assert!(when(&cause(handler, myapp())));
+}

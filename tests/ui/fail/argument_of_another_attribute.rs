@@ -1,0 +1,11 @@
+#![allow(unused)]
+
+use kopf_rs::prelude::*;
+
+#[on_event("kopfexamples")]
+async fn watch(diff: &Diff) {}
+
+#[on_startup]
+async fn begin(spec: Value) {}
+
+fn main() {}

@@ -1,0 +1,14 @@
+#![allow(unused)]
+
+use kopf_rs::prelude::*;
+
+#[on_create("kopfexamples")]
+const fn constant() {}
+
+#[on_create("kopfexamples")]
+unsafe fn careless() {}
+
+#[on_create("kopfexamples")]
+extern "C" fn foreign() {}
+
+fn main() {}
