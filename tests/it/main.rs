@@ -15,5 +15,5 @@ mod operating;
 mod readme;
 mod resume;
 mod retry;
-mod update;
 mod ui;
+mod update;

@@ -224,6 +224,10 @@ impl Cause {
     }
     /// What is to be handled now: the essence, or the handler's field.
     #[must_use]
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "the argument is called `new`, as in Kopf"
+    )]
     pub fn new(&self) -> Option<&Value> {
         self.change()?.new.as_deref()
     }

@@ -127,7 +127,7 @@ pub enum Call {
 }
 
 /// A handler at work: a declaration resolved once, at start.
-pub struct Handler {
+pub(crate) struct Handler {
     /// Kopf's id: `name`, `name/field.path`.
     pub(crate) id: Arc<str>,
     pub(crate) kind: HandlerKind,
@@ -135,7 +135,6 @@ pub struct Handler {
     pub(crate) options: Options,
     /// Where the annotated function is; `None` for closures.
     pub(crate) place: Option<Place>,
-    pub(crate) origin: Origin,
     pub(crate) callee: Callee,
 }
 
@@ -146,11 +145,14 @@ pub(crate) enum Origin {
     Closure(&'static Location<'static>),
 }
 
+/// A closure that is called like an `async fn`.
+pub(crate) type Closure = dyn for<'a> Fn(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + Sync;
+
 /// What a handler calls: a function known at compile time, or a closure of an explicit registry.
 #[derive(Clone)]
 pub(crate) enum Callee {
     Fn(Call),
-    Closure(Arc<dyn for<'a> Fn(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + Sync>),
+    Closure(Arc<Closure>),
 }
 
 // === for generated code ===

@@ -17,6 +17,11 @@ pub(crate) mod json;
 pub(crate) mod plain;
 
 #[cfg(test)]
+#[expect(
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "handlers ask for what they are tested with"
+)]
 mod tests;
 
 /// Types in which the argument named `K` can be received by value.

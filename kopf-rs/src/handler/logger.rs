@@ -112,7 +112,7 @@ mod tests {
 
     impl Visit for Fields<'_> {
         fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-            self.0.push_str(&format!(" {field}={value:?}"));
+            *self.0 += &format!(" {field}={value:?}");
         }
     }
 

@@ -42,6 +42,8 @@ pub use crate::handler::registry::problem::RegistryError;
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     handlers: Vec<Arc<Handler>>,
+    /// Where each of them comes from.
+    origins: Vec<Origin>,
     problems: Vec<Problem>,
 }
 
@@ -93,6 +95,7 @@ impl Registry {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.handlers.extend(other.handlers);
+        self.origins.extend(other.origins);
         self.problems.extend(other.problems);
         self
     }
@@ -102,7 +105,7 @@ impl Registry {
     /// # Errors
     /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
     pub fn check(&self) -> Result<(), RegistryError> {
-        let clashes = problem::clashes(&self.handlers);
+        let clashes = problem::clashes(&self.handlers, &self.origins);
         let problems: Vec<_> = self.problems.iter().cloned().chain(clashes).collect();
         if problems.is_empty() {
             Ok(())
@@ -164,13 +167,13 @@ impl Registry {
                 message,
             });
         }
+        self.origins.push(callback.origin);
         self.handlers.push(Arc::new(Handler {
             id: callback.id().into(),
             kind,
             selector,
             options: callback.options,
             place: callback.origin.place(),
-            origin: callback.origin,
             callee: callback.callee,
         }));
     }

@@ -81,6 +81,7 @@ impl LocalBox {
     ///
     /// # Errors
     /// Where the handler failed.
+    #[expect(clippy::unused_self, reason = "found by method lookup")]
     pub fn convert<T: Serialize>(self, returned: Result<T, Box<dyn Error>>) -> Returned {
         result(&returned.map_err(|error| HandlerError::from_local(error.as_ref()))?)
     }
@@ -91,6 +92,7 @@ impl AnyReturned {
     ///
     /// # Errors
     /// Where the handler failed.
+    #[expect(clippy::unused_self, reason = "found by method lookup")]
     pub fn convert<T: IntoReturned>(self, returned: T) -> Returned {
         returned.into_returned()
     }

@@ -16,7 +16,7 @@ use crate::handler::extract::{FromArg, LendArg, arg};
 
 /// What an absent datum is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
+pub(crate) enum Absent {
     /// `null`, or an empty map for types that refuse `null`: a missing stanza is an empty one, as in Kopf.
     Empty,
     /// Only `null`.
@@ -62,7 +62,7 @@ macro_rules! json_arg {
             }
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Cow<'a, str>>, HandlerError> {
                 let datum = $datum.filter(|value| !value.is_null());
-                datum.map(|value| text($path, value)).transpose()
+                datum.map(|value| text($path, &value)).transpose()
             }
         }
         impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::$name> for T {
@@ -73,7 +73,7 @@ macro_rules! json_arg {
             }
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
                 let datum = $datum.filter(|value| !value.is_null());
-                datum.map(|value| lend($path, value, Absent::$absent)).transpose()
+                datum.map(|value| lend($path, &value, Absent::$absent)).transpose()
             }
         }
     )*};
@@ -102,22 +102,22 @@ pub(crate) fn stanza(value: &Value) -> Option<&Value> {
 
 fn lend<'a, T: DeserializeOwned + 'static>(
     path: &str,
-    datum: Cow<'a, Value>,
+    datum: &Cow<'a, Value>,
     absent: Absent,
 ) -> Result<Lent<'a, T>, HandlerError> {
-    if let Cow::Borrowed(value) = datum
+    if let Cow::Borrowed(value) = *datum
         && let Some(same) = view(value)
     {
         return Ok(Lent::Borrowed(same));
     }
-    read(path, Some(&datum), absent).map(Lent::Owned)
+    read(path, Some(datum), absent).map(Lent::Owned)
 }
 
-fn text<'a>(path: &str, datum: Cow<'a, Value>) -> Result<Cow<'a, str>, HandlerError> {
-    if let Cow::Borrowed(Value::String(text)) = datum {
+fn text<'a>(path: &str, datum: &Cow<'a, Value>) -> Result<Cow<'a, str>, HandlerError> {
+    if let Cow::Borrowed(Value::String(text)) = *datum {
         return Ok(Cow::Borrowed(text));
     }
-    read(path, Some(&datum), Absent::Null).map(Cow::Owned)
+    read(path, Some(datum), Absent::Null).map(Cow::Owned)
 }
 
 fn lend_nothing<'a, T: DeserializeOwned + 'static>(

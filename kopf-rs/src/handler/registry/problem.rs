@@ -61,19 +61,20 @@ impl fmt::Display for Problem {
 }
 
 /// Ids used by different functions for resources that may be the same.
-pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
-    let mut by_id: HashMap<(Realm, &str), Vec<&Handler>> = HashMap::new();
+pub(crate) fn clashes(handlers: &[Arc<Handler>], origins: &[Origin]) -> Vec<Problem> {
+    let mut by_id: HashMap<(Realm, &str), Vec<(&Handler, Origin)>> = HashMap::new();
     let mut clashes = Vec::new();
-    for handler in handlers {
+    for (handler, origin) in handlers.iter().zip(origins) {
         let same_id = by_id.entry((realm(handler.kind), &handler.id)).or_default();
-        if let Some(other) = same_id.iter().find(|other| clash(other, handler)) {
+        let mut others = same_id.iter().filter(|(_, first)| first != origin);
+        if let Some((_, first)) = others.find(|(other, _)| overlap(other, handler)) {
             clashes.push(Problem::SameId {
                 id: Arc::clone(&handler.id),
-                first: other.origin,
-                second: handler.origin,
+                first: *first,
+                second: *origin,
             });
         }
-        same_id.push(handler);
+        same_id.push((handler, *origin));
     }
     clashes
 }
@@ -96,9 +97,9 @@ fn realm(kind: HandlerKind) -> Realm {
     }
 }
 
-fn clash(one: &Handler, other: &Handler) -> bool {
+fn overlap(one: &Handler, other: &Handler) -> bool {
     let selectors = one.selector.as_ref().zip(other.selector.as_ref());
-    one.origin != other.origin && !selectors.is_some_and(|(one, other)| disjoint(one, other))
+    !selectors.is_some_and(|(one, other)| disjoint(one, other))
 }
 
 fn lines(problems: &[Problem]) -> String {
