@@ -96,6 +96,7 @@ macro_rules! error {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
     use std::sync::Mutex;
 
     use tracing::field::{Field, Visit};
@@ -112,7 +113,8 @@ mod tests {
 
     impl Visit for Fields<'_> {
         fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-            *self.0 += &format!(" {field}={value:?}");
+            let written = write!(self.0, " {field}={value:?}");
+            written.expect("text takes everything");
         }
     }
 

@@ -84,6 +84,7 @@ fn a_spec_of_another_shape_is_a_permanent_error_that_names_the_path() {
 }
 
 #[on_create(plural = "myapps")]
+#[expect(clippy::too_many_arguments, reason = "one spec in many shapes")]
 fn shapes(
     spec: &Value,
     #[from(spec)] lent: &MyAppSpec,
