@@ -59,6 +59,34 @@ pub(crate) enum Form {
     Aggregated(&'static str),
 }
 
+/// What to do about fields that nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownFields {
+    Warn,
+    Ignore,
+    Refuse,
+}
+
+// === impl UnknownFields ===
+
+impl UnknownFields {
+    /// The warnings for such fields, or why they are refused.
+    pub(crate) fn judge(self, mut unknown: Vec<String>) -> Result<Vec<String>, String> {
+        unknown.sort();
+        let told: Vec<String> = unknown
+            .iter()
+            .map(|field| format!("unknown field {field:?}"))
+            .collect();
+        match self {
+            Self::Ignore => Ok(Vec::new()),
+            Self::Refuse if !told.is_empty() => {
+                Err(format!("strict decoding error: {}", told.join(", ")))
+            }
+            Self::Warn | Self::Refuse => Ok(told),
+        }
+    }
+}
+
 /// A request, understood.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -192,26 +220,42 @@ impl Call {
 
     /// Whether nothing is to be persisted.
     pub(crate) fn dry_run(&self) -> Result<bool, Refusal> {
+        match self.param("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => Err(self.unsupported("dryRun", &format!("[{other:?}]"), "\"All\"")),
+        }
+    }
+
+    /// What to do about fields that nobody knows.
+    pub(crate) fn unknown_fields(&self) -> Result<UnknownFields, Refusal> {
+        match self.param("fieldValidation") {
+            "" | "Warn" => Ok(UnknownFields::Warn),
+            "Ignore" => Ok(UnknownFields::Ignore),
+            "Strict" => Ok(UnknownFields::Refuse),
+            other => Err(self.unsupported(
+                "fieldValidation",
+                &format!("{other:?}"),
+                "\"\", \"Ignore\", \"Strict\", \"Warn\"",
+            )),
+        }
+    }
+
+    fn unsupported(&self, field: &str, given: &str, supported: &str) -> Refusal {
         let word = match self.verb {
             Verb::Create => "CreateOptions",
             Verb::Update => "UpdateOptions",
             Verb::Patch => "PatchOptions",
             _ => "DeleteOptions",
         };
-        match self.param("dryRun") {
-            "" => Ok(false),
-            "All" => Ok(true),
-            other => {
-                let subject = Subject {
-                    group: "meta.k8s.io",
-                    word,
-                    name: "",
-                };
-                let message = format!("Unsupported value: [{other:?}]: supported values: \"All\"");
-                let cause = Cause::new("FieldValueNotSupported", "dryRun", message);
-                Err(Refusal::invalid(subject, &[cause]))
-            }
-        }
+        let subject = Subject {
+            group: "meta.k8s.io",
+            word,
+            name: "",
+        };
+        let message = format!("Unsupported value: {given}: supported values: {supported}");
+        let cause = Cause::new("FieldValueNotSupported", field, message);
+        Refusal::invalid(subject, &[cause])
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod builtin;
 pub(crate) mod crd;
+pub(crate) mod defaults;
 pub(crate) mod discovery;
 pub(crate) mod openapi;
 pub(crate) mod shape;

@@ -50,6 +50,7 @@ mod object;
 mod patch;
 mod render;
 mod rules;
+mod schema;
 mod selector;
 mod serve;
 mod status;

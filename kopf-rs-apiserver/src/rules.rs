@@ -14,7 +14,7 @@ use crate::status::{Cause, shown};
 const ANNOTATION_LIMIT: usize = 256 * 1024;
 
 /// The fields `metadata` may have; others are dropped as the real server drops them.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "annotations",
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -27,15 +27,20 @@ const FIELDS: [&str; 12] = [
     "namespace",
     "ownerReferences",
     "resourceVersion",
+    "uid",
 ];
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
-/// Drop what `metadata` does not carry: unknown fields, nulls, empty lists and maps.
-pub(crate) fn tidy(body: &mut Body) {
+/// Drop what `metadata` does not carry: unknown fields, which are named, nulls, empty lists and maps.
+pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
+    let mut unknown = Vec::new();
     metadata_mut(body).retain(|key, value| {
-        let known = FIELDS.contains(&key.as_str()) || key == "uid";
+        let known = FIELDS.contains(&key.as_str());
+        if !known && !matches!(key.as_str(), "managedFields" | "selfLink") {
+            unknown.push(format!("metadata.{key}"));
+        }
         let empty = match value {
             Value::Null => true,
             Value::Array(items) => items.is_empty(),
@@ -45,6 +50,7 @@ pub(crate) fn tidy(body: &mut Body) {
         };
         known && !empty
     });
+    unknown
 }
 
 /// What decoding says of metadata whose parts have the wrong JSON types.

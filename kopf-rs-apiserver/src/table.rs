@@ -109,7 +109,7 @@ fn columns(kind: &Kind) -> Vec<Column> {
             .map(|(name, kind, path)| column(name, kind, path)),
     );
     if !kind.is_crd() {
-        columns.push(column("Age", "date", ".metadata.creationTimestamp"));
+        columns.push(column("Age", "string", "@age"));
     }
     columns
 }
@@ -136,12 +136,15 @@ fn cell(kind: &Kind, column: &Column, body: &Body, now: Timestamp) -> Value {
             .iter()
             .filter_map(|status| status["restartCount"].as_i64())
             .sum::<i64>()
-            .to_string()
             .into(),
+        "@age" => {
+            let then = meta_text(body, "creationTimestamp");
+            then.parse()
+                .map_or_else(|_| "<unknown>".into(), |then| age(then, now).into())
+        }
         "@data" => at_path(body, ".data")
             .and_then(Value::as_object)
             .map_or(0, serde_json::Map::len)
-            .to_string()
             .into(),
         "@object" => {
             let string = |path| {

@@ -10,6 +10,7 @@ use crate::cascade;
 use crate::kind::{Kind, crd};
 use crate::object::{Body, Stored, finalizers, meta_text, metadata, metadata_mut};
 use crate::rules;
+use crate::schema;
 use crate::status::{Cause, Refusal};
 use crate::store::{Store, key};
 use crate::verb::Part;
@@ -55,6 +56,12 @@ pub(crate) fn replace(
         causes.extend(std::iter::repeat_n(cause, times));
     }
     causes.extend(crd::check(kind, &new));
+    if let Some(schema) = &kind.schema {
+        causes.extend(match part {
+            Part::Status => schema::check_status(schema, &new),
+            _ => schema::check(schema, &new),
+        });
+    }
     if !causes.is_empty() {
         return Err(Refusal::invalid(
             kind.subject_by_kind(&old.slim.name),
@@ -195,7 +202,7 @@ fn is_released(before: &Body, new: &Body) -> bool {
 }
 
 /// An object as it would be stored.
-fn draft(kind: &Kind, body: &Body, revision: u64) -> Stored {
+pub(crate) fn draft(kind: &Kind, body: &Body, revision: u64) -> Stored {
     let api_version = crate::kind::api_version(&kind.group, &kind.stored_version);
     Stored::new(body, &api_version, &kind.kind, revision)
 }

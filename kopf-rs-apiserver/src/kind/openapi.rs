@@ -1,4 +1,4 @@
-//! OpenAPI v3: the index and a document per group and version, as far as kubectl reads them.
+//! `OpenAPI` v3: the index and a document per group and version, as far as kubectl reads them.
 //!
 //! Promise: kubectl finds that the server validates fields, and the schemas of custom kinds. Schemas of built-in kinds
 //! are not here (see FIDELITY.md). Must not know how the pages are asked for.

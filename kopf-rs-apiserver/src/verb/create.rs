@@ -6,9 +6,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Answer, Target};
-use crate::kind::{Kind, crd, shape};
+use crate::kind::{Kind, crd, defaults, shape};
 use crate::object::{Body, meta_text, metadata_mut, text};
 use crate::rules;
+use crate::schema;
 use crate::status::{Cause, Refusal};
 use crate::store::{Store, key};
 use crate::write;
@@ -22,8 +23,8 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     if target.kind.traits.review {
         return Ok(review(&target.kind, body));
     }
-    let body = decode(store, target, body)?;
-    let warnings = rules::warnings(&body);
+    let (body, mut warnings) = decode(store, target, body)?;
+    warnings.extend(rules::warnings(&body));
     let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
     let mut answer = Answer::object(201, store, target, &stored);
     answer.changed = !dry_run;
@@ -31,19 +32,35 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     Ok(answer)
 }
 
-/// Check the type of a body and bring it into its stored shape.
-pub(crate) fn decode(store: &Store, target: &Target<'_>, mut body: Body) -> Result<Body, Refusal> {
+/// Check the type of a body and bring it into its stored shape, with the warnings that are due.
+pub(crate) fn decode(
+    store: &Store,
+    target: &Target<'_>,
+    mut body: Body,
+) -> Result<(Body, Vec<String>), Refusal> {
     let kind = &target.kind;
+    let judgement = target.call.unknown_fields()?;
     check_type(store, target, &mut body)?;
-    rules::check_types(kind, &body).map_err(|why| {
+    let undecodable = |why: String| {
         Refusal::bad_request(format!(
             "{0} in version {1:?} cannot be handled as a {0}: {why}",
             kind.kind, kind.version
         ))
-    })?;
+    };
+    rules::check_types(kind, &body).map_err(undecodable)?;
+    let (body, unknown) = shaped(kind, body);
+    let warnings = judgement.judge(unknown).map_err(undecodable)?;
+    Ok((body, warnings))
+}
+
+/// A body in its stored shape, and the fields that nobody knew.
+pub(crate) fn shaped(kind: &Kind, body: Body) -> (Body, Vec<String>) {
     let mut body = shape::to_stored(kind, body);
-    rules::tidy(&mut body);
-    Ok(body)
+    let mut unknown = rules::tidy(&mut body);
+    if let Some(schema) = &kind.schema {
+        unknown.extend(schema::shape(schema, &mut body));
+    }
+    (body, unknown)
 }
 
 fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(), Refusal> {
@@ -128,13 +145,16 @@ pub(crate) fn create_body(
     if kind.traits.status {
         body.remove("status");
     }
-    shape::fill_new(kind, &mut body);
+    defaults::fill_new(kind, &mut body);
     if kind.is_crd() {
         crd::fill_names(&mut body);
         crd::fill_status(&mut body);
     }
     let name = meta_text(&body, "name").to_owned();
-    let causes = [rules::check(kind, &body), crd::check(kind, &body)].concat();
+    let mut causes = [rules::check(kind, &body), crd::check(kind, &body)].concat();
+    if let Some(schema) = &kind.schema {
+        causes.extend(schema::check(schema, &body));
+    }
     if !causes.is_empty() {
         return Err(Refusal::invalid(kind.subject_by_kind(&name), &causes));
     }

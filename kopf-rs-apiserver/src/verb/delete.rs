@@ -224,6 +224,8 @@ pub(crate) fn delete_key(
     let contains = kind.is_core("namespaces") || kind.is_crd();
     let held = grace > 0 || waits || contains || !finalizers(&body).is_empty();
     if how.dry_run {
+        mark(store, kind, &mut body, grace);
+        let stored = Arc::new(write::draft(kind, &body, stored.slim.revision));
         return Ok(Deleted {
             stored,
             removed: !held,
@@ -234,9 +236,12 @@ pub(crate) fn delete_key(
         cascade::orphan_dependents(store, &uid);
     }
     if !held {
-        let removed = write::remove(store, kind, key).unwrap_or(stored);
+        let revision = write::remove(store, kind, key).map_or(0, |last| last.slim.revision);
+        if kind.is_core("pods") {
+            mark(store, kind, &mut body, grace);
+        }
         return Ok(Deleted {
-            stored: removed,
+            stored: Arc::new(write::draft(kind, &body, revision)),
             removed: true,
             changed: true,
         });

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::create::place;
+use super::create::{place, shaped};
 use super::{Answer, Part, Target, update};
 use crate::call::go;
 use crate::kind::shape;
@@ -32,11 +32,13 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     if target.part == Part::Scale {
         return update::rescale(store, target, &old, &body, dry_run);
     }
-    let mut body = decode(target, body)?;
+    let (mut body, warnings) = decode(target, body)?;
     update::check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
     write::check_revision(&target.kind, &old, &body)?;
-    update::replace(store, target, &old, body, dry_run)
+    let mut answer = update::replace(store, target, &old, body, dry_run)?;
+    answer.warnings.extend(warnings);
+    Ok(answer)
 }
 
 fn accepted(target: &Target<'_>) -> Vec<&'static str> {
@@ -48,8 +50,9 @@ fn accepted(target: &Target<'_>) -> Vec<&'static str> {
 }
 
 /// Check what came out of the patch and bring it into its stored shape.
-fn decode(target: &Target<'_>, body: Body) -> Result<Body, Refusal> {
+fn decode(target: &Target<'_>, body: Body) -> Result<(Body, Vec<String>), Refusal> {
     let kind = &target.kind;
+    let judgement = target.call.unknown_fields()?;
     let document = || {
         let mut document = body.clone();
         if let Some(Value::Object(meta)) = document.get_mut("metadata") {
@@ -82,9 +85,12 @@ fn decode(target: &Target<'_>, body: Body) -> Result<Body, Refusal> {
         subject.word = word;
         return Err(Refusal::invalid(subject, &causes));
     }
-    let mut body = shape::to_stored(kind, body);
-    rules::tidy(&mut body);
-    Ok(body)
+    let whole = document();
+    let (body, unknown) = shaped(kind, body);
+    let warnings = judgement
+        .judge(unknown)
+        .map_err(|why| Refusal::undecodable_patch(&whole, &why))?;
+    Ok((body, warnings))
 }
 
 fn apply(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {

@@ -25,7 +25,7 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         let old = target.stored(store)?;
         return rescale(store, target, &old, &body, dry_run);
     }
-    let mut body = decode(store, target, body)?;
+    let (mut body, warnings) = decode(store, target, body)?;
     check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
     let Some(old) = store.get(target.kind.collection, &target.key()) else {
@@ -35,11 +35,14 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
         let mut answer = Answer::object(201, store, target, &stored);
         answer.changed = !dry_run;
+        answer.warnings = warnings;
         return Ok(answer);
     };
     check_uid(target, &old, &body)?;
     write::check_revision(&target.kind, &old, &body)?;
-    replace(store, target, &old, body, dry_run)
+    let mut answer = replace(store, target, &old, body, dry_run)?;
+    answer.warnings.extend(warnings);
+    Ok(answer)
 }
 
 /// Replace an object whose preconditions hold.
@@ -123,8 +126,23 @@ pub(crate) fn scale_of(kind: &Kind, stored: &Stored) -> Value {
     let selector = scale.selector.as_deref();
     if let Some(Value::String(text)) = selector.and_then(|path| at_path(&body, path)) {
         answer["status"]["selector"] = text.as_str().into();
+    } else if kind.traits.builtin {
+        answer["status"]["selector"] = pod_selector(&body).into();
     }
     answer
+}
+
+/// The label selector of a workload, as text.
+fn pod_selector(body: &Body) -> String {
+    let labels = at_path(body, ".spec.selector.matchLabels")
+        .or_else(|| at_path(body, ".spec.selector"))
+        .and_then(Value::as_object);
+    let pairs: Vec<String> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+        .collect();
+    pairs.join(",")
 }
 
 /// Write the wanted replicas of a `Scale` into its object.

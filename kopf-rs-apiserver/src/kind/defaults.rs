@@ -1,0 +1,174 @@
+//! What the server itself adds to objects of built-in kinds.
+//!
+//! Promise: the defaults people see on Pods, workloads, Namespaces, Secrets and Events; others are not there
+//! (see FIDELITY.md). Must not know the store.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Kind;
+use crate::object::{Body, map_mut, metadata_mut};
+
+/// Complete a new object.
+pub(crate) fn fill_new(kind: &Kind, body: &mut Body) {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "namespaces") => namespace(body),
+        ("", "pods") => pod(body),
+        ("", "persistentvolumeclaims") => {
+            body.insert("status".to_owned(), json!({"phase": "Pending"}));
+        }
+        ("", "secrets") => {
+            absent(body, "type", "Opaque".into());
+            fold_string_data(body);
+        }
+        ("" | "events.k8s.io", "events") => event(body),
+        ("apps", "deployments") => deployment(body),
+        ("apps", "replicasets" | "statefulsets" | "daemonsets") => {
+            template(body);
+            absent(body, "status", json!({"replicas": 0}));
+        }
+        _ => {}
+    }
+}
+
+fn absent(body: &mut Body, field: &str, value: Value) {
+    body.entry(field).or_insert(value);
+}
+
+fn namespace(body: &mut Body) {
+    let meta = metadata_mut(body);
+    let name = meta.get("name").cloned().unwrap_or(Value::Null);
+    map_mut(meta, "labels").insert("kubernetes.io/metadata.name".to_owned(), name);
+    map_mut(body, "spec").insert("finalizers".to_owned(), json!(["kubernetes"]));
+    body.insert("status".to_owned(), json!({"phase": "Active"}));
+}
+
+fn pod(body: &mut Body) {
+    let quality = quality(body);
+    body.insert(
+        "status".to_owned(),
+        json!({"phase": "Pending", "qosClass": quality}),
+    );
+    let spec = map_mut(body, "spec");
+    pod_spec(spec);
+    absent(spec, "enableServiceLinks", true.into());
+    absent(spec, "preemptionPolicy", "PreemptLowerPriority".into());
+    absent(spec, "priority", 0.into());
+    let toleration = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+    let usual = json!([
+        toleration("node.kubernetes.io/not-ready"),
+        toleration("node.kubernetes.io/unreachable"),
+    ]);
+    absent(spec, "tolerations", usual);
+}
+
+/// The quality of service, by the containers' requests and limits.
+fn quality(body: &Body) -> &'static str {
+    let containers = crate::object::at_path(body, ".spec.containers").and_then(Value::as_array);
+    let resources: Vec<&Value> = containers
+        .into_iter()
+        .flatten()
+        .map(|container| &container["resources"])
+        .collect();
+    let set = |resources: &&Value, part: &str| {
+        resources[part]
+            .as_object()
+            .is_some_and(|found| !found.is_empty())
+    };
+    let guaranteed = |resources: &&Value| {
+        let (limits, requests) = (&resources["limits"], &resources["requests"]);
+        ["cpu", "memory"].iter().all(|name| {
+            let limit = &limits[*name];
+            !limit.is_null() && (requests[*name].is_null() || requests[*name] == *limit)
+        })
+    };
+    if !resources
+        .iter()
+        .any(|r| set(r, "limits") || set(r, "requests"))
+    {
+        "BestEffort"
+    } else if resources.iter().all(guaranteed) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+fn pod_spec(spec: &mut Body) {
+    absent(spec, "dnsPolicy", "ClusterFirst".into());
+    absent(spec, "restartPolicy", "Always".into());
+    absent(spec, "schedulerName", "default-scheduler".into());
+    absent(spec, "securityContext", json!({}));
+    absent(spec, "terminationGracePeriodSeconds", 30.into());
+    for list in ["containers", "initContainers"] {
+        let found = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in found.into_iter().flatten().filter_map(Value::as_object_mut) {
+            fill_container(container);
+        }
+    }
+}
+
+fn fill_container(container: &mut Body) {
+    let image = container
+        .get("image")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let newest = !last.contains('@') && last.split_once(':').is_none_or(|(_, tag)| tag == "latest");
+    let policy = if newest { "Always" } else { "IfNotPresent" };
+    absent(container, "imagePullPolicy", policy.into());
+    absent(container, "resources", json!({}));
+    absent(
+        container,
+        "terminationMessagePath",
+        "/dev/termination-log".into(),
+    );
+    absent(container, "terminationMessagePolicy", "File".into());
+    let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        absent(port, "protocol", "TCP".into());
+    }
+}
+
+fn template(body: &mut Body) {
+    let spec = map_mut(body, "spec");
+    if spec.get("template").is_some_and(Value::is_object) {
+        pod_spec(map_mut(map_mut(spec, "template"), "spec"));
+    }
+}
+
+fn deployment(body: &mut Body) {
+    template(body);
+    let spec = map_mut(body, "spec");
+    absent(spec, "progressDeadlineSeconds", 600.into());
+    absent(spec, "replicas", 1.into());
+    absent(spec, "revisionHistoryLimit", 10.into());
+    let rolling = json!({
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    });
+    absent(spec, "strategy", rolling);
+    absent(body, "status", json!({}));
+}
+
+fn event(body: &mut Body) {
+    for time in ["eventTime", "firstTimestamp", "lastTimestamp"] {
+        absent(body, time, Value::Null);
+    }
+    absent(body, "reportingComponent", "".into());
+    absent(body, "reportingInstance", "".into());
+    absent(body, "source", json!({}));
+}
+
+/// `stringData` of Secrets is write-only: it ends up encoded in `data`.
+fn fold_string_data(body: &mut Body) {
+    let Some(Value::Object(plain)) = body.remove("stringData") else {
+        return;
+    };
+    let data = map_mut(body, "data");
+    for (key, value) in plain {
+        let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
+        data.insert(key, encoded.into());
+    }
+}
