@@ -164,7 +164,7 @@ async fn running_handlers_may_finish_when_the_operator_stops(bed: Bed) {
     let working = field.start(Registry::new().on_create(field.selector(), create));
     field.create("a", json!({})).await;
     field.calls.until(1).await;
-    let (_, report) = tokio::join!(async { gate.open(1) }, working.stop());
+    let ((), report) = tokio::join!(async { gate.open(1) }, working.stop());
     assert_eq!(report.failed, []);
     assert_eq!(field.get("a").await["status"]["create_fn"], "done");
 }

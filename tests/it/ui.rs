@@ -4,12 +4,18 @@
 
 // What must compile is compiled right here, and not by `trybuild`, which would build all dependencies for it once more.
 #[path = "../ui/pass/everything_at_once.rs"]
+#[expect(clippy::unnecessary_wraps, reason = "the signatures are what is tried")]
 mod everything_at_once;
 #[path = "../ui/pass/forbidden_unsafe.rs"]
 mod forbidden_unsafe;
 #[path = "../ui/pass/handlers_anywhere.rs"]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signatures are what is tried"
+)]
 mod handlers_anywhere;
 #[path = "../ui/pass/other_imports.rs"]
+#[expect(clippy::unused_async, reason = "the signatures are what is tried")]
 mod other_imports;
 
 #[test]
