@@ -36,10 +36,8 @@ async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write
     let report = working.stop().await;
     assert_eq!(field.calls.all(), ["create_fn before", "create_fn after"]);
     assert_eq!(report.failed, []);
-    assert_eq!(
-        (field.writes("before").await, field.writes("after").await),
-        (1, 1)
-    );
+    field.assert_writes("before", 1).await;
+    field.assert_writes("after", 1).await;
 }
 
 async fn a_finalizer_costs_one_write_more(bed: Bed) {
@@ -59,7 +57,7 @@ async fn a_finalizer_costs_one_write_more(bed: Bed) {
     );
     working.stop().await;
     assert_eq!(field.calls.all(), ["create_fn a"]);
-    assert_eq!(field.writes("a").await, 2);
+    field.assert_writes("a", 2).await;
 }
 
 async fn every_further_handler_costs_one_write_more(bed: Bed) {
@@ -73,7 +71,7 @@ async fn every_further_handler_costs_one_write_more(bed: Bed) {
     field.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(field.calls.all(), ["first a", "second a", "third a"]);
-    assert_eq!(field.writes("a").await, 3);
+    field.assert_writes("a", 3).await;
 }
 
 async fn results_go_to_the_status(bed: Bed) {
@@ -153,8 +151,6 @@ async fn many_objects_are_handled_each_once(bed: Bed) {
     let mut calls = field.calls.all();
     calls.sort();
     assert_eq!(calls, expected);
-    assert_eq!(
-        field.writes("object-00").await + field.writes("object-49").await,
-        2
-    );
+    field.assert_writes("object-00", 1).await;
+    field.assert_writes("object-49", 1).await;
 }

@@ -37,7 +37,7 @@ async fn events_are_told_with_their_types(bed: Bed) {
         "new Some(\"DELETED\")",
     ];
     assert_eq!(field.calls.all(), expected);
-    assert_eq!(field.writes("old").await, 0);
+    field.assert_writes("old", 0).await;
 }
 
 async fn a_failing_event_handler_fails_alone(bed: Bed) {

@@ -12,10 +12,10 @@ use crate::operating::{Field, is_handled};
 scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
     a_conflict_over_the_finalizer_is_solved [memory tcp];
-    an_outage_during_the_retries_loses_no_attempt [memory];
+    an_outage_during_the_retries_loses_no_attempt [memory tcp];
     watches_that_break_or_fall_silent_are_renewed [memory tcp];
     objects_that_went_during_a_gap_are_told_of [memory tcp];
-    a_server_that_is_late_is_waited_for [memory];
+    a_server_that_is_late_is_waited_for [memory tcp];
     a_forbidden_kind_is_told_with_its_rule_and_the_others_go_on [memory tcp];
     rejected_credentials_end_the_operator_at_once [memory tcp];
     a_patch_that_is_refused_is_told_and_blocks_nothing;

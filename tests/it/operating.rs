@@ -107,9 +107,21 @@ impl Field {
             .await
     }
 
-    /// How many writes operators have made to the object.
+    /// How many writes operators have made to the object, as far as the server's log has caught up.
     pub(crate) async fn writes(&self, name: &str) -> usize {
         self.bed.writes_to(&self.kind(), name).await.len()
+    }
+
+    /// Assert that operators have made so many writes to the object. The log of a real server is a moment late.
+    pub(crate) async fn assert_writes(&self, name: &str, expected: usize) {
+        let mut pulse = tokio::time::interval(Duration::from_millis(20));
+        for _ in 0..250 {
+            if self.writes(name).await >= expected {
+                break;
+            }
+            pulse.tick().await;
+        }
+        assert_eq!(self.writes(name).await, expected, "writes to {name}");
     }
 
     /// A handler that notes its calls as `id name` and succeeds.

@@ -67,6 +67,6 @@ async fn a_start_on_handled_objects_writes_nothing(bed: Bed) {
         let report = report.await.expect("the operator ends well");
         assert_eq!(report.failed, []);
         assert_eq!(field.calls.all().len(), 3);
-        assert_eq!(field.writes("a").await, 1);
+        field.assert_writes("a", 1).await;
     }
 }

@@ -44,11 +44,8 @@ async fn temporary_errors_are_retried_after_their_delays(bed: Bed) {
         assert_eq!(field.calls.all(), ["0 0", "1 1", "2 3"]);
     }
     assert_eq!(field.calls.all().len(), 3);
-    assert_eq!(
-        field.writes("a").await,
-        3,
-        "one write per attempt, none to wake up"
-    );
+    // One write per attempt, none to wake up.
+    field.assert_writes("a", 3).await;
     field
         .line("Handler 'create_fn' failed temporarily: not yet")
         .await;

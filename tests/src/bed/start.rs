@@ -107,7 +107,8 @@ impl Backend {
         let file = Kubeconfig::read_from(kubeconfig).expect("the server writes valid kubeconfigs");
         let config =
             kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-        let config = config.expect("the server writes complete kubeconfigs");
+        let mut config = config.expect("the server writes complete kubeconfigs");
+        config.default_retry = false;
         let mut own = config.clone();
         own.headers.push((USER_AGENT, agent));
         let client = |config| {
