@@ -48,11 +48,26 @@ pub use crate::operator::settings::{
 };
 pub use crate::reaction::plan::Lifecycle;
 pub use crate::state::Persistence;
-pub use kopf_rs_macros::{
-    on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
-};
 
 /// README.md as doctests: its Rust compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+// The attributes, documented here because their examples need the framework.
+#[doc = include_str!("../docs/on_cleanup.md")]
+pub use kopf_rs_macros::on_cleanup;
+#[doc = include_str!("../docs/on_create.md")]
+pub use kopf_rs_macros::on_create;
+#[doc = include_str!("../docs/on_delete.md")]
+pub use kopf_rs_macros::on_delete;
+#[doc = include_str!("../docs/on_event.md")]
+pub use kopf_rs_macros::on_event;
+#[doc = include_str!("../docs/on_field.md")]
+pub use kopf_rs_macros::on_field;
+#[doc = include_str!("../docs/on_resume.md")]
+pub use kopf_rs_macros::on_resume;
+#[doc = include_str!("../docs/on_startup.md")]
+pub use kopf_rs_macros::on_startup;
+#[doc = include_str!("../docs/on_update.md")]
+pub use kopf_rs_macros::on_update;
