@@ -9,6 +9,7 @@ mod examples;
 mod faults;
 mod field;
 mod harness;
+mod killed;
 mod kinds;
 mod layers;
 mod operating;

@@ -1,0 +1,127 @@
+//! An operator killed without warning, again and again, in the middle of a retry: the attempts go on, none is skipped.
+
+use std::time::Duration;
+
+use kopf_rs_tests::{Bed, Program, scenarios};
+use serde_json::{Value, json};
+
+use crate::cli::{Folder, PATIENCE, kopf_rs};
+
+scenarios! {
+    attempts_go_on_after_a_kill [tcp real];
+}
+
+/// Fails twice, and leaves on the object what each attempt knew.
+const HANDLER: &str = r#"
+use kopf_rs::prelude::*;
+
+#[on_create("configmaps", labels = {"killed": PRESENT})]
+async fn third_time_lucky(retry: u32, patch: &mut Patch, logger: Logger) -> HandlerResult {
+    info!(logger, "attempt {retry}");
+    if retry < 2 {
+        Err(TemporaryError::new("not yet").delay(0.2))?;
+    }
+    patch["metadata"]["annotations"]["attempts"] = (retry + 1).to_string().into();
+    Ok(())
+}
+"#;
+
+const KILLS: u64 = 20;
+
+async fn attempts_go_on_after_a_kill(bed: Bed) {
+    let mut lasting = Vec::new();
+    for round in 0..KILLS {
+        let name = format!("victim-{round}");
+        bed.create(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"killed": "yes"}},
+        }))
+        .await;
+        let mut attempts = Vec::new();
+        let mut first = operator(&bed).await;
+        // Not to wait for something, but to hit anywhere: before the first attempt, in it, between two, after the last.
+        tokio::time::sleep(Duration::from_millis(random(round) % 900)).await;
+        first.signal("KILL").await;
+        first.ended().await;
+        attempts.extend(attempts_of(&first, &name));
+        let mut second = operator(&bed).await;
+        let done = |object: Option<&Value>| is_done(object.expect("nobody deletes it"));
+        let object = bed
+            .until("the last attempt", "configmaps", &name, done)
+            .await;
+        second.signal("TERM").await;
+        assert_eq!(second.ended().await.code(), Some(0));
+        attempts.extend(attempts_of(&second, &name));
+        assert_none_is_skipped(&attempts, round);
+        lasting.push(annotations(&object));
+    }
+    assert!(
+        lasting.windows(2).all(|pair| pair[0] == pair[1]),
+        "{lasting:#?}"
+    );
+}
+
+/// The operator as a process of its own, watching.
+async fn operator(bed: &Bed) -> Program {
+    let file = Folder::new("killed")
+        .file("lucky.rs", HANDLER)
+        .at("lucky.rs");
+    let kubeconfig = bed.kubeconfig().display().to_string();
+    let args = [
+        "run",
+        &file,
+        "--kubeconfig",
+        &kubeconfig,
+        "-n",
+        bed.namespace(),
+        "--verbose",
+    ];
+    let program = Program::start(kopf_rs(&args), PATIENCE);
+    let watching = |line: &str| line.contains("Starting the watch-stream for configmaps");
+    program.lines().until("that it watches", watching).await;
+    program
+}
+
+fn attempts_of(program: &Program, name: &str) -> Vec<u32> {
+    let about = format!("/{name}] attempt ");
+    let lines = program.lines().all();
+    let numbers = lines
+        .iter()
+        .filter_map(|line| line.split_once(about.as_str())?.1.trim().parse().ok());
+    numbers.collect()
+}
+
+/// An attempt that was cut off, or whose record was, is made again under the same number.
+#[track_caller]
+fn assert_none_is_skipped(attempts: &[u32], round: u64) {
+    let steps_ahead = attempts
+        .windows(2)
+        .all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1);
+    let whole = attempts.first() == Some(&0) && attempts.last() == Some(&2);
+    assert!(steps_ahead && whole, "round {round}: attempts {attempts:?}");
+    assert!(
+        attempts.len() <= 4,
+        "round {round}: more than the one in flight ran twice: {attempts:?}"
+    );
+}
+
+/// Handled to the end: no progress is left, and the state handled last holds what the last attempt has left.
+fn is_done(object: &Value) -> bool {
+    let annotations = object["metadata"]["annotations"].as_object();
+    let handled = |(key, value): (&String, &Value)| {
+        key.ends_with("/last-handled-configuration")
+            && value.as_str().is_some_and(|text| text.contains("attempts"))
+    };
+    annotations.is_some_and(|all| {
+        all.iter().any(handled) && !all.keys().any(|key| key.ends_with("/third_time_lucky"))
+    })
+}
+
+fn annotations(object: &Value) -> Value {
+    object["metadata"]["annotations"].clone()
+}
+
+/// The same moments in every run: a multiplicative hash of the round.
+fn random(round: u64) -> u64 {
+    (round + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
+}
