@@ -20,6 +20,7 @@ scenarios! {
     rejected_credentials_end_the_operator_at_once [memory tcp];
     a_patch_that_is_refused_is_told_and_blocks_nothing;
     a_result_that_the_schema_refuses_blocks_nothing [real];
+    an_object_whose_annotations_are_full_is_handled_and_let_go;
 }
 
 fn server(field: &Field) -> &ApiServer {
@@ -269,4 +270,36 @@ async fn a_result_that_the_schema_refuses_blocks_nothing(bed: Bed) {
     working.stop().await;
     assert_eq!(object["status"], Value::Null);
     assert_eq!(field.calls.all(), ["create_fn a", "second_fn a"]);
+}
+
+async fn an_object_whose_annotations_are_full_is_handled_and_let_go(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(
+            field.selector(),
+            field.handler("create_fn", |_| async { Ok(json!({"made": true})) }),
+        )
+        .on_create(field.selector(), field.noting("second_fn"))
+        .on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    let full = json!({"example.com/notes": "x".repeat(262_144 - 100)});
+    let object = json!({
+        "apiVersion": format!("{}/v1", field.group),
+        "kind": "KopfExample",
+        "metadata": {"name": "a", "annotations": full},
+        "spec": {},
+    });
+    field.bed.create(&object).await;
+    field
+        .line("Creation is processed: 2 succeeded; 0 failed.")
+        .await;
+    let made = |object: &Value| object["status"]["create_fn"]["made"] == true;
+    field.until("its result is there", "a", made).await;
+    field.delete("a").await;
+    field.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(
+        field.calls.all(),
+        ["create_fn a", "second_fn a", "delete_fn a"]
+    );
 }

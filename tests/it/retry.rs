@@ -13,6 +13,8 @@ scenarios! {
     temporary_errors_are_retried_after_their_delays;
     attempts_go_on_after_a_restart;
     attempts_go_on_after_a_sudden_death;
+    twenty_deaths_skip_no_attempt;
+    blocking_handlers_run_beside_the_others;
     a_permanent_error_is_final;
     retries_are_limited;
     arbitrary_errors_mean_what_the_handler_says;
@@ -240,4 +242,75 @@ async fn a_panicking_filter_concerns_one_object_only(bed: Bed) {
         .await
         .expect("it stops");
     assert_eq!(field.calls.all(), ["create_fn good"]);
+}
+
+/// Killed after the n-th request, for every n: no attempt is skipped, and the end is the same.
+async fn twenty_deaths_skip_no_attempt(bed: Bed) {
+    let field = Field::of(bed).await;
+    for number in 0..20_usize {
+        let name = format!("object-{number:02}");
+        let before = field.calls.all().len();
+        field.create(&name, json!({})).await;
+        let working = field.start(third_time_lucky(&field));
+        field.calls.until(before + 1 + number % 3).await;
+        for _ in 0..number {
+            tokio::task::yield_now().await;
+        }
+        working.kill().await;
+        let working = field.start(third_time_lucky(&field));
+        field.until("it is handled", &name, is_handled).await;
+        working.stop().await;
+        let mut calls = field.calls.all().split_off(before);
+        assert!(
+            (3..=4).contains(&calls.len()),
+            "only the one in flight may be repeated: {calls:?}"
+        );
+        calls.dedup();
+        assert_eq!(calls, ["attempt 0", "attempt 1", "attempt 2"]);
+    }
+}
+
+mod blocking {
+    use std::sync::mpsc::{Receiver, SyncSender};
+    use std::sync::{Arc, Mutex};
+
+    use kopf_rs::prelude::*;
+
+    /// Both ends of a channel that blocks a thread.
+    pub(super) struct Channel(pub(super) Mutex<Receiver<()>>, pub(super) SyncSender<()>);
+
+    #[on_create("blocking.kopf.dev", "v1", "kopfexamples")]
+    fn waits(name: &str, channel: State<Arc<Channel>>, patch: &mut Patch) -> HandlerResult<String> {
+        if name == "waiting" {
+            channel.0.lock().map_err(|_| "poisoned")?.recv()?;
+        } else {
+            channel.1.send(())?;
+        }
+        patch["status"]["ran"] = json!(true);
+        Ok(format!("{name} is done"))
+    }
+}
+
+/// One blocks its thread until the other one has run.
+async fn blocking_handlers_run_beside_the_others(bed: Bed) {
+    let mut field = Field::bare(bed);
+    field.group = "blocking.kopf.dev".to_owned();
+    field.serve().await;
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let channel = blocking::Channel(std::sync::Mutex::new(receiver), sender);
+    let module = concat!(module_path!(), "::blocking");
+    let registry = Registry::in_module(module).expect("the handler is well declared");
+    let operator = field.operator(registry).with(std::sync::Arc::new(channel));
+    let working = crate::operating::Working::start(&field.bed, operator);
+    field.create("waiting", json!({})).await;
+    field.line("Handler 'waits' is invoked.").await;
+    field.create("other", json!({})).await;
+    for name in ["other", "waiting"] {
+        let object = field.until("it is handled", name, is_handled).await;
+        assert_eq!(
+            object["status"],
+            json!({"ran": true, "waits": format!("{name} is done")})
+        );
+    }
+    working.stop().await;
 }
