@@ -2,6 +2,7 @@
 //!
 //! Without the cargo feature `embedded` its twin here says how to get it. Must not know what is done with the server.
 
+#[cfg(feature = "embedded")]
 use std::io;
 use std::path::{Path, PathBuf};
 
