@@ -280,6 +280,10 @@ mod blocking {
     pub(super) struct Channel(pub(super) Mutex<Receiver<()>>, pub(super) SyncSender<()>);
 
     #[on_create("blocking.kopf.dev", "v1", "kopfexamples")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "handlers get what they ask for by value"
+    )]
     fn waits(name: &str, channel: State<Arc<Channel>>, patch: &mut Patch) -> HandlerResult<String> {
         if name == "waiting" {
             channel.0.lock().map_err(|_| "poisoned")?.recv()?;
@@ -294,7 +298,7 @@ mod blocking {
 /// One blocks its thread until the other one has run.
 async fn blocking_handlers_run_beside_the_others(bed: Bed) {
     let mut field = Field::bare(bed);
-    field.group = "blocking.kopf.dev".to_owned();
+    "blocking.kopf.dev".clone_into(&mut field.group);
     field.serve().await;
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let channel = blocking::Channel(std::sync::Mutex::new(receiver), sender);
