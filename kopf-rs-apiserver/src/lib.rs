@@ -40,6 +40,8 @@
 //!
 //! What no real server can do: [`ApiServer::fault`] lets requests fail on demand, [`ApiServer::journal`] tells what was asked.
 
+#![forbid(unsafe_code)]
+
 mod call;
 mod cascade;
 mod clock;

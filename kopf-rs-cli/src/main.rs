@@ -3,6 +3,8 @@
 //! It generates a tiny crate that links the user's code with `kopf_rs::cli`, builds it with cargo and then becomes it, so
 //! that signals and exit codes are the operator's own. Must not know Kubernetes: what an operator does is the library's.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod cargo;
 mod run;

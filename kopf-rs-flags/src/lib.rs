@@ -4,6 +4,8 @@
 //! help before anything is built, without linking the framework. What the flags mean is decided by `kopf_rs::cli`.
 //! Must not know kopf-rs, nor do anything but parse.
 
+#![forbid(unsafe_code)]
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -2,6 +2,8 @@
 //!
 //! Syntax in, declarations out, messages worded as fixes. Must not know any meaning that the framework can check by type.
 
+#![forbid(unsafe_code)]
+
 use proc_macro::TokenStream;
 
 mod ast;

@@ -2,6 +2,9 @@
 //!
 //! The one public list of the framework. What is not re-exported here is internal.
 
+// What linkme collects from this crate's own tests counts as unsafe code.
+#![cfg_attr(not(feature = "linkme"), forbid(unsafe_code))]
+
 // Attributes name the framework by its full path, in its own unit tests too.
 #[cfg(test)]
 extern crate self as kopf_rs;

@@ -1,5 +1,7 @@
 //! The only integration binary: one module per behaviour.
 
+#![forbid(unsafe_code)]
+
 mod activities;
 mod cli;
 mod create;

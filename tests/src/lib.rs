@@ -5,6 +5,7 @@
 //! kube-apiserver. Nothing here sleeps to wait: conditions are awaited on watches and on lines, with a deadline.
 //! The harness knows the API servers; it must not know how an operator works inside.
 
+#![forbid(unsafe_code)]
 #![expect(
     clippy::missing_panics_doc,
     reason = "a panic is how a harness fails its test"

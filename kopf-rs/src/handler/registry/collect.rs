@@ -40,9 +40,13 @@ pub(crate) fn declared() -> impl Iterator<Item = &'static Decl> {
 #[macro_export]
 macro_rules! __kopf_submit {
     ($declared:expr) => {
-        #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
-        #[linkme(crate = $crate::__private::linkme)]
-        static __KOPF_DECLARED: $crate::__private::Declared = $declared;
+        // A static in a section of its own counts as unsafe code. `expect` would warn wherever unsafe code is not denied.
+        #[allow(unsafe_code)]
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static __KOPF_DECLARED: $crate::__private::Declared = $declared;
+        };
     };
 }
 
