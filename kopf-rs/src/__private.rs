@@ -23,12 +23,12 @@ pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 
-#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
 pub use inventory;
-#[cfg(feature = "linkme")]
+#[cfg(all(feature = "linkme", not(test)))]
 pub use linkme;
 
-#[cfg(feature = "linkme")]
+#[cfg(all(feature = "linkme", not(test)))]
 pub use crate::handler::registry::collect::DECLARED;
 
 pub use crate::__kopf_submit as submit;

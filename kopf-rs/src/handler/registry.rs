@@ -69,6 +69,19 @@ impl Registry {
     ///
     /// Tests in one program use it so as not to see each other's handlers.
     ///
+    /// ```
+    /// use kopf_rs::Registry;
+    /// use kopf_rs::prelude::*;
+    ///
+    /// #[on_create("kopfexamples")]
+    /// async fn create_fn() {}
+    ///
+    /// let registry = Registry::in_module(module_path!())?;
+    /// # #[cfg(any(feature = "inventory", feature = "linkme"))]
+    /// assert_eq!(registry.len(), 1);
+    /// # Ok::<(), kopf_rs::RegistryError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Registry::collected`].
     pub fn in_module(module: &str) -> Result<Self, RegistryError> {

@@ -1,26 +1,29 @@
 //! How annotated functions are found: through `inventory`, or through `linkme`, or not at all.
+//!
+//! What `linkme` makes of an annotated function is `unsafe`, which is forbidden here and, by what a compiler says of foreign macros, not in
+//! other crates. So the annotated functions of this crate's own unit tests are always found through `inventory`.
 
 use crate::handler::decl::{Decl, Declared};
 
 /// What the linker has gathered.
-#[cfg(feature = "linkme")]
+#[cfg(all(feature = "linkme", not(test)))]
 #[linkme::distributed_slice]
 pub static DECLARED: [Declared] = [..];
 
-#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
 inventory::collect!(Declared);
 
-#[cfg(feature = "linkme")]
+#[cfg(all(feature = "linkme", not(test)))]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     DECLARED.iter()
 }
 
-#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     inventory::iter::<Declared>.into_iter()
 }
 
-#[cfg(not(any(feature = "inventory", feature = "linkme")))]
+#[cfg(not(any(test, feature = "inventory", feature = "linkme")))]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     std::iter::empty()
 }
@@ -35,7 +38,7 @@ pub(crate) fn declared() -> impl Iterator<Item = &'static Decl> {
 }
 
 /// Register what an attribute declares. For generated code.
-#[cfg(feature = "linkme")]
+#[cfg(all(feature = "linkme", not(test)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
@@ -51,7 +54,7 @@ macro_rules! __kopf_submit {
 }
 
 /// Register what an attribute declares. For generated code.
-#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
@@ -61,7 +64,7 @@ macro_rules! __kopf_submit {
 }
 
 /// Check what an attribute declares, and forget it. For generated code.
-#[cfg(not(any(feature = "inventory", feature = "linkme")))]
+#[cfg(not(any(test, feature = "inventory", feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
