@@ -23,12 +23,12 @@ pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 
-#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
 pub use inventory;
-#[cfg(all(feature = "linkme", not(test)))]
+#[cfg(feature = "linkme")]
 pub use linkme;
 
-#[cfg(all(feature = "linkme", not(test)))]
+#[cfg(feature = "linkme")]
 pub use crate::handler::registry::collect::DECLARED;
 
 pub use crate::__kopf_submit as submit;

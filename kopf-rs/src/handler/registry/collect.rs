@@ -1,29 +1,26 @@
 //! How annotated functions are found: through `inventory`, or through `linkme`, or not at all.
-//!
-//! What `linkme` makes of an annotated function is `unsafe`, which is forbidden here and, by what a compiler says of foreign macros, not in
-//! other crates. So the annotated functions of this crate's own unit tests are always found through `inventory`.
 
 use crate::handler::decl::{Decl, Declared};
 
 /// What the linker has gathered.
-#[cfg(all(feature = "linkme", not(test)))]
+#[cfg(feature = "linkme")]
 #[linkme::distributed_slice]
 pub static DECLARED: [Declared] = [..];
 
-#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
 inventory::collect!(Declared);
 
-#[cfg(all(feature = "linkme", not(test)))]
+#[cfg(feature = "linkme")]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     DECLARED.iter()
 }
 
-#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     inventory::iter::<Declared>.into_iter()
 }
 
-#[cfg(not(any(test, feature = "inventory", feature = "linkme")))]
+#[cfg(not(any(feature = "inventory", feature = "linkme")))]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     std::iter::empty()
 }
@@ -38,7 +35,7 @@ pub(crate) fn declared() -> impl Iterator<Item = &'static Decl> {
 }
 
 /// Register what an attribute declares. For generated code.
-#[cfg(all(feature = "linkme", not(test)))]
+#[cfg(feature = "linkme")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
@@ -54,7 +51,7 @@ macro_rules! __kopf_submit {
 }
 
 /// Register what an attribute declares. For generated code.
-#[cfg(any(test, all(feature = "inventory", not(feature = "linkme"))))]
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
@@ -64,7 +61,7 @@ macro_rules! __kopf_submit {
 }
 
 /// Check what an attribute declares, and forget it. For generated code.
-#[cfg(not(any(test, feature = "inventory", feature = "linkme")))]
+#[cfg(not(any(feature = "inventory", feature = "linkme")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
