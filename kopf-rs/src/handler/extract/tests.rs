@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use anyhow::Context as _;
 use serde_json::Map;
 
 use crate::handler::cause::{EventType, Reason};
@@ -281,6 +282,31 @@ fn own_error() -> Result<(), PermanentError> {
 #[on_create(plural = "myapps")]
 async fn nothing() -> HandlerResult<Option<u8>> {
     Ok(None)
+}
+
+#[on_create(plural = "myapps")]
+async fn with_anyhow(name: &str) -> anyhow::Result<()> {
+    let refused = if name == "example-app" {
+        Err(TemporaryError::new("not yet").delay(5))
+    } else {
+        Ok(())
+    };
+    refused.context("while looking around")
+}
+
+#[on_create(plural = "myapps")]
+async fn foreign_errors() -> HandlerResult {
+    Err(anyhow::Error::new(PermanentError::new("never")))?
+}
+
+#[test]
+fn anyhow_hides_no_meaning() {
+    let Err(HandlerError::Temporary(error)) = returned("with_anyhow", myapp()) else {
+        panic!("expected a temporary error");
+    };
+    assert_eq!(error.delay_wanted(), Duration::from_secs(5));
+    assert_eq!(error.to_string(), "while looking around: not yet");
+    assert_eq!(message(returned("foreign_errors", myapp())), "never");
 }
 
 #[test]
