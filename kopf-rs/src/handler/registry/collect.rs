@@ -35,13 +35,30 @@ pub(crate) fn declared() -> impl Iterator<Item = &'static Decl> {
 }
 
 /// Register what an attribute declares. For generated code.
-#[cfg(feature = "linkme")]
+///
+/// A static in a section of its own counts as unsafe code, but lints do not look into what macros of other crates make: users' crates may
+/// forbid unsafe code, if nothing here allows it, for that alone would be refused.
+#[cfg(all(feature = "linkme", not(test)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
     ($declared:expr) => {
-        // A static in a section of its own counts as unsafe code. `expect` would warn wherever unsafe code is not denied.
-        #[allow(unsafe_code)]
+        #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
+        #[linkme(crate = $crate::__private::linkme)]
+        static __KOPF_DECLARED: $crate::__private::Declared = $declared;
+    };
+}
+
+/// As above, but in this crate's own unit tests the macro is none of another crate.
+#[cfg(all(feature = "linkme", test))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kopf_submit {
+    ($declared:expr) => {
+        #[expect(
+            unsafe_code,
+            reason = "a static in a section of its own counts as such"
+        )]
         const _: () = {
             #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
             #[linkme(crate = $crate::__private::linkme)]
