@@ -214,27 +214,6 @@ impl Cycle {
         self.on_object.push(entry.id);
     }
 
-    /// The line on cycles that this one puts an end to.
-    pub(super) fn supersession(&self, entries: &[Entry]) -> Vec<Line> {
-        let mut ended: BTreeMap<Reason, [usize; 3]> = BTreeMap::new();
-        for record in entries.iter().filter_map(|entry| entry.record.as_ref()) {
-            if let Some(purpose) = record.purpose.filter(|it| *it != self.reason) {
-                let counts = ended.entry(purpose).or_default();
-                let which = usize::from(!record.success) + usize::from(!record.is_final());
-                counts[which] += 1;
-            }
-        }
-        let new = title(self.reason).to_lowercase();
-        let line = |(old, [succeeded, failed, left]): (Reason, [usize; 3])| {
-            let old = title(old);
-            let text = format!(
-                "{old} is superseded by {new}: {succeeded} succeeded; {failed} failed; {left} left to the moment."
-            );
-            Line::new(Level::INFO, text)
-        };
-        ended.into_iter().map(line).collect()
-    }
-
     /// Find those whose limits are reached, and pick those to call now.
     pub(super) fn pick(&mut self, now: Timestamp, lifecycle: Lifecycle) -> Vec<&Member> {
         let gone = self.mode == Mode::Gone;
@@ -290,6 +269,27 @@ pub(super) fn target_of(
         Reason::Resume => false,
     });
     kept.map_or_else(|| newest.clone(), |ongoing| ongoing.target.clone())
+}
+
+/// The lines on cycles that one for `reason` puts an end to.
+pub(super) fn supersession(reason: Reason, entries: &[Entry]) -> Vec<Line> {
+    let mut ended: BTreeMap<Reason, [usize; 3]> = BTreeMap::new();
+    for record in entries.iter().filter_map(|entry| entry.record.as_ref()) {
+        if let Some(purpose) = record.purpose.filter(|it| *it != reason) {
+            let counts = ended.entry(purpose).or_default();
+            let which = usize::from(!record.success) + usize::from(!record.is_final());
+            counts[which] += 1;
+        }
+    }
+    let new = title(reason).to_lowercase();
+    let line = |(old, [succeeded, failed, left]): (Reason, [usize; 3])| {
+        let old = title(old);
+        let text = format!(
+            "{old} is superseded by {new}: {succeeded} succeeded; {failed} failed; {left} left to the moment."
+        );
+        Line::new(Level::INFO, text)
+    };
+    ended.into_iter().map(line).collect()
 }
 
 /// How Kopf calls a cycle in its log lines.

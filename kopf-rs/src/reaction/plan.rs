@@ -18,7 +18,7 @@ use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::object::python::Python;
 use crate::object::resource::Resource;
-use crate::reaction::cycle::{Cycle, Entry, Mode, entries, target_of, title};
+use crate::reaction::cycle::{Cycle, Entry, Mode, entries, supersession, target_of, title};
 use crate::reaction::detect::{Candidate, Sides, Situation, cause, first_attempt};
 use crate::reaction::settle::Line;
 use crate::state::Persistence;
@@ -107,10 +107,11 @@ pub(crate) struct Plan {
     pub(crate) watching: Vec<Cause>,
     /// Changing handlers that are due and picked.
     pub(crate) changing: Vec<Cause>,
+    pub(super) course: Course,
     pub(super) book: Book,
 }
 
-/// What `settle` needs of the plan.
+/// What `settle` needs of the plan, whatever its course.
 pub(super) struct Book {
     pub(super) persistence: Persistence,
     pub(super) backoff: (Duration, Duration),
@@ -118,7 +119,6 @@ pub(super) struct Book {
     pub(super) body: Arc<Body>,
     pub(super) gone: bool,
     pub(super) seen: Seen,
-    pub(super) course: Course,
 }
 
 /// What this pass is about.
@@ -167,6 +167,18 @@ impl Seen {
     }
 }
 
+impl Busy {
+    /// For the memory of an object; nothing where there is nothing to remember.
+    pub(super) fn boxed(self) -> Option<Box<Self>> {
+        let is_idle = self.ongoing.is_none()
+            && self.records.is_empty()
+            && self.patch.is_empty()
+            && self.last.is_none()
+            && !self.announced;
+        (!is_idle).then(|| Box::new(self))
+    }
+}
+
 /// Detect the cause, pick the due calls, decide on the finalizer.
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let mut planning = Planning {
@@ -179,6 +191,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         lines: planning.lines,
         watching: watching(input),
         changing: planning.calls,
+        course,
         book: Book {
             persistence: input.persistence.clone(),
             backoff: input.policy.backoff,
@@ -186,7 +199,6 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             body: input.body.clone(),
             gone: input.event == Some(EventType::Deleted),
             seen: input.seen.clone(),
-            course,
         },
     }
 }
@@ -353,11 +365,10 @@ impl Planning<'_> {
         if input.policy.verbose {
             self.describe(reason, &sides);
         }
-        let known = entries.clone();
-        let mut cycle = Cycle::new(input, (reason, mode), sides, selected, entries);
         if mode == Mode::Persisted {
-            self.lines.extend(cycle.supersession(&known));
+            self.lines.extend(supersession(reason, &entries));
         }
+        let mut cycle = Cycle::new(input, (reason, mode), sides, selected, entries);
         let sides = cycle.sides.clone();
         let picked = cycle.pick(input.now, input.policy.lifecycle);
         let call = |handler: &Arc<Handler>, attempt| {

@@ -76,7 +76,6 @@ pub(crate) fn settle(
         .map(|busy| busy.patch.take())
         .unwrap_or_default();
     wanted.merge(patch.into_value());
-    let course = std::mem::replace(&mut book.course, Course::Guard { add: false });
     let settling = Settling {
         effects: Effects {
             patch: Patch::new(),
@@ -91,7 +90,7 @@ pub(crate) fn settle(
         wanted,
         now,
     };
-    match course {
+    match plan.course {
         Course::Rest { stale, forget } => settling.rest(&stale, forget),
         Course::Guard { add } => settling.guard(add),
         Course::Cycle(cycle) => settling.cycle(*cycle, attempted),
@@ -130,8 +129,7 @@ impl Settling {
     fn rest(mut self, stale: &[Arc<str>], forget: bool) -> Effects {
         let mut patch = self.wanted.clone();
         for id in stale {
-            let progress = &self.book.persistence.progress;
-            progress.purge(id, &self.book.body, &mut patch);
+            self.purge(id, &mut patch);
         }
         if forget {
             let last = self.book.seen.busy.take().and_then(|busy| busy.last);
@@ -139,8 +137,6 @@ impl Settling {
                 last,
                 ..Busy::default()
             });
-        } else {
-            self.effects.seen = self.book.seen.clone();
         }
         self.hold(None);
         self.finish(patch)
@@ -157,7 +153,6 @@ impl Settling {
         self.effects.expected_finalizers = Some(edit(body, name, &mut patch));
         let stays = !body.is_deleting() || !finalizer::is_alone(body, name);
         self.effects.wake_at = stays.then_some(self.now);
-        self.effects.seen = self.book.seen.clone();
         self.hold(None);
         self.finish(patch)
     }
@@ -234,7 +229,7 @@ impl Settling {
             busy.ongoing = ongoing(cycle);
             busy.announced |= cycle.members.iter().all(|it| it.record.is_final());
         }
-        seen.busy = Some(Box::new(busy));
+        seen.busy = busy.boxed();
         self.effects.seen_if_refused = seen;
     }
 
@@ -411,8 +406,7 @@ impl Settling {
 
     /// What to remember once the patch has landed.
     fn remember(&mut self, busy: Busy) {
-        let is_idle = busy.ongoing.is_none() && busy.records.is_empty() && busy.last.is_none();
-        self.effects.seen.busy = (!is_idle).then(|| Box::new(busy));
+        self.effects.seen.busy = busy.boxed();
     }
 
     fn finish(mut self, patch: Patch) -> Effects {
