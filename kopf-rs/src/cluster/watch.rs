@@ -4,6 +4,7 @@
 //! hot loop. Must not know who listens.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-/// What is watched, and how.
+/// What is watched, and how. Displays as log lines name it: resource and place.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) resource: Arc<Resource>,
@@ -57,6 +58,15 @@ pub(crate) enum WatchEvent {
     Trouble(ClusterError),
     /// The trouble is over.
     Resumed,
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} in '{namespace}'", self.resource),
+            None => write!(f, "{} cluster-wide", self.resource),
+        }
+    }
 }
 
 impl Default for WatchPace {
@@ -180,19 +190,19 @@ impl<'a> Watcher<'a> {
             }
             End::Listed => Duration::ZERO,
             End::Silent => {
-                let place = self.place();
-                tracing::debug!("Watch-stream for {place} is inactive, reconnecting.");
+                let watched = self.watched;
+                tracing::debug!("Watch-stream for {watched} is inactive, reconnecting.");
                 Duration::ZERO
             }
             End::Over => self.cuts.next_pause(),
             End::NoStreaming(why) => {
-                tracing::debug!("{} is listed by pages: {why}", self.place());
+                tracing::debug!("{} is listed by pages: {why}", self.watched);
                 let group = &self.watched.resource.group;
                 self.cluster.shared.unstreamable.add(group);
                 Duration::ZERO
             }
             End::Expired(why) => {
-                tracing::debug!("Restarting the watch-stream for {}: {why}", self.place());
+                tracing::debug!("Restarting the watch-stream for {}: {why}", self.watched);
                 self.version = None;
                 self.failures.next_pause()
             }
@@ -270,14 +280,6 @@ impl<'a> Watcher<'a> {
             seconds.max(1)
         );
         Call::get(target, self.asked())
-    }
-
-    /// What is watched, for a log line.
-    fn place(&self) -> String {
-        match &self.watched.namespace {
-            Some(namespace) => format!("{} in '{namespace}'", self.watched.resource),
-            None => format!("{} cluster-wide", self.watched.resource),
-        }
     }
 }
 

@@ -12,16 +12,11 @@ pub(crate) async fn follow(
     watched: Watched,
     mut sink: impl FnMut(WatchEvent) + Send,
 ) {
-    let place = match &watched.namespace {
-        Some(namespace) => format!("in '{namespace}'"),
-        None => "cluster-wide".to_owned(),
-    };
-    let what = format!("{} {place}", watched.resource);
-    tracing::debug!("Starting the watch-stream for {what}.");
+    tracing::debug!("Starting the watch-stream for {watched}.");
     let mut heed = |event: WatchEvent| {
         match &event {
-            WatchEvent::Trouble(error) => tell(&what, error),
-            WatchEvent::Resumed => tracing::info!("The watch-stream for {what} works again."),
+            WatchEvent::Trouble(error) => tell(&watched, error),
+            WatchEvent::Resumed => tracing::info!("The watch-stream for {watched} works again."),
             WatchEvent::Listing | WatchEvent::Object(..) | WatchEvent::Synced => {}
         }
         sink(event);
@@ -29,9 +24,8 @@ pub(crate) async fn follow(
     cluster.watch(&watched, &mut heed).await;
 }
 
-fn tell(what: &str, error: &ClusterError) {
+fn tell(what: &Watched, error: &ClusterError) {
     match error {
-        ClusterError::Gone(_) => tracing::debug!("Restarting the watch-stream for {what}."),
         ClusterError::Denied { message, rule } => tracing::error!(
             "Not enough permissions to watch {what}: {message}\nTo permit it, add {rule}"
         ),
