@@ -12,6 +12,7 @@
 )]
 
 mod bed;
+mod kopf;
 mod lines;
 mod play;
 mod program;
@@ -22,6 +23,7 @@ mod toolchain;
 mod watchdog;
 
 pub use bed::{Asked, Bed};
+pub use kopf::{KopfError, kopf_python};
 pub use lines::Lines;
 pub use play::{Server, play};
 pub use program::{Program, kopf_rs_binary};

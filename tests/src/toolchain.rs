@@ -85,15 +85,16 @@ pub fn tool(tool: Tool) -> Result<PathBuf, ToolError> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("cluster")
         .join(tool.module());
-    let cache = cache_root().join(format!("{}-{}", tool.module(), key(&sources)?));
-    let binary = cache.join(tool.file());
-    if binary.exists() {
-        return Ok(binary);
-    }
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| ToolError::Cache { path, source }
     };
+    let hash = key(&pinned_files(&sources)).map_err(at(&sources))?;
+    let cache = cache_root().join(format!("{}-{hash}", tool.module()));
+    let binary = cache.join(tool.file());
+    if binary.exists() {
+        return Ok(binary);
+    }
     std::fs::create_dir_all(&cache).map_err(at(&cache))?;
     let lock_path = cache.join("lock");
     let lock = File::create(&lock_path).map_err(at(&lock_path))?;
@@ -146,7 +147,8 @@ fn pinned_version(sources: &Path) -> String {
     required.unwrap_or("v0.0.0-unknown").to_owned()
 }
 
-fn cache_root() -> PathBuf {
+/// Where everything lies that is made once per machine.
+pub(crate) fn cache_root() -> PathBuf {
     let variable = |name: &str| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -158,17 +160,20 @@ fn cache_root() -> PathBuf {
         .unwrap_or_else(|| std::env::temp_dir().join("kopf-rs-tests-cache"))
 }
 
-/// FNV-1a over the pinned versions and the platform: stable between compilers, unlike the standard hasher.
-fn key(sources: &Path) -> Result<String, ToolError> {
+fn pinned_files(sources: &Path) -> [PathBuf; 2] {
+    ["go.mod", "go.sum"].map(|name| sources.join(name))
+}
+
+/// FNV-1a over the files that pin versions, and the platform: stable between compilers, unlike the standard hasher.
+pub(crate) fn key(files: &[impl AsRef<Path>]) -> io::Result<String> {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut feed = |bytes: &[u8]| {
         for byte in bytes {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     };
-    for name in ["go.mod", "go.sum"] {
-        let path = sources.join(name);
-        feed(&std::fs::read(&path).map_err(|source| ToolError::Cache { path, source })?);
+    for file in files {
+        feed(&std::fs::read(file)?);
     }
     feed(std::env::consts::OS.as_bytes());
     feed(std::env::consts::ARCH.as_bytes());
@@ -189,11 +194,8 @@ mod tests {
     #[test]
     fn the_key_follows_the_pinned_files() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster");
-        let (one, two) = (
-            key(&root.join("etcd")).unwrap(),
-            key(&root.join("kubernetes")).unwrap(),
-        );
-        assert_ne!(one, two);
-        assert_eq!(one, key(&root.join("etcd")).unwrap());
+        let hash = |module| key(&pinned_files(&root.join(module))).unwrap();
+        assert_ne!(hash("etcd"), hash("kubernetes"));
+        assert_eq!(hash("etcd"), hash("etcd"));
     }
 }

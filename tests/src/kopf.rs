@@ -1,0 +1,107 @@
+//! Kopf itself, in a Python environment of its own: made once per machine, outside the repository.
+//!
+//! What is installed is pinned by `tests/kopf/requirements.txt`. An environment appears under its name only when it is
+//! complete. Must not know what Kopf is asked to run.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::skip::{Missing, say};
+use crate::toolchain::{cache_root, key};
+
+/// Tried in turn; the first that starts makes the environment.
+const PYTHONS: [&str; 2] = ["python3", "python"];
+
+/// Why Kopf is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum KopfError {
+    /// The machine has no Python.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// Python refused.
+    #[error("{step} failed: {stderr}")]
+    Install {
+        /// What was run.
+        step: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// The cache folder could not be used.
+    #[error("cache of Python environments at {path}: {source}")]
+    Cache {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The Python that can import the pinned Kopf, installed first where this machine does not have it yet.
+///
+/// # Errors
+///
+/// Where Python is missing, the packages cannot be installed, or the cache folder cannot be written.
+pub fn kopf_python() -> Result<PathBuf, KopfError> {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("kopf/requirements.txt");
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| KopfError::Cache { path, source }
+    };
+    let hash = key(&[&requirements]).map_err(at(&requirements))?;
+    let home = cache_root().join(format!("kopf-{hash}"));
+    let python = home.join("bin/python");
+    let complete = home.join("complete");
+    if complete.exists() {
+        return Ok(python);
+    }
+    std::fs::create_dir_all(&home).map_err(at(&home))?;
+    let lock_path = home.with_extension("lock");
+    let lock = File::create(&lock_path).map_err(at(&lock_path))?;
+    lock.lock().map_err(at(&lock_path))?;
+    if !complete.exists() {
+        say("installing Kopf into a Python environment, once per machine");
+        run(Command::new(base()?)
+            .args(["-m", "venv", "--clear"])
+            .arg(&home))?;
+        run(Command::new(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "-r",
+            ])
+            .arg(&requirements))?;
+        std::fs::write(&complete, "").map_err(at(&complete))?;
+    }
+    Ok(python)
+}
+
+fn base() -> Result<&'static str, Missing> {
+    let starts = |python: &&str| {
+        let run = Command::new(python).arg("--version").output();
+        run.is_ok_and(|run| run.status.success())
+    };
+    PYTHONS.into_iter().find(starts).ok_or_else(|| Missing {
+        what: "Python".into(),
+        detail: "no `python3` on PATH".into(),
+    })
+}
+
+fn run(command: &mut Command) -> Result<(), KopfError> {
+    let step = format!("{command:?}");
+    let failed = |stderr: String| KopfError::Install {
+        step: step.clone(),
+        stderr,
+    };
+    let output = command
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()))
+}
