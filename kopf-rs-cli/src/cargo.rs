@@ -72,26 +72,9 @@ struct Built {
 
 /// `cargo metadata --no-deps` for a manifest; `args` are about lock and network.
 pub(crate) fn metadata(manifest: &Path, args: &[OsString]) -> Result<Workspace, CargoError> {
-    let folder = manifest.parent().unwrap_or(Path::new("."));
-    let output = cargo(folder)
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--manifest-path",
-        ])
-        .arg(manifest)
-        .args(args)
-        .output()
-        .map_err(start_error)?;
-    if !output.status.success() {
-        return Err(CargoError::Metadata {
-            manifest: manifest.to_owned(),
-            said: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| CargoError::Answer {
+    let mut asking = vec!["--no-deps".into()];
+    asking.extend_from_slice(args);
+    serde_json::from_slice(&ask(manifest, &asking)?).map_err(|error| CargoError::Answer {
         manifest: manifest.to_owned(),
         error,
     })
@@ -99,21 +82,22 @@ pub(crate) fn metadata(manifest: &Path, args: &[OsString]) -> Result<Workspace, 
 
 /// Check that the lock file of a workspace is there and current: what `--locked` demands.
 pub(crate) fn check_lock(manifest: &Path, offline: bool) -> Result<(), CargoError> {
+    let mut asking = vec!["--locked".into()];
+    asking.extend(offline.then(|| "--offline".into()));
+    ask(manifest, &asking).map(drop)
+}
+
+/// What `cargo metadata` answers.
+fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
     let output = cargo(folder)
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--manifest-path",
-        ])
+        .args(["metadata", "--format-version", "1", "--manifest-path"])
         .arg(manifest)
-        .args(offline.then_some("--offline"))
+        .args(args)
         .output()
         .map_err(start_error)?;
     if output.status.success() {
-        return Ok(());
+        return Ok(output.stdout);
     }
     Err(CargoError::Metadata {
         manifest: manifest.to_owned(),

@@ -19,6 +19,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::object::reference::Reference;
+
 /// Libraries whose details are for `--debug` only.
 const LIBRARIES: [&str; 8] = [
     "h2",
@@ -44,23 +46,13 @@ struct Shape {
     refkey: String,
 }
 
-/// Which object a line is about.
-#[derive(Clone, Debug, Default)]
-struct About {
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
-    namespace: String,
-}
-
 /// The fields of an event or a span, taken apart.
 #[derive(Debug)]
 struct Fields {
     /// Whether they refer to an object: `name` and its likes mean something else elsewhere.
     refer: bool,
     message: String,
-    about: About,
+    about: Reference,
     others: Map<String, Value>,
 }
 
@@ -116,7 +108,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         event.record(&mut fields);
         let about = fields.about().cloned().or_else(|| {
             let mut spans = context.event_scope(event)?;
-            spans.find_map(|span| span.extensions().get::<About>().cloned())
+            spans.find_map(|span| span.extensions().get::<Reference>().cloned())
         });
         let metadata = event.metadata();
         let mut line = self.shape.line(
@@ -138,7 +130,7 @@ impl Shape {
         &self,
         level: Level,
         target: &str,
-        about: Option<&About>,
+        about: Option<&Reference>,
         fields: Fields,
         now: Timestamp,
     ) -> String {
@@ -163,13 +155,13 @@ impl Shape {
         &self,
         level: Level,
         prefix: &str,
-        about: Option<&About>,
+        about: Option<&Reference>,
         fields: Fields,
         now: Timestamp,
     ) -> String {
         let mut line = fields.others;
         if let Some(about) = about {
-            line.insert(self.refkey.clone(), about.reference());
+            line.insert(self.refkey.clone(), reference(about));
         }
         line.insert(
             "message".into(),
@@ -210,32 +202,19 @@ fn shown(others: &Map<String, Value>) -> String {
     text
 }
 
-// === impl About ===
-
-impl About {
-    fn reference(&self) -> Value {
-        let parts = [
-            ("apiVersion", &self.api_version),
-            ("kind", &self.kind),
-            ("name", &self.name),
-            ("uid", &self.uid),
-            ("namespace", &self.namespace),
-        ];
-        let parts = parts.into_iter().filter(|(_, value)| !value.is_empty());
-        parts
-            .map(|(key, value)| (key.to_owned(), Value::from(value.as_str())))
-            .collect()
-    }
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            f.write_str(&self.name)
-        } else {
-            write!(f, "{}/{}", self.namespace, self.name)
-        }
-    }
+/// The object as JSON lines name it.
+fn reference(about: &Reference) -> Value {
+    let parts = [
+        ("apiVersion", Some(&about.api_version)),
+        ("kind", Some(&about.kind)),
+        ("name", Some(&about.name)),
+        ("uid", Some(&about.uid).filter(|uid| !uid.is_empty())),
+        ("namespace", about.namespace.as_ref()),
+    ];
+    let parts = parts.into_iter();
+    parts
+        .filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?.as_str()))))
+        .collect()
 }
 
 // === impl Fields ===
@@ -245,12 +224,12 @@ impl Fields {
         Self {
             refer: metadata.fields().field("api_version").is_some(),
             message: String::new(),
-            about: About::default(),
+            about: Reference::default(),
             others: Map::new(),
         }
     }
 
-    fn about(&self) -> Option<&About> {
+    fn about(&self) -> Option<&Reference> {
         let about = &self.about;
         let complete = ![&about.api_version, &about.kind, &about.name].contains(&&String::new());
         complete.then_some(about)
@@ -266,7 +245,7 @@ impl Fields {
             "kind" => Some(&mut self.about.kind),
             "name" => Some(&mut self.about.name),
             "uid" => Some(&mut self.about.uid),
-            "namespace" => Some(&mut self.about.namespace),
+            "namespace" => Some(self.about.namespace.get_or_insert_default()),
             _ => None,
         }
     }

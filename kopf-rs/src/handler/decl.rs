@@ -133,8 +133,7 @@ pub(crate) struct Handler {
     pub(crate) kind: HandlerKind,
     pub(crate) selector: Option<Selector>,
     pub(crate) options: Options,
-    /// Where the annotated function is; `None` for closures.
-    pub(crate) place: Option<Place>,
+    pub(crate) origin: Origin,
     pub(crate) callee: Callee,
 }
 
@@ -203,9 +202,10 @@ impl fmt::Display for Origin {
 }
 
 impl Origin {
-    pub(crate) fn place(self) -> Option<Place> {
+    /// The package of the annotated function.
+    pub(crate) fn package(self) -> Option<&'static str> {
         match self {
-            Self::Function(place) => Some(place),
+            Self::Function(place) => Some(place.package),
             Self::Closure(_) => None,
         }
     }

@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::handler::decl::{Callee, HandlerKind, Origin};
-use crate::handler::decl::{Decl, Handler};
+use crate::handler::decl::{Callee, Decl, Handler, HandlerKind, Origin};
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
 use crate::handler::registry::selectors::IntoSelector;
-use crate::object::selector::Selector;
+use crate::object::selector::{Selector, SelectorError};
 
 pub(crate) mod callback;
 pub(crate) mod collect;
@@ -42,8 +41,6 @@ pub use crate::handler::registry::problem::RegistryError;
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     handlers: Vec<Arc<Handler>>,
-    /// Where each of them comes from.
-    origins: Vec<Origin>,
     problems: Vec<Problem>,
 }
 
@@ -108,7 +105,6 @@ impl Registry {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.handlers.extend(other.handlers);
-        self.origins.extend(other.origins);
         self.problems.extend(other.problems);
         self
     }
@@ -118,7 +114,7 @@ impl Registry {
     /// # Errors
     /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
     pub fn check(&self) -> Result<(), RegistryError> {
-        let clashes = problem::clashes(&self.handlers, &self.origins);
+        let clashes = problem::clashes(&self.handlers);
         let problems: Vec<_> = self.problems.iter().cloned().chain(clashes).collect();
         if problems.is_empty() {
             Ok(())
@@ -157,36 +153,30 @@ impl Registry {
     fn push(
         &mut self,
         kind: HandlerKind,
-        selector: Option<Result<Selector, crate::object::selector::SelectorError>>,
+        selector: Option<Result<Selector, SelectorError>>,
         callback: Callback,
     ) {
-        let selector = match selector.transpose() {
-            Ok(selector) => selector,
-            Err(error) => {
-                self.problems.push(Problem::Selector {
-                    attribute: kind.attribute(),
-                    name: callback.name,
-                    origin: callback.origin,
-                    message: error.to_string(),
-                });
-                return;
-            }
-        };
-        if let Some(message) = callback.misuse(kind) {
-            self.problems.push(Problem::Option {
+        let mut complain = |message| {
+            self.problems.push(Problem::Declaration {
                 attribute: kind.attribute(),
                 name: callback.name.clone(),
                 origin: callback.origin,
                 message,
             });
+        };
+        let selector = match selector.transpose() {
+            Ok(selector) => selector,
+            Err(error) => return complain(error.to_string()),
+        };
+        if let Some(message) = callback.misuse(kind) {
+            complain(message);
         }
-        self.origins.push(callback.origin);
         self.handlers.push(Arc::new(Handler {
             id: callback.id().into(),
             kind,
             selector,
             options: callback.options,
-            place: callback.origin.place(),
+            origin: callback.origin,
             callee: callback.callee,
         }));
     }

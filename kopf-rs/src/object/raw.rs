@@ -27,7 +27,6 @@ pub(crate) struct Facts {
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
     pub(crate) resource_version: String,
-    pub(crate) deleting: bool,
 }
 
 /// Text that is no Kubernetes object.
@@ -52,7 +51,6 @@ struct SlimMeta<'a> {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
-    deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow)]
     managed_fields: Option<&'a RawValue>,
 }
@@ -131,7 +129,6 @@ fn facts(slim: Slim<'_>) -> Facts {
         name: meta.name.unwrap_or_default(),
         namespace: meta.namespace,
         resource_version: meta.resource_version.unwrap_or_default(),
-        deleting: meta.deletion_timestamp.is_some(),
     }
 }
 
@@ -176,7 +173,7 @@ mod tests {
     #[test]
     fn takes_the_facts() {
         let raw = Raw::parse(
-            r#" {"kind":"X","metadata":{"uid":"u","name":"n","namespace":"s","resourceVersion":"7","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"uid":"no"}}
+            r#" {"kind":"X","metadata":{"uid":"u","name":"n","namespace":"s","resourceVersion":"7"},"spec":{"uid":"no"}}
 "#,
         )
         .unwrap();
@@ -185,11 +182,10 @@ mod tests {
             name: "n".into(),
             namespace: Some("s".into()),
             resource_version: "7".into(),
-            deleting: true,
         };
         assert_eq!(*raw.facts(), facts);
         assert_eq!(raw.body().unwrap().name(), "n");
-        let raw = Raw::parse(r#"{"metadata":{"deletionTimestamp":null}}"#).unwrap();
+        let raw = Raw::parse(r#"{"metadata":{}}"#).unwrap();
         assert_eq!(*raw.facts(), Facts::default());
     }
 

@@ -190,9 +190,9 @@ impl Operator {
 
     fn checked_name(&self) -> Result<String, OperatorError> {
         let package = || {
-            let places = self.registry.handlers().iter().filter_map(|h| h.place);
-            places
-                .map(|place| place.package)
+            let handlers = self.registry.handlers().iter();
+            handlers
+                .filter_map(|handler| handler.origin.package())
                 .find(|package| !package.is_empty())
         };
         let name = self.name.as_deref().or_else(package);

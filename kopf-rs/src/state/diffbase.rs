@@ -134,7 +134,7 @@ fn decompress(packed: &str) -> Result<String, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// Text that does not compress.
-    fn noise(length: usize) -> String {
+    pub(crate) fn noise(length: usize) -> String {
         let mut state = 1_u64;
         let next = |_| {
             state = state

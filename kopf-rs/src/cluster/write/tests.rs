@@ -28,7 +28,6 @@ fn facts() -> Facts {
         name: "a".into(),
         namespace: Some("ns".into()),
         resource_version: "5".into(),
-        deleting: false,
     }
 }
 

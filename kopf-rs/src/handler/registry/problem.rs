@@ -15,15 +15,8 @@ pub struct RegistryError(pub(crate) Vec<Problem>);
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// A selector that cannot be understood.
-    Selector {
-        attribute: &'static str,
-        name: String,
-        origin: Origin,
-        message: String,
-    },
-    /// An option that does not belong there.
-    Option {
+    /// A selector that cannot be understood, or an option that does not belong there.
+    Declaration {
         attribute: &'static str,
         name: String,
         origin: Origin,
@@ -40,13 +33,7 @@ pub(crate) enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Selector {
-                attribute,
-                name,
-                origin,
-                message,
-            }
-            | Self::Option {
+            Self::Declaration {
                 attribute,
                 name,
                 origin,
@@ -61,20 +48,22 @@ impl fmt::Display for Problem {
 }
 
 /// Ids used by different functions for resources that may be the same.
-pub(crate) fn clashes(handlers: &[Arc<Handler>], origins: &[Origin]) -> Vec<Problem> {
-    let mut by_id: HashMap<(Realm, &str), Vec<(&Handler, Origin)>> = HashMap::new();
+pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
+    let mut by_id: HashMap<(Realm, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
-    for (handler, origin) in handlers.iter().zip(origins) {
+    for handler in handlers {
         let same_id = by_id.entry((realm(handler.kind), &handler.id)).or_default();
-        let mut others = same_id.iter().filter(|(_, first)| first != origin);
-        if let Some((_, first)) = others.find(|(other, _)| overlap(other, handler)) {
+        let mut others = same_id
+            .iter()
+            .filter(|other| other.origin != handler.origin);
+        if let Some(first) = others.find(|other| overlap(other, handler)) {
             clashes.push(Problem::SameId {
                 id: Arc::clone(&handler.id),
-                first: *first,
-                second: *origin,
+                first: first.origin,
+                second: handler.origin,
             });
         }
-        same_id.push((handler, *origin));
+        same_id.push(handler);
     }
     clashes
 }

@@ -45,7 +45,7 @@ fn handlers_are_sorted_by_place_and_stacked_ones_from_the_function_outwards() {
         ("begin", HandlerKind::Startup),
     ];
     assert_eq!(ids(&registry), wanted);
-    assert_eq!(registry.handlers()[0].place, registry.handlers()[1].place);
+    assert_eq!(registry.handlers()[0].origin, registry.handlers()[1].origin);
     several::stacked();
 }
 

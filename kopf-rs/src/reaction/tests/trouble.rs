@@ -4,18 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::{LAST, World};
 use crate::state::budget::LIMIT;
-
-/// Text that does not compress well.
-fn noise(length: usize) -> String {
-    let mut state = 1_u64;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        char::from(b'@' + u8::try_from(state >> 59).unwrap())
-    };
-    (0..length).map(next).collect()
-}
+use crate::state::diffbase::tests::noise;
 
 fn annotation(world: &World, name: &str) -> String {
     world.object.as_ref().unwrap()["metadata"]["annotations"][name]

@@ -1,6 +1,7 @@
 //! A world of one object, one operator, and a clock: what the engine does, without tasks and without a server.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tracing::Level;
 
 use crate::handler::cause::{Cause, EventType, Surroundings};
-use crate::handler::decl::{Callee, Handler, HandlerKind, Options};
+use crate::handler::decl::{Callee, Handler, HandlerKind, Options, Origin};
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::patch::{Patch, apply};
@@ -56,7 +57,7 @@ pub(super) fn handler(kind: HandlerKind, id: &str) -> Handler {
         kind,
         selector: None,
         options: Options::default(),
-        place: None,
+        origin: Origin::Closure(Location::caller()),
         callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
     }
 }
