@@ -21,6 +21,9 @@ pub struct Flags {
     /// Which cluster is spoken to, and what is put into it.
     #[command(flatten)]
     pub cluster: ClusterFlags,
+    /// What is kept on objects, and how.
+    #[command(flatten)]
+    pub state: StateFlags,
     /// How much is logged.
     #[command(flatten)]
     pub verbosity: Verbosity,
@@ -62,6 +65,15 @@ pub struct ClusterFlags {
     /// Handle everything there is, then exit: with 0, or with 1 where a handler failed for good
     #[arg(long)]
     pub once: bool,
+}
+
+/// How the operator's state is kept on objects.
+#[derive(Args, Clone, Copy, Debug, Default)]
+#[command(next_help_heading = "State on objects")]
+pub struct StateFlags {
+    /// Keep the state under the names and in the formats of Kopf, the Python framework, so as to go on where its operator has stopped
+    #[arg(long, env = "KOPF_RS_KOPF_COMPATIBLE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub kopf_compatible: bool,
 }
 
 /// `-v`, `-d`, `-q`.

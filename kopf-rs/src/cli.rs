@@ -22,6 +22,8 @@ use crate::cluster::connect::{self, ConnectOptions};
 use crate::cluster::{Client, Cluster};
 use crate::handler::registry::Registry;
 use crate::operator::run::{Operator, OperatorError, Report};
+use crate::operator::settings::Settings;
+use crate::state::Persistence;
 
 const WRONG_USAGE: u8 = 2;
 
@@ -66,7 +68,7 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str) -> Exit
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     lines::install(flags.verbosity, &flags.lines);
-    session(name, &flags.cluster, scope).unwrap_or_else(|error| {
+    session(name, &flags, scope).unwrap_or_else(|error| {
         complain(error.as_ref(), flags.lines.log_format);
         code_of(error.as_ref())
     })
@@ -95,12 +97,9 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 }
 
 /// What is wrong without a cluster is said before one is looked for.
-fn session(
-    name: Option<&str>,
-    flags: &ClusterFlags,
-    scope: Scope,
-) -> Result<ExitCode, Box<dyn Error>> {
-    let operator = operator(name, flags.once, scope)?;
+fn session(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<ExitCode, Box<dyn Error>> {
+    let operator = operator(name, flags, scope)?;
+    let flags = &flags.cluster;
     let manifests = manifests::read(&flags.apply)?;
     let signal = FirstSignal::watch()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -130,12 +129,18 @@ fn session(
     ended.map(|report| ended_with(&report, flags.once))
 }
 
-fn operator(name: Option<&str>, once: bool, scope: Scope) -> Result<Operator, Box<dyn Error>> {
+fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator, Box<dyn Error>> {
     let mut operator = Operator::new(Registry::collected()?);
+    if flags.state.kopf_compatible {
+        operator = operator.settings(Settings {
+            persistence: Some(Persistence::kopf()),
+            ..Settings::default()
+        });
+    }
     if let Some(name) = name {
         operator = operator.name(name);
     }
-    if once {
+    if flags.cluster.once {
         operator = operator.once();
     }
     operator = match scope {

@@ -52,6 +52,20 @@ pub use crate::operator::settings::{
 pub use crate::reaction::plan::Lifecycle;
 pub use crate::state::Persistence;
 
+/// What a [`Persistence`] can be made of: Kopf's storages, and the traits for your own.
+pub mod storage {
+    pub use crate::state::kopf::annotations::{
+        AnnotationsDiffBaseStorage, AnnotationsProgressStorage,
+    };
+    pub use crate::state::kopf::multi::{
+        MultiDiffBaseStorage, MultiProgressStorage, SmartProgressStorage,
+    };
+    pub use crate::state::kopf::status::{StatusDiffBaseStorage, StatusProgressStorage};
+    pub use crate::state::storage::{
+        DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError,
+    };
+}
+
 /// README.md as doctests: its Rust compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

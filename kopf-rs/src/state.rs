@@ -5,19 +5,32 @@
 pub(crate) mod budget;
 pub(crate) mod diffbase;
 pub(crate) mod finalizer;
+pub(crate) mod kopf;
 pub(crate) mod naming;
 pub(crate) mod progress;
+pub(crate) mod storage;
 
 use std::sync::Arc;
 
 use crate::object::body::Body;
-use crate::object::essence::{Essence, Marks};
+use crate::object::essence::{Essence, Marks, Secrets};
 use crate::object::path::FieldPath;
 use crate::state::diffbase::{AnnotatedEssence, EssenceStore};
+use crate::state::kopf::annotations::AnnotationsDiffBaseStorage;
+use crate::state::kopf::multi::SmartProgressStorage;
 use crate::state::naming::Annotations;
 use crate::state::progress::{AnnotatedProgress, ProgressStore};
+use crate::state::storage::{DiffBaseStorage, Guarded, ProgressStorage};
 
 /// Where an operator keeps its state on objects. Cloning shares.
+///
+/// ```
+/// use kopf_rs::{Persistence, Settings};
+///
+/// let mut settings = Settings::default();
+/// // Go on where a Kopf operator has stopped, and leave all so that it can go on again:
+/// settings.persistence = Some(Persistence::kopf());
+/// ```
 #[derive(Clone)]
 pub struct Persistence {
     /// The finalizer, such as `my-operator.kopf.rs/finalizer`.
@@ -29,9 +42,17 @@ pub struct Persistence {
 
 /// State on an object that cannot be read: edited, truncated, or written by another program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("annotation {annotation} cannot be read ({why})")]
+#[error("{place} cannot be read ({why})")]
 pub(crate) struct Damaged {
-    pub(crate) annotation: String,
+    pub(crate) place: String,
+    pub(crate) why: String,
+}
+
+/// State that a storage has not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} could not be stored ({why})")]
+pub(crate) struct NotKept {
+    pub(crate) what: String,
     pub(crate) why: String,
 }
 
@@ -49,14 +70,68 @@ impl Persistence {
         }
     }
 
+    /// Kopf's own names and formats, byte for byte: a Python operator can be stopped and this one started, or the other way round, in
+    /// the middle of a retry.
+    ///
+    /// Its price is Kopf's: values of Secrets are copied into an annotation as they are, and a large object's last-handled configuration
+    /// is not compressed. And the formats have no place for what a handler's last attempt has seen: where the operator is restarted in
+    /// the middle of a cycle, a handler that has finished is not called again for a change that came after.
+    #[must_use]
+    pub fn kopf() -> Self {
+        Self {
+            finalizer: kopf::FINALIZER.into(),
+            progress: Arc::new(guarded_progress(SmartProgressStorage::default())),
+            essence: Arc::new(guarded_essence(AnnotationsDiffBaseStorage::default())),
+            marks: Arc::new(Marks::new(kopf::PREFIX).seeing(Secrets::Plain)),
+        }
+    }
+
+    /// Another finalizer, such as `my-op.example.com/finalizer`.
+    #[must_use]
+    pub fn finalizer(self, finalizer: &str) -> Self {
+        Self {
+            finalizer: finalizer.into(),
+            ..self
+        }
+    }
+
+    /// Another place for the progress of handlers.
+    #[must_use]
+    pub fn progress(self, storage: impl ProgressStorage + 'static) -> Self {
+        Self {
+            progress: Arc::new(guarded_progress(storage)),
+            ..self
+        }
+    }
+
+    /// Another place for the state handled last.
+    #[must_use]
+    pub fn diff_base(self, storage: impl DiffBaseStorage + 'static) -> Self {
+        Self {
+            essence: Arc::new(guarded_essence(storage)),
+            ..self
+        }
+    }
+
     /// What counts of `body`, with the `extra` fields handlers have opted into.
     pub(crate) fn essence_of<'a>(
         &self,
         body: &Body,
         extra: impl IntoIterator<Item = &'a FieldPath>,
     ) -> Essence {
-        Essence::of(body, extra, &self.marks)
+        Essence::of(body, extra, &self.marks, |essence| {
+            self.progress.clear(essence);
+            self.essence.clear(essence);
+        })
     }
+}
+
+fn guarded_progress(storage: impl ProgressStorage + 'static) -> Guarded<dyn ProgressStorage> {
+    Guarded(Arc::new(storage))
+}
+
+fn guarded_essence(storage: impl DiffBaseStorage + 'static) -> Guarded<dyn DiffBaseStorage> {
+    Guarded(Arc::new(storage))
 }
 
 impl std::fmt::Debug for Persistence {

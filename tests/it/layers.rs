@@ -36,8 +36,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("testing", &["object", "handler", "operator"]),
-    // The command line connects, and brings objects along: `cluster` is its way to the server.
-    ("cli", &["object", "handler", "cluster", "operator"]),
+    // The command line connects, and brings objects along: `cluster` is its way to the server. A flag picks the storages in `state`.
+    (
+        "cli",
+        &["object", "handler", "state", "cluster", "operator"],
+    ),
 ];
 
 /// The public list and the doors of generated code re-export from anywhere, and hold nothing themselves.

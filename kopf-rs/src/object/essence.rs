@@ -22,20 +22,29 @@ pub(crate) struct Essence {
     digest: Arc<OnceLock<String>>,
 }
 
-/// Annotations of operators, which are nobody's intention.
+/// Annotations of operators, which are nobody's intention; and how Secrets are seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
     own: String,
+    secrets: Secrets,
+}
+
+/// How values of Secrets appear in their essence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Secrets {
+    AsDigests,
+    Plain,
 }
 
 impl Essence {
-    /// The essence of `body`, with the `extra` fields that handlers opted into.
+    /// The essence of `body`, with the `extra` fields that handlers opted into, without what `clear` takes out.
     pub(crate) fn of<'a>(
         body: &Body,
         extra: impl IntoIterator<Item = &'a FieldPath>,
         marks: &Marks,
+        clear: impl FnOnce(&mut Value),
     ) -> Self {
-        let mut essence = stanzas(body);
+        let mut essence = stanzas(body, marks.secrets);
         for field in extra {
             if let Some(value) = field.resolve(body) {
                 place(&mut essence, field, value);
@@ -47,7 +56,9 @@ impl Essence {
                 essence.remove(stanza);
             }
         }
-        Self::from(Value::Object(essence))
+        let mut essence = Value::Object(essence);
+        clear(&mut essence);
+        Self::from(essence)
     }
     pub(crate) fn value(&self) -> &Arc<Value> {
         &self.value
@@ -74,7 +85,14 @@ impl From<Value> for Essence {
 impl Marks {
     /// The prefix of this operator is `own`.
     pub(crate) fn new(own: impl Into<String>) -> Self {
-        Self { own: own.into() }
+        Self {
+            own: own.into(),
+            secrets: Secrets::AsDigests,
+        }
+    }
+    /// The same, with another view of Secrets.
+    pub(crate) fn seeing(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
     }
     /// Whether annotations under `prefix` belong to some operator: to us, to Kopf, to another one of our kind, or to one that says so.
     fn covers(&self, prefix: &str, annotations: &Map<String, Value>) -> bool {
@@ -100,8 +118,9 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 /// All stanzas but the system's; of Secrets, digests of the values.
-fn stanzas(body: &Body) -> Map<String, Value> {
-    let secret = body["apiVersion"] == "v1" && body["kind"] == "Secret";
+fn stanzas(body: &Body, secrets: Secrets) -> Map<String, Value> {
+    let is_secret = || body["apiVersion"] == "v1" && body["kind"] == "Secret";
+    let secret = secrets == Secrets::AsDigests && is_secret();
     let system = ["apiVersion", "kind", "metadata", "status"];
     let members = body.as_object().into_iter().flatten();
     members
@@ -203,7 +222,7 @@ mod tests {
     fn essence(body: Value, extra: &[&str]) -> Value {
         let extra: Vec<_> = extra.iter().map(|it| FieldPath::parse(it)).collect();
         let marks = Marks::new("my.example.com");
-        Value::clone(Essence::of(&Body::new(body), &extra, &marks).value())
+        Value::clone(Essence::of(&Body::new(body), &extra, &marks, |_| {}).value())
     }
 
     #[test]

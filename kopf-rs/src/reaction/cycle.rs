@@ -26,6 +26,8 @@ pub(super) struct Entry {
     pub(super) stored: Option<Record>,
     /// Whether the object carries anything, readable or not.
     pub(super) is_there: bool,
+    /// It cannot be read.
+    pub(super) is_damaged: bool,
 }
 
 /// One handler of the cycle.
@@ -73,6 +75,8 @@ pub(super) struct Cycle {
     pub(super) on_object: Vec<Arc<str>>,
     /// Sub-handlers' ids that go with them.
     pub(super) subrefs: Vec<String>,
+    /// What the object carries cannot be relied on: memory has to hold the records.
+    pub(super) is_damaged: bool,
 }
 
 /// Read the records of all changing handlers.
@@ -88,21 +92,24 @@ pub(super) fn entries(
             continue;
         }
         let found = input.persistence.progress.fetch(&handler.id, input.body);
-        let is_there = !matches!(found, Ok(None));
+        let known = held.and_then(|held| held.get(&handler.id)).cloned();
+        let (is_there, is_damaged) = (!matches!(found, Ok(None)), found.is_err());
         let stored = found.unwrap_or_else(|damage| {
             let id = &handler.id;
-            let text = format!("{damage}: the progress of handler '{id}' is lost, it starts anew.");
+            let fate = match known {
+                Some(_) => "is taken from memory",
+                None => "is lost, it starts anew",
+            };
+            let text = format!("{damage}: the progress of handler '{id}' {fate}.");
             lines.push(Line::new(Level::WARN, text));
             None
         });
         entries.push(Entry {
             id: handler.id.clone(),
-            record: held
-                .and_then(|held| held.get(&handler.id))
-                .cloned()
-                .or_else(|| stored.clone()),
+            record: known.or_else(|| stored.clone()),
             stored,
             is_there,
+            is_damaged,
         });
     }
     entries
@@ -141,6 +148,7 @@ impl Cycle {
             superseded: Vec::new(),
             on_object: Vec::new(),
             subrefs: Vec::new(),
+            is_damaged: entries.iter().any(|entry| entry.is_damaged),
             sides,
         };
         for handler in selected {
@@ -209,6 +217,8 @@ impl Cycle {
             .as_ref()
             .is_none_or(|it| it.purpose.is_some_and(|purpose| purpose != self.reason));
         if is_foreign && !is_member {
+            let of_subs = entry.stored.iter().flat_map(|it| &it.subrefs);
+            self.superseded.extend(of_subs.map(|id| id.as_str().into()));
             self.superseded.push(entry.id.clone());
         }
         self.on_object.push(entry.id);

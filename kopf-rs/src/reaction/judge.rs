@@ -33,6 +33,8 @@ enum Verdict {
     Success(Option<Value>),
     Ignored,
     Failure,
+    /// A failure because of a limit: Kopf keeps the whole line as its message.
+    GivenUp,
     Retry(Duration),
 }
 
@@ -69,10 +71,12 @@ impl Judge {
         };
         let good = matches!(verdict, Verdict::Success(_));
         let level = if good { Level::INFO } else { Level::ERROR };
-        lines.push(Line::new(
-            level,
-            format!("Handler '{}' {words}", handler.id),
-        ));
+        let text = format!("Handler '{}' {words}", handler.id);
+        let message = match verdict {
+            Verdict::GivenUp => Some(text.clone()),
+            _ => message,
+        };
+        lines.push(Line::new(level, text));
         self.enter(record, verdict, message)
     }
 
@@ -98,14 +102,14 @@ impl Judge {
         match self.look_ahead(handler, record, delay) {
             None => (Verdict::Retry(delay), failed.to_owned()),
             Some(Exhausted::Timeout(timeout)) => (
-                Verdict::Failure,
+                Verdict::GivenUp,
                 format!(
                     "{failed} but will time out after {} seconds",
                     seconds(timeout)
                 ),
             ),
             Some(Exhausted::Retries(limit)) => (
-                Verdict::Failure,
+                Verdict::GivenUp,
                 format!("{failed} but will exceed {limit} retries"),
             ),
         }
@@ -125,14 +129,14 @@ impl Judge {
                 format!("try again in {} seconds", seconds(delay)),
             ),
             Some(Exhausted::Timeout(timeout)) => (
-                Verdict::Failure,
+                Verdict::GivenUp,
                 format!(
                     "stop now (it would time out in {} seconds on the next attempt)",
                     seconds(timeout)
                 ),
             ),
             Some(Exhausted::Retries(limit)) => (
-                Verdict::Failure,
+                Verdict::GivenUp,
                 format!("stop now (it would exceed {limit} retries on the next attempt)"),
             ),
         }
@@ -174,10 +178,10 @@ impl Judge {
         record.message = message.map(|message| shortened(&message, LONGEST_MESSAGE));
         match verdict {
             Verdict::Retry(delay) => {
-                record.delayed = (!delay.is_zero()).then(|| later(now, delay));
+                record.delayed = Some(later(now, delay));
                 return None;
             }
-            Verdict::Failure => record.failure = true,
+            Verdict::Failure | Verdict::GivenUp => record.failure = true,
             Verdict::Success(_) | Verdict::Ignored => {
                 record.success = true;
                 record.message = None;

@@ -302,14 +302,16 @@ impl Planning<'_> {
 
     fn sides(&mut self, changing: &[&Arc<Handler>]) -> Sides {
         let input = self.input;
-        let last = input.persistence.essence.fetch(input.body);
-        let last = last.unwrap_or_else(|damage| {
-            let text = format!("{damage}: the object is handled as if it were new.");
-            self.lines.push(Line::new(Level::WARN, text));
-            None
-        });
+        // Memory has it where the object could not take it: what the object carries then is older, or damaged.
         let busy = input.seen.busy.as_ref();
-        let last = last.or_else(|| busy.and_then(|busy| busy.last.clone()));
+        let last = busy.and_then(|busy| busy.last.clone()).or_else(|| {
+            let last = input.persistence.essence.fetch(input.body);
+            last.unwrap_or_else(|damage| {
+                let text = format!("{damage}: the object is handled as if it were new.");
+                self.lines.push(Line::new(Level::WARN, text));
+                None
+            })
+        });
         let all = changing.iter().copied();
         let watching = input
             .handlers
@@ -418,9 +420,14 @@ impl Planning<'_> {
     fn noop(&mut self, entries: Vec<Entry>) -> Course {
         let text = "Something has changed, but we are not interested (the essence is the same).";
         self.debug(|| text.to_owned());
-        let stale = entries.into_iter().filter(|entry| entry.is_there);
+        let mut stale = Vec::new();
+        for entry in entries.into_iter().filter(|entry| entry.is_there) {
+            let of_subs = entry.stored.iter().flat_map(|it| &it.subrefs);
+            stale.extend(of_subs.map(|id| Arc::from(id.as_str())));
+            stale.push(entry.id);
+        }
         Course::Rest {
-            stale: stale.map(|entry| entry.id).collect(),
+            stale,
             forget: true,
         }
     }

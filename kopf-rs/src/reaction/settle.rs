@@ -12,10 +12,12 @@ use tracing::Level;
 
 use crate::handler::cause::Reason;
 use crate::handler::outcome::Outcome;
+use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::reaction::cycle::{Cycle, Member, Mode, title};
 use crate::reaction::judge::{Judge, shortened};
 use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
+use crate::state::NotKept;
 use crate::state::budget;
 use crate::state::diffbase::{Kept, LastHandled};
 use crate::state::finalizer;
@@ -117,6 +119,13 @@ enum Room {
     None,
 }
 
+/// What has found its place in a patch.
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    records: bool,
+    essence: bool,
+}
+
 /// The end of a cycle.
 struct End {
     /// Records that outlive the cycle: their handlers have seen another state than the target.
@@ -128,9 +137,11 @@ struct End {
 impl Settling {
     fn rest(mut self, stale: &[Arc<str>], forget: bool) -> Effects {
         let mut patch = self.wanted.clone();
+        let mut lines = Vec::new();
         for id in stale {
-            self.purge(id, &mut patch);
+            self.purge(id, &mut patch, &mut lines);
         }
+        self.effects.lines.append(&mut lines);
         if forget {
             let last = self.book.seen.busy.take().and_then(|busy| busy.last);
             self.remember(Busy {
@@ -254,29 +265,32 @@ impl Settling {
     /// Some handlers are left: write down how far it is.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
         self.effects.wake_at = wake_at(cycle, self.now);
-        let (patch, room) = self.fitting(|this, room, patch, _| {
+        let (patch, stored) = self.fitting(|this, room, patch, lines| {
             for id in &cycle.superseded {
-                this.purge(id, patch);
+                this.purge(id, patch, lines);
             }
-            if room == Room::None {
-                return;
+            let mut records = room < Room::None;
+            let changed = cycle.members.iter().filter(|member| {
+                member.stored.as_ref() != Some(&member.record) && room < Room::None
+            });
+            for member in changed {
+                records &= this.store(&member.handler.id, &member.record, room, patch, lines);
             }
-            for member in &cycle.members {
-                if member.stored.as_ref() != Some(&member.record) {
-                    this.store(&member.handler.id, &member.record, room, patch);
-                }
+            for (id, record) in cycle.unwritten.iter().filter(|_| room < Room::None) {
+                records &= this.store(id, record, room, patch, lines);
             }
-            for (id, record) in &cycle.unwritten {
-                this.store(id, record, room, patch);
+            Stored {
+                records,
+                essence: false,
             }
         });
         let last = self.book.seen.busy.take().and_then(|busy| busy.last);
         self.remember(Busy {
             ongoing: ongoing(cycle),
-            records: if room == Room::None {
-                records(cycle)
-            } else {
+            records: if self.is_reliable(stored) && !cycle.is_damaged {
                 BTreeMap::new()
+            } else {
+                records(cycle)
             },
             last,
             ..Busy::default()
@@ -297,9 +311,8 @@ impl Settling {
             releases: deletes && finalizer::is_alone(body, name),
         };
         let target = LastHandled::Essence(cycle.sides.target.clone());
-        let (mut patch, room) = self.fitting(|this, room, patch, lines| {
-            this.write_end(cycle, &end, room, patch, lines);
-        });
+        let (mut patch, stored) = self
+            .fitting(|this, room, patch, lines| this.write_end(cycle, &end, room, patch, lines));
         if deletes {
             let text = "Removing the finalizer, thus allowing the actual deletion.";
             self.effects
@@ -312,13 +325,13 @@ impl Settling {
         let again = !end.marks.is_empty() || (!deletes && cycle.sides.is_outrun());
         self.effects.wake_at = again.then_some(self.now);
         self.effects.seen.handled_once = true;
-        let no_room = room == Room::None;
+        let held = !self.is_reliable(stored);
         let last = self.book.seen.busy.take().and_then(|busy| busy.last);
         self.remember(Busy {
-            records: end.marks.into_iter().filter(|_| no_room).collect(),
-            last: match (cycle.sides.changed, no_room) {
-                (true, true) => Some(target),
-                (true, false) => None,
+            records: end.marks.into_iter().filter(|_| held).collect(),
+            last: match (cycle.sides.changed, stored.essence) {
+                (true, false) => Some(target),
+                (true, true) => None,
                 (false, _) => last,
             },
             ..Busy::default()
@@ -333,56 +346,100 @@ impl Settling {
         room: Room,
         patch: &mut Patch,
         lines: &mut Vec<Line>,
-    ) {
+    ) -> Stored {
+        let mut stored = Stored {
+            records: room < Room::None,
+            essence: room < Room::None,
+        };
         if end.releases {
-            return;
+            return stored;
         }
-        let is_mark = |id: &str| end.marks.iter().any(|(mark, _)| **mark == *id);
-        let owned = cycle.on_object.iter().filter(|id| !is_mark(id));
-        owned.for_each(|id| self.purge(id, patch));
-        cycle.subrefs.iter().for_each(|id| self.purge(id, patch));
+        let keeps_marks = self.book.persistence.progress.keeps_targets();
+        let marks = end.marks.iter().filter(|_| keeps_marks);
+        let is_mark = |id: &str| marks.clone().any(|(mark, _)| **mark == *id);
+        for id in cycle.on_object.iter().filter(|id| !is_mark(id)) {
+            self.purge(id, patch, lines);
+        }
+        for id in &cycle.subrefs {
+            self.purge(id, patch, lines);
+        }
         if room == Room::None {
-            return;
+            return stored;
         }
-        for (id, record) in &end.marks {
-            self.store(id, record, room, patch);
+        for (id, record) in marks.clone() {
+            stored.records &= self.store(id, record, room, patch, lines);
         }
         if cycle.sides.changed {
-            let target = &cycle.sides.target;
-            let last = match room {
-                Room::Plenty => LastHandled::Essence(target.clone()),
-                _ => LastHandled::Digest(target.digest().to_owned()),
-            };
-            let store = &self.book.persistence.essence;
-            if let Kept::Digest { bytes } = store.store(&last, &self.book.body, patch) {
+            stored.essence = self.store_essence(&cycle.sides.target, room, patch, lines);
+        }
+        stored
+    }
+
+    /// Whether it has found its place.
+    fn store_essence(
+        &self,
+        target: &Essence,
+        room: Room,
+        patch: &mut Patch,
+        lines: &mut Vec<Line>,
+    ) -> bool {
+        let last = match room {
+            Room::Plenty => LastHandled::Essence(target.clone()),
+            _ => LastHandled::Digest(target.digest().to_owned()),
+        };
+        let store = &self.book.persistence.essence;
+        match store.store(&last, &self.book.body, patch) {
+            Ok(Kept::Whole) => true,
+            Ok(Kept::Digest { bytes }) => {
                 lines.push(too_large(bytes));
+                true
+            }
+            Err(failed) => {
+                lines.push(not_kept(&failed));
+                false
             }
         }
+    }
+
+    /// Whether the object alone tells all about the records.
+    fn is_reliable(&self, stored: Stored) -> bool {
+        stored.records && self.book.persistence.progress.keeps_targets()
     }
 
     /// Dress the patch with as much of ours as the object has room for.
     fn fitting(
         &mut self,
-        dress: impl Fn(&Self, Room, &mut Patch, &mut Vec<Line>),
-    ) -> (Patch, Room) {
+        dress: impl Fn(&Self, Room, &mut Patch, &mut Vec<Line>) -> Stored,
+    ) -> (Patch, Stored) {
         let mut size = 0;
-        for room in [Room::Plenty, Room::Digest, Room::Short, Room::None] {
+        let rooms = [Room::Plenty, Room::Digest, Room::Short, Room::None];
+        let takes_digests = self.book.persistence.essence.takes_digests();
+        let possible = |room: &Room| takes_digests || matches!(room, Room::Plenty | Room::None);
+        for room in rooms.into_iter().filter(possible) {
             let (mut patch, mut lines) = (self.wanted.clone(), Vec::new());
-            dress(self, room, &mut patch, &mut lines);
+            let stored = dress(self, room, &mut patch, &mut lines);
             let found = budget::annotations_after(&self.book.body, &patch);
             if found <= budget::LIMIT || room == Room::None {
                 if room > Room::Plenty {
                     lines.push(no_room(room, size));
                 }
                 self.effects.lines.append(&mut lines);
-                return (patch, room);
+                return (patch, stored);
             }
             size = size.max(found);
         }
         unreachable!("the last room takes anything")
     }
 
-    fn store(&self, id: &str, record: &Record, room: Room, patch: &mut Patch) {
+    /// Whether the record has found its place.
+    fn store(
+        &self,
+        id: &str,
+        record: &Record,
+        room: Room,
+        patch: &mut Patch,
+        lines: &mut Vec<Line>,
+    ) -> bool {
         const SHORT: usize = 64;
         let progress = &self.book.persistence.progress;
         let short = record
@@ -396,12 +453,17 @@ impl Settling {
             },
             None => record.clone(),
         };
-        progress.store(id, record, &self.book.body, patch);
+        let stored = progress.store(id, record, &self.book.body, patch);
+        stored
+            .map_err(|failed| lines.push(not_kept(&failed)))
+            .is_ok()
     }
 
-    fn purge(&self, id: &str, patch: &mut Patch) {
+    fn purge(&self, id: &str, patch: &mut Patch, lines: &mut Vec<Line>) {
         let progress = &self.book.persistence.progress;
-        progress.purge(id, &self.book.body, patch);
+        if let Err(failed) = progress.purge(id, &self.book.body, patch) {
+            lines.push(Line::new(Level::WARN, format!("{failed}.")));
+        }
     }
 
     /// What to remember once the patch has landed.
@@ -468,6 +530,10 @@ fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
     let left = cycle.members.iter().filter(|it| !it.record.is_final());
     left.map(|it| it.record.delayed.unwrap_or(now)).min()
+}
+
+fn not_kept(failed: &NotKept) -> Line {
+    Line::new(Level::WARN, format!("{failed}: memory holds it."))
 }
 
 fn too_large(bytes: usize) -> Line {

@@ -10,12 +10,13 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
-use crate::state::Damaged;
 use crate::state::naming::Annotations;
+use crate::state::{Damaged, NotKept};
 
 /// From this size on it is compressed.
 const COMPRESSED_FROM: usize = 16 * 1024;
@@ -49,7 +50,11 @@ pub(crate) trait EssenceStore: Send + Sync {
     /// What the object carries.
     fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged>;
     /// Put `last` into `patch`, as well as it fits.
-    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Kept;
+    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept>;
+    /// Whether a digest can be kept in the place of an essence.
+    fn takes_digests(&self) -> bool;
+    /// Take out of an essence what is kept here.
+    fn clear(&self, essence: &mut Value);
 }
 
 /// The essence in one annotation.
@@ -72,18 +77,26 @@ impl EssenceStore for AnnotatedEssence {
         };
         match decode(value.as_str().unwrap_or_default().trim()) {
             Ok(last) => Ok(Some(last)),
-            Err(why) => Err(Damaged { annotation, why }),
+            Err(why) => Err(Damaged {
+                place: format!("annotation {annotation}"),
+                why,
+            }),
         }
     }
-    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Kept {
+    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
         let (text, kept) = match last {
             LastHandled::Essence(essence) => encode(essence),
             LastHandled::Digest(digest) => (format!("{DIGEST}{digest}"), Kept::Whole),
         };
         let annotation = self.annotations.of_essence(body);
         self.annotations.put(&annotation, text, body, patch);
-        kept
+        Ok(kept)
     }
+    fn takes_digests(&self) -> bool {
+        true
+    }
+    /// Our annotations are no part of any essence.
+    fn clear(&self, _: &mut Value) {}
 }
 
 fn encode(essence: &Essence) -> (String, Kept) {
@@ -108,7 +121,7 @@ fn decode(text: &str) -> Result<LastHandled, String> {
         Some(packed) => serde_json::from_str(&decompress(packed)?),
         None => serde_json::from_str(text),
     };
-    let value: serde_json::Value = value.map_err(|error| error.to_string())?;
+    let value: Value = value.map_err(|error| error.to_string())?;
     if value.is_object() {
         Ok(LastHandled::Essence(Essence::from(value)))
     } else {
@@ -135,7 +148,7 @@ fn decompress(packed: &str) -> Result<String, String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -143,7 +156,9 @@ pub(crate) mod tests {
         let store = AnnotatedEssence::new(Annotations::under("p"));
         let mut patch = Patch::new();
         let last = LastHandled::Essence(Essence::from(value.clone()));
-        let kept = store.store(&last, &Body::new(json!({})), &mut patch);
+        let kept = store
+            .store(&last, &Body::new(json!({})), &mut patch)
+            .unwrap();
         let read = store
             .fetch(&Body::new(patch.as_value().clone()))
             .unwrap()

@@ -91,7 +91,7 @@ pub(crate) fn prefix(operator: &str) -> String {
 }
 
 /// The name part for a handler id. What is no valid name, or is one of ours, gets a readable part and a digest.
-fn handler_name(id: &str) -> String {
+pub(crate) fn handler_name(id: &str) -> String {
     let safe: String = id
         .chars()
         .map(|it| match it {
@@ -116,10 +116,19 @@ fn handler_name(id: &str) -> String {
 }
 
 /// A dash and six characters of digest, as Kopf makes them.
-fn suffix(id: &str) -> String {
+pub(crate) fn suffix(id: &str) -> String {
     let digest = blake2::Blake2b::<U4>::digest(id.as_bytes());
     let text = STANDARD.encode(digest).replace('+', "-").replace('/', ".");
     format!("-{}", text.trim_end_matches(['=', '-', '.']))
+}
+
+/// Whether it can be the name part of an annotation.
+pub(crate) fn is_valid_name(name: &str) -> bool {
+    let fits = |it: char| is_plain(it) || "-_.".contains(it);
+    (1..=LONGEST).contains(&name.len())
+        && name.chars().all(fits)
+        && name.starts_with(is_plain)
+        && name.ends_with(is_plain)
 }
 
 fn is_plain(character: char) -> bool {
@@ -127,7 +136,7 @@ fn is_plain(character: char) -> bool {
 }
 
 /// Deployments copy their annotations to their `ReplicaSets`: these need names of their own.
-fn is_copy_of_deployment(body: &Body) -> bool {
+pub(crate) fn is_copy_of_deployment(body: &Body) -> bool {
     body["kind"] == "ReplicaSet"
         && body.metadata()["ownerReferences"]
             .as_array()

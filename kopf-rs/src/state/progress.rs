@@ -5,16 +5,18 @@
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit, civil};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::handler::cause::Reason;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::state::Damaged;
 use crate::state::naming::Annotations;
+use crate::state::storage::StorageError;
+use crate::state::{Damaged, NotKept};
 
 /// One handler's progress within one cycle. Times have microseconds, as on the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
     pub(crate) started: Timestamp,
     pub(crate) stopped: Option<Timestamp>,
     pub(crate) delayed: Option<Timestamp>,
@@ -35,9 +37,19 @@ pub(crate) trait ProgressStore: Send + Sync {
     /// The record of handler `id`, if the object carries one.
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged>;
     /// Put the record of handler `id` into `patch`.
-    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch);
+    fn store(
+        &self,
+        id: &str,
+        record: &Record,
+        body: &Body,
+        patch: &mut Patch,
+    ) -> Result<(), NotKept>;
     /// Take the record of handler `id` off the object, or out of `patch`.
-    fn purge(&self, id: &str, body: &Body, patch: &mut Patch);
+    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
+    /// Whether all of a record comes back, its target included. Where not, memory has to hold the records of a cycle.
+    fn keeps_targets(&self) -> bool;
+    /// Take out of an essence what is kept here.
+    fn clear(&self, essence: &mut Value);
 }
 
 /// Records in annotations, one each.
@@ -103,8 +115,39 @@ impl Record {
             ..Self::fresh(Reason::Update, now)
         }
     }
+    /// As JSON: an object, without fields that have no value. The operator's own field `target` is no part of Kopf's records.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self.stored()).unwrap_or_default()
+    }
+    /// From the JSON that [`to_value`](Self::to_value) gives, or that Kopf keeps.
+    ///
+    /// # Errors
+    /// Where it is no such record.
+    pub fn from_value(value: &Value) -> Result<Self, StorageError> {
+        let stored = Stored::deserialize(value)?;
+        Ok(Self::of(stored)?)
+    }
+    /// Kopf's fields in Kopf's order, `null` where there is no value.
+    pub(crate) fn kopf_fields(&self) -> [(&'static str, Value); 9] {
+        let stored = self.stored();
+        [
+            ("started", stored.started.into()),
+            ("stopped", stored.stopped.into()),
+            ("delayed", stored.delayed.into()),
+            ("purpose", stored.purpose.into()),
+            ("retries", stored.retries.into()),
+            ("success", stored.success.into()),
+            ("failure", stored.failure.into()),
+            ("message", stored.message.into()),
+            ("subrefs", stored.subrefs.into()),
+        ]
+    }
     pub(crate) fn to_json(&self) -> String {
-        let stored = Stored {
+        serde_json::to_string(&self.stored()).unwrap_or_default()
+    }
+    fn stored(&self) -> Stored {
+        Stored {
             started: time_to_text(self.started),
             stopped: self.stopped.map(time_to_text),
             delayed: self.delayed.map(time_to_text),
@@ -115,11 +158,12 @@ impl Record {
             message: self.message.clone(),
             subrefs: (!self.subrefs.is_empty()).then(|| self.subrefs.clone()),
             target: self.target.clone(),
-        };
-        serde_json::to_string(&stored).unwrap_or_default()
+        }
     }
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
-        let stored: Stored = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Self::of(serde_json::from_str(text).map_err(|error| error.to_string())?)
+    }
+    fn of(stored: Stored) -> Result<Self, String> {
         let time = |text: Option<String>| text.map(|it| time_from_text(&it)).transpose();
         Ok(Self {
             started: time_from_text(&stored.started)?,
@@ -150,17 +194,33 @@ impl ProgressStore for AnnotatedProgress {
         };
         match Record::from_json(value.as_str().unwrap_or_default()) {
             Ok(record) => Ok(Some(record)),
-            Err(why) => Err(Damaged { annotation, why }),
+            Err(why) => Err(Damaged {
+                place: format!("annotation {annotation}"),
+                why,
+            }),
         }
     }
-    fn store(&self, id: &str, record: &Record, body: &Body, patch: &mut Patch) {
+    fn store(
+        &self,
+        id: &str,
+        record: &Record,
+        body: &Body,
+        patch: &mut Patch,
+    ) -> Result<(), NotKept> {
         let annotation = self.annotations.of_handler(id, body);
         self.annotations
             .put(&annotation, record.to_json(), body, patch);
+        Ok(())
     }
-    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) {
+    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
         Annotations::remove(&self.annotations.of_handler(id, body), body, patch);
+        Ok(())
     }
+    fn keeps_targets(&self) -> bool {
+        true
+    }
+    /// Our annotations are no part of any essence.
+    fn clear(&self, _: &mut Value) {}
 }
 
 /// To the microsecond: what is written is what is compared.
@@ -247,8 +307,8 @@ mod tests {
         assert_eq!(store.fetch("g", &body(json!("x"))), Ok(None));
         for value in [json!("x"), json!(7), json!(null)] {
             assert_eq!(
-                store.fetch("f", &body(value)).unwrap_err().annotation,
-                "p/f"
+                store.fetch("f", &body(value)).unwrap_err().place,
+                "annotation p/f"
             );
         }
         assert!(store.fetch("f", &body(json!(KOPFS))).unwrap().is_some());

@@ -1,0 +1,173 @@
+//! Kopf's names of annotations, in both versions of its rule (core.md 7.4, 7.5).
+//!
+//! Promises Kopf's names for all ids that Kopf can name; ids of which Kopf makes names that no server accepts are encoded instead.
+//! Must not know what is kept under the names.
+
+use crate::object::body::Body;
+use crate::object::patch::Patch;
+use crate::state::naming::{handler_name, is_copy_of_deployment, is_valid_name, suffix};
+use serde_json::Value;
+
+/// The longest name part of an annotation; in the first version of the rule, of all of it.
+const LONGEST: usize = 63;
+
+/// The annotations under one prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    pub(crate) prefix: String,
+    /// Whether names by the first version of the rule are written and read too.
+    pub(crate) v1: bool,
+}
+
+impl Keys {
+    pub(crate) fn under(prefix: impl Into<String>) -> Self {
+        Self {
+            prefix: prefix.into(),
+            v1: true,
+        }
+    }
+
+    /// All names for `key`: that of the second version first.
+    pub(crate) fn of(&self, key: &str, body: &Body) -> Vec<String> {
+        let marked;
+        let key = if is_copy_of_deployment(body) {
+            marked = format!("{key}-ofDRS");
+            &marked
+        } else {
+            key
+        };
+        let second = self.valid(key, self.second(key));
+        let mut keys = vec![second];
+        if self.v1 {
+            let first = self.valid(key, self.first(key));
+            if first != keys[0] {
+                keys.push(first);
+            }
+        }
+        keys
+    }
+
+    /// What the object carries under the first of these names that it has, and that name.
+    pub(crate) fn fetch<'a>(&self, key: &str, body: &'a Body) -> Option<(String, &'a Value)> {
+        let annotations = body.annotations();
+        self.of(key, body).into_iter().find_map(|name| {
+            let value = annotations.get(&name).filter(|value| !value.is_null())?;
+            Some((name, value))
+        })
+    }
+
+    /// Write an annotation under all its names, with the marker where Kopf would not recognise the prefix.
+    pub(crate) fn put(&self, key: &str, value: &str, body: &Body, patch: &mut Patch) {
+        for name in self.of(key, body) {
+            patch.set(&["metadata", "annotations", &name], value.into());
+        }
+        let marker = format!("{}/kopf-managed", self.prefix);
+        if !self.prefix.starts_with("kopf.") && !body.annotations().contains_key(&marker) {
+            patch.set(&["metadata", "annotations", &marker], "yes".into());
+        }
+    }
+
+    /// Take an annotation off the object, or out of the patch, under all its names.
+    pub(crate) fn remove(&self, key: &str, body: &Body, patch: &mut Patch) {
+        for name in self.of(key, body) {
+            let at = ["metadata", "annotations", name.as_str()];
+            if body.annotations().contains_key(&name) {
+                patch.set(&at, Value::Null);
+            } else {
+                patch.unset(&at);
+            }
+        }
+    }
+
+    fn valid(&self, key: &str, name: String) -> String {
+        if is_valid_name(&name[self.prefix.len() + 1..]) {
+            name
+        } else {
+            format!("{}/{}", self.prefix, handler_name(key))
+        }
+    }
+
+    /// Long keys are told apart by a digest of the whole key.
+    fn second(&self, key: &str) -> String {
+        let safe = safe(key);
+        if safe.len() <= LONGEST {
+            return format!("{}/{safe}", self.prefix);
+        }
+        let suffix = suffix(key);
+        let head = head(&safe, LONGEST.cast_signed() - suffix.len().cast_signed());
+        format!("{}/{head}{suffix}", self.prefix)
+    }
+
+    /// The prefix counts too, and the digest is one of the safe key.
+    fn first(&self, key: &str) -> String {
+        let safe = safe(key);
+        let room = LONGEST.cast_signed() - self.prefix.len().cast_signed() - 1;
+        if safe.len().cast_signed() <= room {
+            return format!("{}/{safe}", self.prefix);
+        }
+        let suffix = suffix(&safe);
+        let head = head(&safe, room - suffix.len().cast_signed());
+        format!("{}/{head}{suffix}", self.prefix)
+    }
+}
+
+fn safe(key: &str) -> String {
+    key.replace('/', ".").replace(['<', '>'], "_")
+}
+
+/// The first `length` bytes; a negative length leaves out so many at the end, as in Python.
+fn head(text: &str, length: isize) -> &str {
+    let length = match usize::try_from(length) {
+        Ok(length) => length.min(text.len()),
+        Err(_) => text.len().saturating_sub(length.unsigned_abs()),
+    };
+    let boundary = (0..=length).rev().find(|at| text.is_char_boundary(*at));
+    &text[..boundary.unwrap_or_default()]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_versions_of_the_rule() {
+        let keys = Keys::under("kopf.zalando.org");
+        let body = Body::new(json!({}));
+        let x = |count| "x".repeat(count);
+        for (id, second, first) in [
+            ("create_fn".to_owned(), "create_fn".to_owned(), None),
+            (x(46), x(46), None),
+            (x(47), x(47), Some(x(39) + "-xRCOAQ")),
+            (x(64), x(56) + "-SItAqA", Some(x(39) + "-SItAqA")),
+            (
+                format!("parent/{}", "y".repeat(60)),
+                format!("parent.{}-qhWf2w", "y".repeat(49)),
+                Some(format!("parent.{}-Dt-lpw", "y".repeat(32))),
+            ),
+            (
+                "a/".repeat(32),
+                "a.".repeat(28) + "-KEa9pg",
+                Some("a.".repeat(19) + "a-VDveXQ"),
+            ),
+        ] {
+            let expected: Vec<_> = [Some(second), first].into_iter().flatten().collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|name| format!("kopf.zalando.org/{name}"))
+                .collect();
+            assert_eq!(keys.of(&id, &body), expected);
+        }
+    }
+
+    #[test]
+    fn ids_that_kopf_cannot_name_get_valid_names() {
+        let keys = Keys::under("kopf.zalando.org");
+        for id in ["lambda:/x/y.py:12", "fn/spec.größe", "_private", "ß"] {
+            for name in keys.of(id, &Body::new(json!({}))) {
+                assert!(is_valid_name(&name["kopf.zalando.org/".len()..]), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Storages written by users, and how they are kept from doing harm.
+//!
+//! A storage is pure: it reads from the body and writes into a patch. One that fails or panics is an error to be told, and memory does
+//! its work meanwhile. Must not know what is stored when.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::object::body::Body;
+use crate::object::essence::Essence;
+use crate::object::patch::Patch;
+use crate::state::diffbase::{EssenceStore, Kept, LastHandled};
+use crate::state::progress::{ProgressStore, Record};
+use crate::state::{Damaged, NotKept};
+
+/// Keeps the progress of handlers on objects: Kopf's `ProgressStorage`. Implement it to keep records where you want them.
+///
+/// Nothing is sent here: what is put into the patch goes out with it, and comes back in the body. Within one run of the operator its
+/// memory holds the records too, so that a storage that loses them costs attempts only after a restart.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+/// use kopf_rs::storage::{ProgressRecord, ProgressStorage, StorageError};
+/// use kopf_rs::{Body, Persistence};
+///
+/// /// Records under `status.progress`.
+/// struct InStatus;
+///
+/// impl ProgressStorage for InStatus {
+///     fn fetch(&self, id: &str, body: &Body) -> Result<Option<ProgressRecord>, StorageError> {
+///         match &body.status()["progress"][id] {
+///             Value::Null => Ok(None),
+///             record => ProgressRecord::from_value(record).map(Some),
+///         }
+///     }
+///     fn store(&self, id: &str, record: &ProgressRecord, _: &Body, patch: &mut Patch) -> Result<(), StorageError> {
+///         patch["status"]["progress"][id] = record.to_value();
+///         Ok(())
+///     }
+///     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
+///         if !body.status()["progress"][id].is_null() {
+///             patch["status"]["progress"][id] = Value::Null;
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let persistence = Persistence::named("my-operator").progress(InStatus);
+/// ```
+pub trait ProgressStorage: Send + Sync {
+    /// The record of the handler `id`, if the object carries one.
+    ///
+    /// # Errors
+    /// Where there is something that cannot be read. It is told, and the handler starts anew.
+    fn fetch(&self, id: &str, body: &Body) -> Result<Option<ProgressRecord>, StorageError>;
+    /// Put the record of the handler `id` into `patch`, in the place of the one that may be there.
+    ///
+    /// # Errors
+    /// Where it cannot be kept. It is told, and memory keeps it.
+    fn store(
+        &self,
+        id: &str,
+        record: &ProgressRecord,
+        body: &Body,
+        patch: &mut Patch,
+    ) -> Result<(), StorageError>;
+    /// Take the record of the handler `id` off the object, and out of `patch`; nothing where there is none.
+    ///
+    /// # Errors
+    /// Where it cannot be taken off. It is told.
+    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError>;
+    /// Take out of an object's essence what this storage puts in, so that it is no change to be handled. Not needed for what is kept in
+    /// the status, unless a handler is for a field there.
+    fn clear(&self, essence: &mut Value) {
+        let _ = essence;
+    }
+}
+
+/// Keeps the state handled last on objects: Kopf's `DiffBaseStorage`. Implement it to keep that state where you want it.
+pub trait DiffBaseStorage: Send + Sync {
+    /// The essence that was handled last; `None` makes the object a new one.
+    ///
+    /// # Errors
+    /// Where there is something that cannot be read. It is told, and the object is handled as if it were new.
+    fn fetch(&self, body: &Body) -> Result<Option<Value>, StorageError>;
+    /// Put the essence into `patch`, in the place of the one that may be there.
+    ///
+    /// # Errors
+    /// Where it cannot be kept. It is told, and memory keeps it.
+    fn store(&self, essence: &Value, body: &Body, patch: &mut Patch) -> Result<(), StorageError>;
+    /// Take out of an object's essence what this storage puts in, so that it is no change to be handled.
+    fn clear(&self, essence: &mut Value) {
+        let _ = essence;
+    }
+}
+
+/// A handler's progress, as storages keep it.
+pub type ProgressRecord = Record;
+
+/// Why something could not be read or kept. Made from any error by `?`, or from text by `into`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageError(String);
+
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for StorageError {
+    fn from(error: E) -> Self {
+        Self(error.into().to_string())
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Any storage, behind a guard.
+pub(super) struct Guarded<S: ?Sized>(pub(super) Arc<S>);
+
+impl ProgressStore for Guarded<dyn ProgressStorage> {
+    fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
+        guarded(|| self.0.fetch(id, body)).map_err(|why| Damaged {
+            place: format!("the stored progress of '{id}'"),
+            why,
+        })
+    }
+    fn store(
+        &self,
+        id: &str,
+        record: &Record,
+        body: &Body,
+        patch: &mut Patch,
+    ) -> Result<(), NotKept> {
+        let mut own = Patch::new();
+        guarded(|| self.0.store(id, record, body, &mut own)).map_err(|why| NotKept {
+            what: format!("the progress of '{id}'"),
+            why,
+        })?;
+        patch.merge(own.into_value());
+        Ok(())
+    }
+    fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
+        guarded(|| self.0.purge(id, body, patch)).map_err(|why| NotKept {
+            what: format!("the removal of the progress of '{id}'"),
+            why,
+        })
+    }
+    fn keeps_targets(&self) -> bool {
+        false
+    }
+    fn clear(&self, essence: &mut Value) {
+        cleared(essence, |essence| self.0.clear(essence));
+    }
+}
+
+impl EssenceStore for Guarded<dyn DiffBaseStorage> {
+    fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged> {
+        let damaged = |why| Damaged {
+            place: "the last-handled configuration".to_owned(),
+            why,
+        };
+        match guarded(|| self.0.fetch(body)).map_err(damaged)? {
+            Some(essence) if !essence.is_object() => Err(damaged("expected a JSON object".into())),
+            essence => Ok(essence.map(|it| LastHandled::Essence(Essence::from(it)))),
+        }
+    }
+    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
+        let not_kept = |why| NotKept {
+            what: "the last-handled configuration".to_owned(),
+            why,
+        };
+        let LastHandled::Essence(essence) = last else {
+            return Err(not_kept("only its digest is known".to_owned()));
+        };
+        let mut own = Patch::new();
+        guarded(|| self.0.store(essence.value(), body, &mut own)).map_err(not_kept)?;
+        patch.merge(own.into_value());
+        Ok(Kept::Whole)
+    }
+    fn takes_digests(&self) -> bool {
+        false
+    }
+    fn clear(&self, essence: &mut Value) {
+        cleared(essence, |essence| self.0.clear(essence));
+    }
+}
+
+/// What user code gives, or why it does not.
+fn guarded<T>(user: impl FnOnce() -> Result<T, StorageError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(user)) {
+        Ok(result) => result.map_err(|StorageError(why)| why),
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+            Err(format!(
+                "the storage panicked: {}",
+                text.unwrap_or_default()
+            ))
+        }
+    }
+}
+
+/// A clearing that panics has cleared nothing.
+fn cleared(essence: &mut Value, user: impl FnOnce(&mut Value)) {
+    let mut copy = essence.clone();
+    if catch_unwind(AssertUnwindSafe(|| user(&mut copy))).is_ok() && copy.is_object() {
+        *essence = copy;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Bad;
+
+    impl ProgressStorage for Bad {
+        fn fetch(&self, _: &str, _: &Body) -> Result<Option<ProgressRecord>, StorageError> {
+            Err("no connection".into())
+        }
+        fn store(
+            &self,
+            id: &str,
+            _: &ProgressRecord,
+            _: &Body,
+            patch: &mut Patch,
+        ) -> Result<(), StorageError> {
+            patch["half"] = json!("done");
+            panic!("no room for {id}")
+        }
+        fn purge(&self, _: &str, _: &Body, _: &mut Patch) -> Result<(), StorageError> {
+            serde_json::from_str::<()>("{")?;
+            Ok(())
+        }
+        fn clear(&self, essence: &mut Value) {
+            essence["spec"] = json!(null);
+            panic!("in the middle")
+        }
+    }
+
+    impl DiffBaseStorage for Bad {
+        fn fetch(&self, _: &Body) -> Result<Option<Value>, StorageError> {
+            Ok(Some(json!([])))
+        }
+        fn store(&self, _: &Value, _: &Body, _: &mut Patch) -> Result<(), StorageError> {
+            Err(std::fmt::Error.into())
+        }
+        fn clear(&self, essence: &mut Value) {
+            *essence = json!(7);
+        }
+    }
+
+    #[test]
+    fn failures_and_panics_are_told_and_leave_nothing_half_done() {
+        let progress = Guarded::<dyn ProgressStorage>(Arc::new(Bad));
+        let (body, mut patch) = (Body::new(json!({})), Patch::new());
+        let fetched = progress.fetch("f", &body).unwrap_err();
+        assert_eq!(
+            fetched.to_string(),
+            "the stored progress of 'f' cannot be read (no connection)"
+        );
+        let record = Record::from_json(r#"{"started":"2026-01-01T00:00:00Z"}"#).unwrap();
+        let stored = progress.store("f", &record, &body, &mut patch).unwrap_err();
+        assert_eq!(
+            stored.to_string(),
+            "the progress of 'f' could not be stored (the storage panicked: no room for f)"
+        );
+        assert!(progress.purge("f", &body, &mut patch).is_err());
+        assert!(patch.is_empty());
+        let mut essence = json!({"spec": 1});
+        progress.clear(&mut essence);
+        assert_eq!(essence, json!({"spec": 1}));
+
+        let diffbase = Guarded::<dyn DiffBaseStorage>(Arc::new(Bad));
+        assert!(diffbase.fetch(&body).is_err());
+        let last = LastHandled::Essence(Essence::from(json!({})));
+        assert!(diffbase.store(&last, &body, &mut patch).is_err());
+        diffbase.clear(&mut essence);
+        assert_eq!(essence, json!({"spec": 1}));
+    }
+}
