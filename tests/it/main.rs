@@ -18,5 +18,6 @@ mod operating;
 mod readme;
 mod resume;
 mod retry;
+mod twin;
 mod ui;
 mod update;

@@ -29,5 +29,5 @@ pub use play::{Server, play};
 pub use program::{Program, kopf_rs_binary};
 pub use real::{RealServer, StartError};
 pub use resource::documents;
-pub use skip::{Missing, skipped};
+pub use skip::{Missing, say, skipped};
 pub use toolchain::{Tool, tool};

@@ -6,7 +6,8 @@
 
 mod keys;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -246,12 +247,36 @@ impl RealServer {
     /// When the audit log is not readable.
     #[must_use]
     pub fn audit(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.homes.of("apiserver").join("audit.log"))
+        self.audit_since(0, "")
+    }
+
+    /// How many bytes the audit log has: the moment from which [`RealServer::audit_since`] reads.
+    #[must_use]
+    pub fn audit_size(&self) -> u64 {
+        std::fs::metadata(self.audit_log()).map_or(0, |log| log.len())
+    }
+
+    /// Finished requests audited since the log had `start` bytes, of those whose entry has `word` in it: a path, a name.
+    ///
+    /// # Panics
+    ///
+    /// When the audit log is not readable.
+    #[must_use]
+    pub fn audit_since(&self, start: u64, word: &str) -> Vec<Value> {
+        let mut text = String::new();
+        let mut log = File::open(self.audit_log()).expect("the audit log is there");
+        log.seek(SeekFrom::Start(start))
+            .and_then(|_| log.read_to_string(&mut text))
             .expect("the audit log is readable");
         // The last line may be half written; a complete one parses.
         text.lines()
+            .filter(|line| line.contains(word))
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect()
+    }
+
+    fn audit_log(&self) -> PathBuf {
+        self.homes.of("apiserver").join("audit.log")
     }
 }
 

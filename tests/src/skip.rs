@@ -47,8 +47,8 @@ fn record(file: Option<&std::ffi::OsStr>, test: &str, missing: &Missing) {
     }
 }
 
-/// Writes to standard error past the test runner's capture: for what a person waits on.
-pub(crate) fn say(line: &str) {
+/// Writes to standard error past the test runner's capture: for what a person waits on, and for closing lines.
+pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", line.trim_end());
 }
 

@@ -67,9 +67,17 @@ impl Bed {
     /// All answered requests that were not the bed's own, oldest first. A real server answers other tests too.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
+        self.asked_of("")
+    }
+
+    fn asked_of(&self, word: &str) -> Vec<Asked> {
         let mut asked: Vec<Asked> = match (self.journal(), self.real()) {
             (Some(journal), _) => journal.entries().iter().map(Asked::of_journal).collect(),
-            (None, Some(real)) => real.audit().iter().map(Asked::of_audit).collect(),
+            (None, Some(real)) => real
+                .audit_since(0, word)
+                .iter()
+                .map(Asked::of_audit)
+                .collect(),
             (None, None) => Vec::new(),
         };
         asked.retain(|asked| asked.user_agent != Self::USER_AGENT);
@@ -79,7 +87,7 @@ impl Bed {
     /// What others asked to change in one object, subresources included; its creation is no request to its path.
     pub async fn writes_to(&self, resource: &str, name: &str) -> Vec<Asked> {
         let path = self.path(resource, name).await;
-        let mut asked = self.asked();
+        let mut asked = self.asked_of(&path);
         let within = |asked: &Asked| {
             asked
                 .path

@@ -1,0 +1,58 @@
+//! Kopf's side: `tests/twin/operator.py` under `kopf run`, its calls read from its output.
+
+use std::path::Path;
+use std::process::Command;
+
+use kopf_rs_tests::{Program, Server, kopf_python};
+use serde_json::{Value, json};
+
+use super::scenario::Scenario;
+use crate::operating::Field;
+
+pub(super) struct Python(Program);
+
+const MARK: &str = "TWIN ";
+
+impl Python {
+    pub(super) fn start(field: &Field, scenario: &Scenario, gates: &Path) -> Self {
+        let python = kopf_python().unwrap_or_else(|error| panic!("{error}"));
+        let plan = json!({"group": field.group, "lifecycle": scenario.lifecycle, "handlers": scenario.handlers});
+        let mut command = Command::new(python);
+        command
+            .args(["-m", "kopf", "run", "--standalone", "-n"])
+            .arg(field.bed.namespace())
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/twin/operator.py"))
+            .env("KUBECONFIG", field.bed.kubeconfig())
+            .env("TWIN_PLAN", plan.to_string())
+            .env("TWIN_GATES", gates)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        Self(Program::start(command, Server::Real.patience()))
+    }
+
+    pub(super) async fn end(&mut self, signal: &str) {
+        self.0.signal(signal).await;
+        self.0.ended().await;
+        self.0.lines().until_end().await;
+    }
+
+    pub(super) fn calls(&self) -> Vec<Value> {
+        let lines = self.0.lines().all();
+        let calls = lines.iter().filter_map(|line| line.strip_prefix(MARK));
+        calls
+            .map(|call| {
+                serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}"))
+            })
+            .collect()
+    }
+
+    pub(super) async fn until_calls(&self, count: usize) {
+        let numbered = format!("{MARK}{{\"number\": {count},");
+        if count > 0 {
+            let reached = |line: &str| line.starts_with(&numbered);
+            self.0
+                .lines()
+                .until(&format!("{count} calls"), reached)
+                .await;
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! One side of a scenario: an operator, its own namespace and kind on the shared server, and what was seen.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kopf_rs_tests::{Bed, RealServer};
+use serde_json::{Value, json};
+
+use super::kopf::Python;
+use super::ours;
+use super::scenario::{OBJECT, Scenario, Step};
+use crate::operating::{Field, Working, definition};
+
+/// Whose operator it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Kopf,
+    Ours,
+}
+
+pub(super) struct Side<'a> {
+    who: Who,
+    scenario: &'a Scenario,
+    field: Field,
+    gates: PathBuf,
+    /// The size of the server's log when the scenario began.
+    began: u64,
+    running: Option<Running>,
+    /// Calls of operators that have ended.
+    past: Vec<Value>,
+}
+
+enum Running {
+    Kopf(Box<Python>),
+    Ours(Working),
+}
+
+/// What a scenario has come to.
+pub(super) struct Seen {
+    pub(super) calls: Vec<Value>,
+    /// `null` where the object is gone.
+    pub(super) object: Value,
+    pub(super) writes: usize,
+}
+
+impl<'a> Side<'a> {
+    /// Play the scenario on a bed of the real server.
+    pub(super) async fn play(who: Who, scenario: &'a Scenario, bed: Bed) -> Seen {
+        let gates = std::env::temp_dir().join(format!("kopf-rs-gates-{}", bed.namespace()));
+        std::fs::create_dir_all(&gates).expect("temporary folders can be made");
+        let began = bed.real().map_or(0, RealServer::audit_size);
+        let mut side = Self {
+            who,
+            began,
+            scenario,
+            field: Field::bare(bed),
+            gates,
+            running: None,
+            past: Vec::new(),
+        };
+        side.serve().await;
+        if !scenario
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Start))
+        {
+            side.start().await;
+        }
+        for step in &scenario.steps {
+            side.step(step).await;
+        }
+        side.end().await
+    }
+
+    async fn serve(&self) {
+        let mut crd = definition(&self.field.group);
+        if !self.scenario.status_subresource {
+            crd["spec"]["versions"][0]["subresources"] = json!({});
+        }
+        self.field.bed.apply(&crd.to_string()).await;
+    }
+
+    /// Start the operator, and await that it watches.
+    async fn start(&mut self) {
+        let before = self.watches();
+        let (field, scenario, gates) = (&self.field, self.scenario, self.gates.as_path());
+        self.running = Some(match self.who {
+            Who::Kopf => Running::Kopf(Box::new(Python::start(field, scenario, gates))),
+            Who::Ours => Running::Ours(ours::start(field, scenario, gates)),
+        });
+        self.audited("it watches", || self.watches() > before).await;
+    }
+
+    /// How many watches of the kind operators have opened.
+    fn watches(&self) -> usize {
+        let entries = self.audit_of(&format!("/{}/", self.field.group));
+        let opened =
+            |entry: &&Value| entry["verb"] == "watch" && entry["userAgent"] != Bed::USER_AGENT;
+        entries.iter().filter(opened).count()
+    }
+
+    fn audit_of(&self, word: &str) -> Vec<Value> {
+        let real = self.field.bed.real();
+        let real = real.expect("twins live on the real server");
+        real.audit_since(self.began, word)
+    }
+
+    /// Await what the server's log shows, which is a moment late.
+    async fn audited(&self, what: &str, condition: impl Fn() -> bool) {
+        let mut pulse = tokio::time::interval(Duration::from_millis(100));
+        for _ in 0..300 {
+            pulse.tick().await;
+            if condition() {
+                return;
+            }
+        }
+        panic!("the audit log does not show that {what}");
+    }
+
+    /// End the operator, and keep what it has done.
+    async fn stop(&mut self, gracefully: bool) {
+        match self.running.take() {
+            Some(Running::Kopf(mut python)) => {
+                python.end(if gracefully { "TERM" } else { "KILL" }).await;
+                self.past.extend(python.calls());
+            }
+            Some(Running::Ours(working)) if gracefully => {
+                working.stop().await;
+            }
+            Some(Running::Ours(working)) => working.kill().await,
+            None => {}
+        }
+    }
+
+    fn calls(&self) -> Vec<Value> {
+        let noted = match &self.running {
+            Some(Running::Kopf(python)) => python.calls(),
+            _ => Vec::new(),
+        };
+        let ours = self.field.calls.all();
+        let ours = ours.iter().map(|call| {
+            serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}"))
+        });
+        self.past.iter().cloned().chain(noted).chain(ours).collect()
+    }
+
+    async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Start => self.start().await,
+            Step::Stop => self.stop(true).await,
+            Step::Kill => self.stop(false).await,
+            Step::Create(stanzas) => self.create(stanzas).await,
+            Step::Patch(merge) => drop(self.field.patch(OBJECT, merge.clone()).await),
+            Step::Status(status) => {
+                let merge = json!({"status": status});
+                self.field.patch(&format!("{OBJECT}/status"), merge).await;
+            }
+            Step::Delete => self.field.delete(OBJECT).await,
+            Step::Calls(count) => self.until_calls(*count).await,
+            Step::Handled => {
+                let who = self.who;
+                let done = move |object: &Value| who.has_handled(object);
+                self.field.until("it is handled", OBJECT, done).await;
+            }
+            Step::Recorded(attempts) => {
+                let who = self.who;
+                let recorded = |object: &Value| {
+                    let enough = |(id, count): (&String, &u64)| who.attempts(object, id) >= *count;
+                    attempts.iter().all(enough)
+                };
+                self.field.until("it is on record", OBJECT, recorded).await;
+            }
+            Step::Has(part) => {
+                let has = |object: &Value| contains(object, part);
+                self.field
+                    .until(&format!("it has {part}"), OBJECT, has)
+                    .await;
+            }
+            Step::Gone => self.field.until_gone(OBJECT).await,
+            Step::Release(gate) => {
+                std::fs::write(self.gates.join(gate), "").expect("a gate can be opened");
+            }
+        }
+    }
+
+    async fn create(&self, stanzas: &Value) {
+        let mut object = stanzas.clone();
+        object["apiVersion"] = json!(format!("{}/v1", self.field.group));
+        object["kind"] = json!("KopfExample");
+        object["metadata"]["name"] = json!(OBJECT);
+        self.field.bed.create(&object).await;
+    }
+
+    async fn until_calls(&self, count: usize) {
+        match &self.running {
+            Some(Running::Kopf(python)) => python.until_calls(count - self.past.len()).await,
+            _ => drop(self.field.calls.until(count).await),
+        }
+    }
+
+    async fn end(mut self) -> Seen {
+        self.stop(true).await;
+        let object = self.field.bed.get(&self.field.kind(), OBJECT).await;
+        let writes = self.writes().await;
+        drop(std::fs::remove_dir_all(&self.gates));
+        Seen {
+            calls: self.calls(),
+            object: object.unwrap_or_default(),
+            writes,
+        }
+    }
+
+    /// The writes made, counted once the server's log shows a request made after them.
+    async fn writes(&self) -> usize {
+        let marker = format!(
+            "/api/v1/namespaces/{}/configmaps/end-of-scenario",
+            self.field.bed.namespace()
+        );
+        let answer = self.field.bed.request("GET", &marker, None).await;
+        assert!(answer.is_err(), "nobody makes {marker}");
+        let shown = || !self.audit_of(&marker).is_empty();
+        self.audited("the scenario has ended", shown).await;
+        self.field.writes(OBJECT).await
+    }
+}
+
+impl Who {
+    /// The prefix of what the operator keeps on objects.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Kopf => "kopf.zalando.org/",
+            Self::Ours => "tester.kopf.rs/",
+        }
+    }
+
+    pub(super) fn finalizer(self) -> &'static str {
+        match self {
+            Self::Kopf => "kopf.zalando.org/KopfFinalizerMarker",
+            Self::Ours => "tester.kopf.rs/finalizer",
+        }
+    }
+
+    /// What the operator has handled last, as the object says.
+    pub(super) fn last_handled(self, object: &Value) -> Option<Value> {
+        let key = format!("{}last-handled-configuration", self.prefix());
+        let text = object["metadata"]["annotations"][key].as_str()?;
+        serde_json::from_str(text).ok()
+    }
+
+    /// How many attempts of a handler the object remembers.
+    fn attempts(self, object: &Value, id: &str) -> u64 {
+        let key = format!("{}{id}", self.prefix());
+        let text = object["metadata"]["annotations"][key].as_str();
+        let record: Value = serde_json::from_str(text.unwrap_or("{}")).unwrap_or_default();
+        record["retries"].as_u64().unwrap_or_default()
+    }
+
+    fn has_handled(self, object: &Value) -> bool {
+        let Some(last) = self.last_handled(object) else {
+            return false;
+        };
+        let kept = ["last-handled-configuration", "kopf-managed", "touch-dummy"];
+        let annotations = object["metadata"]["annotations"].as_object();
+        let unfinished = annotations
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, _)| key.strip_prefix(self.prefix()))
+            .any(|name| !kept.contains(&name));
+        !unfinished
+            && last["spec"] == object["spec"]
+            && last["metadata"]["labels"] == object["metadata"]["labels"]
+    }
+}
+
+/// Whether `whole` has all of `part`; a `null` of `part` is absence.
+pub(super) fn contains(whole: &Value, part: &Value) -> bool {
+    match part {
+        Value::Object(fields) if !whole.is_null() => fields
+            .iter()
+            .all(|(key, field)| contains(&whole[key], field)),
+        other => whole == other,
+    }
+}
