@@ -13,6 +13,7 @@ mod field;
 mod harness;
 mod killed;
 mod kinds;
+mod kopf_mode;
 mod layers;
 mod operating;
 mod readme;

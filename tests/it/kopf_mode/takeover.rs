@@ -1,0 +1,275 @@
+//! A Kopf operator is killed and kopf-rs takes over, and the other way round: attempts go on, nothing finished is called again.
+
+use std::process::Command;
+use std::time::Duration;
+
+use kopf_rs::{Callback, Context, Persistence, Registry, Settings, TemporaryError, handler};
+use kopf_rs_tests::{Bed, Program, scenarios};
+use serde_json::{Value, json};
+
+use super::{python, script};
+use crate::operating::{Calls, Field, Working};
+
+scenarios! {
+    kopf_is_killed_and_we_take_over [real];
+    we_are_killed_and_kopf_takes_over [real];
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
+
+/// Where the first operator is killed, and which attempts the second one has to make.
+struct Stage {
+    name: &'static str,
+    spec: Value,
+    /// What the object looks like when the time has come; and the last attempt of the first operator.
+    ripe: fn(&Value) -> bool,
+    seen: &'static str,
+    left: &'static [&'static str],
+}
+
+fn stages() -> [Stage; 4] {
+    let fails = json!({"first": 2, "second": 0});
+    [
+        Stage {
+            name: "before-the-first-attempt-is-written",
+            spec: json!({"failures": fails, "hangs": "first 0"}),
+            ripe: |object| object["metadata"]["finalizers"] == json!([FINALIZER]),
+            seen: "first 0",
+            left: &["first 0", "second 0", "first 1", "first 2"],
+        },
+        Stage {
+            name: "between-attempts",
+            spec: json!({"failures": {"first": 2, "second": 3}, "hangs": "first 2"}),
+            ripe: |object| {
+                retries(object, "first") == Some(2) && retries(object, "second") >= Some(1)
+            },
+            seen: "first 1",
+            left: &["first 2"],
+        },
+        Stage {
+            name: "between-handlers",
+            spec: json!({"failures": {"first": 0, "second": 2}, "hangs": "second 1"}),
+            ripe: |object| {
+                record(object, "first")["success"] == true && retries(object, "second") == Some(1)
+            },
+            seen: "second 0",
+            left: &["second 1", "second 2"],
+        },
+        Stage {
+            name: "before-the-last-write",
+            spec: json!({"failures": {"first": 1, "second": 0}, "hangs": "first 1"}),
+            ripe: |object| record(object, "second")["success"] == true,
+            seen: "first 1",
+            left: &["first 1"],
+        },
+    ]
+}
+
+fn record(object: &Value, id: &str) -> Value {
+    let text = object["metadata"]["annotations"][format!("kopf.zalando.org/{id}")].as_str();
+    text.map_or(Value::Null, |text| {
+        serde_json::from_str(text).expect("JSON")
+    })
+}
+
+fn retries(object: &Value, id: &str) -> Option<u64> {
+    record(object, id)["retries"].as_u64()
+}
+
+/// Handled to the end, without a trace of progress.
+fn is_done(object: &Value) -> bool {
+    let annotations = object["metadata"]["annotations"].as_object();
+    let handled = "kopf.zalando.org/last-handled-configuration";
+    annotations.is_some_and(|all| all.contains_key(handled) && all.len() == 1)
+}
+
+/// An operator of either framework.
+enum Side {
+    Kopf(Box<Program>),
+    Ours(Working, Calls),
+}
+
+impl Side {
+    async fn kopf(field: &Field) -> Option<Self> {
+        let mut command = Command::new(python("takeover")?);
+        command.args([
+            "-m",
+            "kopf",
+            "run",
+            "--standalone",
+            "--verbose",
+            "-n",
+            field.bed.namespace(),
+        ]);
+        command.arg(script("takeover.py"));
+        command
+            .env("KUBECONFIG", field.bed.kubeconfig())
+            .env("TAKEOVER_GROUP", &field.group);
+        let program = Program::start(command, PATIENCE);
+        let watching = |line: &str| line.contains("Starting the watch-stream for kopfexamples");
+        program.lines().until("that Kopf watches", watching).await;
+        Some(Self::Kopf(Box::new(program)))
+    }
+
+    fn ours(field: &Field) -> Self {
+        let calls = Calls::default();
+        let create = |id| field_handler(id, &calls);
+        let registry = Registry::new()
+            .on_create(field.selector(), create("first"))
+            .on_create(field.selector(), create("second"))
+            .on_update(field.selector(), create("resize").field("spec.size"))
+            .on_delete(field.selector(), create("remove"));
+        let settings = Settings {
+            persistence: Some(Persistence::kopf()),
+            ..Settings::default()
+        };
+        Self::Ours(
+            Working::start(&field.bed, field.operator(registry).settings(settings)),
+            calls,
+        )
+    }
+
+    /// All attempts for the object so far, as `handler retry`.
+    fn attempts(&self, name: &str) -> Vec<String> {
+        let lines = match self {
+            Self::Kopf(program) => program.lines().all(),
+            Self::Ours(_, calls) => calls.all(),
+        };
+        let attempt = |line: &String| {
+            let (_, rest) = line.split_once("attempt ")?;
+            let [id, object, retry] = rest.split(' ').collect::<Vec<_>>().try_into().ok()?;
+            (object == name).then(|| format!("{id} {}", retry.trim()))
+        };
+        lines.iter().filter_map(attempt).collect()
+    }
+
+    async fn until_attempted(&self, name: &str, attempt: &str) {
+        let (id, retry) = attempt.split_once(' ').expect("two words");
+        let wanted = format!("attempt {id} {name} {retry}");
+        match self {
+            Self::Kopf(program) => {
+                program
+                    .lines()
+                    .until(&wanted, |line| line.contains(&wanted))
+                    .await;
+            }
+            Self::Ours(_, calls) => {
+                let mut count = 1;
+                while !calls.until(count).await.contains(&wanted) {
+                    count += 1;
+                }
+            }
+        }
+    }
+
+    async fn kill(self) {
+        match self {
+            Self::Kopf(mut program) => {
+                program.signal("KILL").await;
+                program.ended().await;
+            }
+            Self::Ours(working, _) => working.kill().await,
+        }
+    }
+}
+
+fn field_handler(id: &'static str, calls: &Calls) -> Callback {
+    let calls = calls.clone();
+    handler(id, move |context: Context| {
+        calls.note(format!(
+            "attempt {id} {} {}",
+            context.name(),
+            context.retry()
+        ));
+        async move {
+            let spec: Value = context.spec()?;
+            if spec["hangs"] == format!("{id} {}", context.retry()) {
+                std::future::pending::<()>().await;
+            }
+            if u64::from(context.retry()) < spec["failures"][id].as_u64().unwrap_or(0) {
+                Err(TemporaryError::new("not yet").delay(1))?;
+            }
+            Ok(())
+        }
+    })
+}
+
+async fn kopf_is_killed_and_we_take_over(bed: Bed) {
+    let field = Field::of(bed).await;
+    for stage in stages() {
+        let Some(kopf) = Side::kopf(&field).await else {
+            return;
+        };
+        let ours = || async { Side::ours(&field) };
+        take_over(&field, &stage, kopf, ours).await;
+    }
+}
+
+async fn we_are_killed_and_kopf_takes_over(bed: Bed) {
+    let field = Field::of(bed).await;
+    if python("takeover").is_none() {
+        return;
+    }
+    for stage in stages() {
+        let kopf = || async { Side::kopf(&field).await.expect("Kopf is there") };
+        take_over(&field, &stage, Side::ours(&field), kopf).await;
+    }
+}
+
+/// The first operator hangs or waits at the stage and is killed; the second one does what is left, and no more.
+async fn take_over(field: &Field, stage: &Stage, first: Side, second: impl AsyncFn() -> Side) {
+    let name = stage.name;
+    field.create(name, stage.spec.clone()).await;
+    first.until_attempted(name, stage.seen).await;
+    let before = field.until("the stage", name, stage.ripe).await;
+    first.kill().await;
+    // The hanging was the first operator's.
+    field.patch(name, json!({"spec": {"hangs": null}})).await;
+    let second = second().await;
+    let after = field.until("it is done", name, is_done).await;
+    let attempts = second.attempts(name);
+    let finished: Vec<_> = ["first", "second"]
+        .into_iter()
+        .filter(|id| record(&before, id)["success"] == true)
+        .collect();
+    for id in finished {
+        let again = attempts.iter().any(|attempt| attempt.starts_with(id));
+        assert!(!again, "{name}: {id} was done, and again {attempts:?}");
+    }
+    for attempt in stage.left {
+        assert!(
+            attempts.iter().any(|it| it == attempt),
+            "{name}: {attempt} is not in {attempts:?}"
+        );
+    }
+    assert_none_is_repeated(name, &attempts);
+    assert_eq!(after["metadata"]["finalizers"], json!([FINALIZER]));
+    // What the second has done is the first framework's too: nothing is left to be done, and a change is one.
+    field.patch(name, json!({"spec": {"size": 1}})).await;
+    second.until_attempted(name, "resize 0").await;
+    field
+        .until("the change is handled", name, |object| {
+            is_done(object) && size_handled(object)
+        })
+        .await;
+    field.delete(name).await;
+    second.until_attempted(name, "remove 0").await;
+    field.until_gone(name).await;
+    second.kill().await;
+}
+
+fn size_handled(object: &Value) -> bool {
+    let text = &object["metadata"]["annotations"]["kopf.zalando.org/last-handled-configuration"];
+    text.as_str()
+        .is_some_and(|text| text.contains("\"size\":1"))
+}
+
+fn assert_none_is_repeated(name: &str, attempts: &[String]) {
+    for (number, attempt) in attempts.iter().enumerate() {
+        assert!(
+            !attempts[..number].contains(attempt),
+            "{name}: {attempt} twice in {attempts:?}"
+        );
+    }
+}
