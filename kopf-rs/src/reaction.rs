@@ -13,7 +13,7 @@
 //!    Whatever the object is by then, N: where N differs from T, the next plan finds that difference and begins the next cycle.
 //! 2. **Runs that saw more.** A handler called late in a cycle is given the newest body, S, which may not be T. Were N to go back to T,
 //!    no difference would be left although the handler has acted on S. So every record carries the digest of what its last attempt has
-//!    seen, and of what it was told where that differs; where that is not T, the record outlives the cycle as a mark, and the next plan calls the handler again, difference or not.
+//!    seen (of its field, where the handler has one: nothing else is its business), and of what it was told where that differs; where that is not T, the record outlives the cycle as a mark, and the next plan calls the handler again, difference or not.
 //! 3. **Restarts.** T lives in memory. After a restart the target is the object as it is, N; a handler that has finished on another state
 //!    than N, or has tried without finishing, is called even where no difference from L to N concerns it: L may be what was reverted to.
 //!    A handler that has finished on N is not called again.

@@ -67,6 +67,15 @@ impl Essence {
     pub(crate) fn digest(&self) -> &str {
         self.digest.get_or_init(|| digest(&self.value))
     }
+    /// A short name of what is at `field`, or of everything.
+    pub(crate) fn digest_at(&self, field: Option<&FieldPath>) -> String {
+        match field.filter(|field| !field.parts().is_empty()) {
+            None => self.digest().to_owned(),
+            Some(field) => field
+                .resolve(&self.value)
+                .map_or_else(|| "absent".to_owned(), digest),
+        }
+    }
     /// Whether nothing that counts differs.
     pub(crate) fn is_same(&self, other: &Value) -> bool {
         same(Some(&self.value), Some(other))

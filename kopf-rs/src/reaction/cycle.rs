@@ -162,7 +162,7 @@ impl Cycle {
                 .all(|it| it.kind == HandlerKind::Resume);
             let record = entry
                 .and_then(|entry| entry.record.clone())
-                .map(|record| cycle.continued(input, record, ongoing || only_resumes));
+                .map(|record| cycle.continued(input, handler, record, ongoing || only_resumes));
             let recurs = input.handlers.iter().any(|it| {
                 it.id == handler.id && matches!(it.kind, HandlerKind::Update | HandlerKind::Field)
             });
@@ -181,14 +181,24 @@ impl Cycle {
     }
 
     /// The record as it is in this cycle. What was finished on another state than there is now counts for nothing, unless it `stands`.
-    fn continued(&self, input: &Input<'_>, record: Record, stands: bool) -> Record {
+    fn continued(
+        &self,
+        input: &Input<'_>,
+        handler: &Handler,
+        record: Record,
+        stands: bool,
+    ) -> Record {
         let deletion = record.purpose == Some(Reason::Delete);
         if self.mode != Mode::Persisted && !deletion {
             return Record::fresh(self.reason, input.now);
         }
         let stands = stands || (self.reason == Reason::Delete && deletion);
         let seen = record.target.as_deref();
-        if record.is_final() && !stands && seen.is_some_and(|it| it != self.sides.newest.digest()) {
+        let newest = || {
+            let field = handler.options.field.as_ref();
+            self.sides.newest.digest_at(field)
+        };
+        if record.is_final() && !stands && seen.is_some_and(|it| it != newest()) {
             return record.again(Some(self.reason), input.now);
         }
         Record {

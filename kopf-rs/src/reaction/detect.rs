@@ -79,12 +79,13 @@ impl Sides {
         !self.newest.is_same(self.target.value())
     }
 
-    /// What a handler called now gets to see: the digest of the object's essence, and that of the target where it is told of another one.
-    /// The latter is no essence's digest, so the run never counts as one that has handled the newest state.
-    pub(super) fn seen(&self) -> String {
-        let (newest, target) = (self.newest.digest(), self.target.digest());
+    /// What a handler called now gets to see of its scope, its field or everything: the digest of the object's, and that of the target's
+    /// where it is told of another one. The latter is no state's digest, so the run never counts as one that has handled the newest state.
+    pub(super) fn seen_by(&self, handler: &Handler) -> String {
+        let field = handler.options.field.as_ref();
+        let (newest, target) = (self.newest.digest_at(field), self.target.digest_at(field));
         if newest == target {
-            newest.to_owned()
+            newest
         } else {
             format!("{newest}/{target}")
         }

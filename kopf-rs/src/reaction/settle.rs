@@ -192,13 +192,12 @@ impl Settling {
             backoff: self.book.backoff,
             chance: self.book.chance,
         };
-        let seen = cycle.sides.seen();
         for Attempted { id, outcome } in attempted {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
                 continue;
             };
             let (handler, record) = (&member.handler, &mut member.record);
-            record.target = Some(seen.clone());
+            record.target = Some(cycle.sides.seen_by(handler));
             let result = judge.attempted(handler, record, outcome, &mut self.effects.lines);
             if let Some(result) = result {
                 deliver(&mut self.wanted, &id, result);
@@ -521,7 +520,8 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
     let is_ahead = |member: &&Member| {
         let seen = member.record.target.as_deref();
-        member.recurs && seen.is_some_and(|seen| seen != cycle.sides.target.digest())
+        let field = member.handler.options.field.as_ref();
+        member.recurs && seen.is_some_and(|seen| seen != cycle.sides.target.digest_at(field))
     };
     let again = |member: &Member| (member.handler.id.clone(), member.record.again(None, now));
     cycle.members.iter().filter(is_ahead).map(again).collect()

@@ -133,6 +133,25 @@ fn fields_that_came_and_went_are_followed() {
 }
 
 #[test]
+fn what_is_not_in_its_field_is_nothing_to_a_handler() {
+    // f runs on what a handler before it has changed elsewhere: in its field nothing is new.
+    let mut world = World::of("field:g field:f");
+    world
+        .wants
+        .insert("g".into(), json!({"spec": {"other": 1}}));
+    world.create(json!({"f": 1, "g": 1})).wait();
+    assert_eq!(world.calls(), "g create#0 f create#0");
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+    // Nor after a restart in mid-cycle.
+    let mut world = World::of("field:f create:c").script("c", "t5 ok");
+    world
+        .create(json!({"f": 1}))
+        .edit(json!({"spec": {"other": 1}}));
+    world.restart().wait();
+    assert_eq!(world.calls(), "f create#0 c create#0 c create#1");
+}
+
+#[test]
 fn resuming_is_superseded_by_updating() {
     let mut world = World::of("create:c update:u resume:a resume:b").script("b", "t5 ok");
     world.create(json!({"x": 1})).restart().calls();
