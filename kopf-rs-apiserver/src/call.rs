@@ -4,6 +4,7 @@
 
 pub(crate) mod go;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -12,6 +13,10 @@ use serde_json::Value;
 
 use crate::object::Body;
 use crate::status::{Cause, Refusal, Subject};
+use crate::typed::proto;
+
+/// How Go's clients send objects of kinds that come with the server.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// What a request wants, in Kubernetes' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,22 +72,32 @@ pub(crate) enum UnknownFields {
     Refuse,
 }
 
+/// A body that is an object, and the fields that are in it more than once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Document {
+    pub(crate) body: Body,
+    pub(crate) twice: Vec<String>,
+}
+
+/// The type a body should have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) builtin: bool,
+}
+
 // === impl UnknownFields ===
 
 impl UnknownFields {
-    /// The warnings for such fields, or why they are refused.
-    pub(crate) fn judge(self, mut unknown: Vec<String>) -> Result<Vec<String>, String> {
-        unknown.sort();
-        let told: Vec<String> = unknown
-            .iter()
-            .map(|field| format!("unknown field {field:?}"))
-            .collect();
+    /// The warnings for such complaints, or why they are a refusal.
+    pub(crate) fn judge(self, complaints: Vec<String>) -> Result<Vec<String>, String> {
         match self {
             Self::Ignore => Ok(Vec::new()),
-            Self::Refuse if !told.is_empty() => {
-                Err(format!("strict decoding error: {}", told.join(", ")))
+            Self::Refuse if !complaints.is_empty() => {
+                Err(format!("strict decoding error: {}", complaints.join(", ")))
             }
-            Self::Warn | Self::Refuse => Ok(told),
+            Self::Warn | Self::Refuse => Ok(complaints),
         }
     }
 }
@@ -156,24 +171,29 @@ impl Call {
         given.split(';').next().unwrap_or_default().trim()
     }
 
-    /// The body as a JSON map, from JSON or YAML; `word` is the kind it should be.
-    pub(crate) fn object(&self, word: &str) -> Result<Body, Refusal> {
-        let value = match self.media_type() {
-            "" | "application/json" | "*/*" => go::parse(&self.body).map_err(|why| {
+    /// The body as a JSON map, from JSON, YAML or (for kinds that come with the server) protobuf.
+    pub(crate) fn object(&self, wanted: Wanted<'_>) -> Result<Document, Refusal> {
+        let word = wanted.kind;
+        let (value, twice) = match self.media_type() {
+            "" | "application/json" | "*/*" => go::parse_noting(&self.body).map_err(|why| {
                 let why = format!("couldn't get version/kind; json parse error: {why}");
                 self.unrecognised(word, &why)
             })?,
-            "application/yaml" => self.yaml()?,
+            "application/yaml" => (self.yaml()?, Vec::new()),
+            PROTOBUF if wanted.builtin => {
+                let body = proto::decode(&self.body, wanted.api_version, word)
+                    .map_err(|why| self.unrecognised(word, &why.to_string()))?;
+                (Value::Object(body), Vec::new())
+            }
             _ => {
-                return Err(Refusal::unsupported_media(&[
-                    "application/json",
-                    "application/yaml",
-                ]));
+                let accepted = ["application/json", "application/yaml", PROTOBUF];
+                let many = if wanted.builtin { 3 } else { 2 };
+                return Err(Refusal::unsupported_media(&accepted[..many]));
             }
         };
         match value {
-            Value::Object(body) => Ok(body),
-            Value::Null => Ok(Body::new()),
+            Value::Object(body) => Ok(Document { body, twice }),
+            Value::Null => Ok(Document::default()),
             other => {
                 let found = crate::rules::go_type(&other);
                 Err(self.unrecognised(word, &format!(
@@ -182,6 +202,33 @@ impl Call {
                 )))
             }
         }
+    }
+
+    /// What there is to say of unknown fields and of those that are there twice, in the order of the body.
+    pub(crate) fn complaints(&self, mut unknown: Vec<String>, twice: &[String]) -> Vec<String> {
+        let told = |what: &str, path: &str| format!("{what} field {path:?}");
+        if unknown.is_empty() {
+            return twice.iter().map(|path| told("duplicate", path)).collect();
+        }
+        let mut complaints = Vec::new();
+        // A patch says nothing of the order of the object it makes.
+        if self.verb != Verb::Patch && !self.media_type().ends_with("yaml") {
+            let mut seen = BTreeSet::new();
+            for path in go::paths(&self.body) {
+                let first = seen.insert(path.clone());
+                if unknown.contains(&path) {
+                    if first {
+                        complaints.push(told("unknown", &path));
+                    }
+                } else if !first && twice.contains(&path) {
+                    complaints.push(told("duplicate", &path));
+                }
+            }
+            unknown.retain(|path| !seen.contains(path));
+        }
+        unknown.sort();
+        complaints.extend(unknown.iter().map(|path| told("unknown", path)));
+        complaints
     }
 
     /// A body that is no object of that kind, with its beginning for the reader.
@@ -213,7 +260,10 @@ impl Call {
     pub(crate) fn yaml(&self) -> Result<Value, Refusal> {
         let text = std::str::from_utf8(&self.body)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
-        let options = serde_saphyr::options! { strict_booleans: true };
+        let options = serde_saphyr::options! {
+            strict_booleans: true,
+            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        };
         serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::status::Subject;
+use crate::typed::{self, Struct};
 
 /// Which collection of the store holds the objects of a kind; all versions of a kind share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,6 +107,12 @@ impl Kind {
     /// `group/version`, or `version` in the core group.
     pub(crate) fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
+    }
+
+    /// What its objects look like, for kinds that come with the server.
+    pub(crate) fn typed(&self) -> Option<&'static Struct> {
+        let builtin = self.traits.builtin;
+        builtin.then(|| typed::of_kind(&self.api_version(), &self.kind))?
     }
 
     /// The subject of a refusal, by plural.

@@ -58,6 +58,7 @@ mod serve;
 mod status;
 mod store;
 mod table;
+mod typed;
 mod verb;
 mod write;
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::call::{Call, Form, Path, Verb};
+use crate::call::{Call, Form, Path, Verb, Wanted};
 use crate::kind::Kind;
 use crate::object::Stored;
 use crate::render;
@@ -106,6 +106,15 @@ impl Target<'_> {
 
     fn key(&self) -> String {
         key(self.namespace(), self.name())
+    }
+
+    /// The type bodies should have.
+    fn wanted<'a>(&'a self, api_version: &'a str) -> Wanted<'a> {
+        Wanted {
+            api_version,
+            kind: &self.kind.kind,
+            builtin: self.kind.traits.builtin,
+        }
     }
 
     fn stored(&self, store: &Store) -> Result<Arc<Stored>, Refusal> {

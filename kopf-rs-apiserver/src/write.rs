@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cascade;
-use crate::kind::{Kind, crd};
+use crate::kind::{Kind, crd, defaults};
 use crate::object::{Body, Stored, finalizers, meta_text, metadata, metadata_mut};
 use crate::rules;
 use crate::schema;
@@ -43,25 +43,12 @@ pub(crate) fn replace(
 ) -> Result<Written, Refusal> {
     let before = old.body();
     let mut new = confine(kind, part, &before, new);
-    // The real server comes by some rules more than once, and lists what it finds each time.
+    if part == Part::Main {
+        defaults::fill(kind, &mut new);
+    }
     let unchanged = rules::check_change(&before, &mut new);
     set_generation(kind, &before, &mut new);
-    let mut causes = [unchanged.clone(), unchanged].concat();
-    for cause in rules::check(kind, &new) {
-        let times = if cause.field.starts_with("metadata.finalizers") {
-            1
-        } else {
-            3
-        };
-        causes.extend(std::iter::repeat_n(cause, times));
-    }
-    causes.extend(crd::check(kind, &new));
-    if let Some(schema) = &kind.schema {
-        causes.extend(match part {
-            Part::Status => schema::check_status(schema, &new),
-            _ => schema::check(schema, &new),
-        });
-    }
+    let causes = complaints(kind, part, &unchanged, &new);
     if !causes.is_empty() {
         return Err(Refusal::invalid(
             kind.subject_by_kind(&old.slim.name),
@@ -100,6 +87,29 @@ pub(crate) fn replace(
         stored,
         changed: true,
     })
+}
+
+/// What is wrong with a new state; `unchanged` is what is wrong with the change to it.
+///
+/// The real server comes by some rules more than once, and lists what it finds each time.
+fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], new: &Body) -> Vec<Cause> {
+    let mut causes = [unchanged, unchanged].concat();
+    for cause in rules::check(kind, new) {
+        let times = if cause.field.starts_with("metadata.finalizers") {
+            1
+        } else {
+            3
+        };
+        causes.extend(std::iter::repeat_n(cause, times));
+    }
+    causes.extend(crd::check(kind, new));
+    if let Some(schema) = &kind.schema {
+        causes.extend(match part {
+            Part::Status => schema::check_status(schema, new),
+            _ => schema::check(schema, new),
+        });
+    }
+    causes
 }
 
 /// Remove an object for good, and what goes with it.

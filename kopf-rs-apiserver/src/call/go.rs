@@ -1,12 +1,143 @@
 //! JSON parsing whose complaints are worded as Go words them, since users search for those words.
 //!
-//! Promise: accepts what `serde_json` accepts. Must not know what is parsed.
+//! Promise: accepts what `serde_json` accepts; of a name that is there twice, the last value counts. Must not know what is parsed.
 
-use serde_json::Value;
+use std::fmt::{self, Write as _};
+
+use serde::Deserialize as _;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
 
 /// Parse JSON.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| complaint(text, &error))
+}
+
+/// Parse JSON, and name the fields that are there more than once, in the order of the text.
+pub(crate) fn parse_noting(text: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let mut notes = Notes::default();
+    let value = note(text, &mut notes).map_err(|error| complaint(text, &error))?;
+    Ok((value, notes.twice))
+}
+
+/// The paths of all fields, in the order of the text.
+pub(crate) fn paths(text: &[u8]) -> Vec<String> {
+    let mut notes = Notes {
+        all: Some(Vec::new()),
+        ..Notes::default()
+    };
+    // What does not parse has no paths worth telling.
+    let _value = note(text, &mut notes);
+    notes.all.unwrap_or_default()
+}
+
+fn note(text: &[u8], notes: &mut Notes) -> Result<Value, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let value = Noted(notes).deserialize(&mut json)?;
+    json.end()?;
+    Ok(value)
+}
+
+/// What is noted while JSON is read.
+#[derive(Default)]
+struct Notes {
+    path: String,
+    twice: Vec<String>,
+    all: Option<Vec<String>>,
+}
+
+/// A value that is read with notes taken.
+struct Noted<'a>(&'a mut Notes);
+
+impl<'de> DeserializeSeed<'de> for Noted<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Noted<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        let length = self.0.path.len();
+        loop {
+            // Writing to a String cannot fail.
+            let _infallible = write!(self.0.path, "[{}]", items.len());
+            let item = list.next_element_seed(Noted(self.0))?;
+            self.0.path.truncate(length);
+            match item {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        let length = self.0.path.len();
+        while let Some(name) = fields.next_key_seed(Name)? {
+            if length > 0 {
+                self.0.path.push('.');
+            }
+            self.0.path.push_str(&name);
+            if let Some(all) = &mut self.0.all {
+                all.push(self.0.path.clone());
+            }
+            if map.contains_key(&name) {
+                self.0.twice.push(self.0.path.clone());
+            }
+            let value = fields.next_value_seed(Noted(self.0))?;
+            self.0.path.truncate(length);
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// The name of a field.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = String;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<String, D::Error> {
+        String::deserialize(json)
+    }
 }
 
 fn complaint(text: &[u8], error: &serde_json::Error) -> String {
@@ -43,6 +174,18 @@ fn complaint(text: &[u8], error: &serde_json::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_there_twice_are_noted() {
+        let text = br#"{"a": 1, "b": [{"c": 1, "c": {"d": 2}}, 3], "a": 4}"#;
+        let (value, twice) = parse_noting(text).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"a": 4, "b": [{"c": {"d": 2}}, 3]})
+        );
+        assert_eq!(twice, ["b[0].c", "a"]);
+        assert_eq!(paths(text), ["a", "b", "b[0].c", "b[0].c", "b[0].c.d", "a"]);
+    }
 
     #[test]
     fn complaints_name_the_character() {

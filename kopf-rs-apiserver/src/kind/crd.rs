@@ -129,7 +129,10 @@ pub(crate) fn fill_status(body: &mut Body) {
         .entry("acceptedNames")
         .or_insert_with(|| json!({"kind": "", "plural": ""}));
     status.entry("conditions").or_insert(Value::Null);
-    let known = status.entry("storedVersions").or_insert_with(|| json!([]));
+    let known = status.entry("storedVersions").or_insert(Value::Null);
+    if known.is_null() {
+        *known = json!([]);
+    }
     if let Some(items) = known.as_array_mut()
         && !items.iter().any(|item| item.as_str() == Some(&stored))
     {

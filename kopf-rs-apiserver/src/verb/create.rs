@@ -6,12 +6,14 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Answer, Target};
-use crate::kind::{Kind, crd, defaults, shape};
+use crate::call::Document;
+use crate::kind::{Kind, Shape, crd, defaults, shape};
 use crate::object::{Body, meta_text, metadata_mut, text};
 use crate::rules;
 use crate::schema;
 use crate::status::{Cause, Refusal};
 use crate::store::{Store, key};
+use crate::typed;
 use crate::write;
 
 /// The letters generated names end in.
@@ -19,11 +21,12 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let dry_run = target.call.dry_run()?;
-    let body = target.call.object(&target.kind.kind)?;
+    let api_version = target.kind.api_version();
+    let document = target.call.object(target.wanted(&api_version))?;
     if target.kind.traits.review {
-        return Ok(review(&target.kind, body));
+        return Ok(review(&target.kind, document.body));
     }
-    let (body, mut warnings) = decode(store, target, body)?;
+    let (body, mut warnings) = decode(store, target, document)?;
     warnings.extend(rules::warnings(&body));
     let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
     let mut answer = Answer::object(201, store, target, &stored);
@@ -36,8 +39,9 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
 pub(crate) fn decode(
     store: &Store,
     target: &Target<'_>,
-    mut body: Body,
+    document: Document,
 ) -> Result<(Body, Vec<String>), Refusal> {
+    let Document { mut body, twice } = document;
     let kind = &target.kind;
     let judgement = target.call.unknown_fields()?;
     check_type(store, target, &mut body)?;
@@ -47,20 +51,36 @@ pub(crate) fn decode(
             kind.kind, kind.version
         ))
     };
-    rules::check_types(kind, &body).map_err(undecodable)?;
-    let (body, unknown) = shaped(kind, body);
-    let warnings = judgement.judge(unknown).map_err(undecodable)?;
+    let (body, unknown) = shaped(kind, body).map_err(undecodable)?;
+    let complaints = target.call.complaints(unknown, &twice);
+    let warnings = judgement.judge(complaints).map_err(undecodable)?;
     Ok((body, warnings))
 }
 
-/// A body in its stored shape, and the fields that nobody knew.
-pub(crate) fn shaped(kind: &Kind, body: Body) -> (Body, Vec<String>) {
-    let mut body = shape::to_stored(kind, body);
-    let mut unknown = rules::tidy(&mut body);
-    if let Some(schema) = &kind.schema {
-        unknown.extend(schema::shape(schema, &mut body));
+/// A body in its stored shape, and the fields that nobody knew; or why it cannot be decoded.
+pub(crate) fn shaped(kind: &Kind, body: Body) -> Result<(Body, Vec<String>), String> {
+    let Some(known) = kind.typed() else {
+        rules::check_types(kind, &body)?;
+        let mut body = shape::to_stored(kind, body);
+        let mut unknown = rules::tidy(&mut body);
+        if let Some(schema) = &kind.schema {
+            unknown.extend(schema::shape(schema, &mut body));
+        }
+        return Ok((body, unknown));
+    };
+    let mut body = body;
+    for field in ["apiVersion", "kind"] {
+        body.remove(field);
     }
-    (body, unknown)
+    let (body, unknown) = typed::shape(known, body).map_err(|misfit| misfit.to_string())?;
+    let mut body = shape::to_stored(kind, body);
+    if let Some(core) = typed::of_kind("v1", "Event").filter(|_| kind.shape == Shape::NewEvent) {
+        body = typed::shape(core, body)
+            .map_err(|misfit| misfit.to_string())?
+            .0;
+    }
+    let _told_already = rules::tidy(&mut body);
+    Ok((body, unknown))
 }
 
 fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(), Refusal> {
@@ -143,7 +163,7 @@ pub(crate) fn create_body(
         meta.insert("generation".to_owned(), 1.into());
     }
     if kind.traits.status {
-        body.remove("status");
+        reset_status(kind, &mut body);
     }
     defaults::fill_new(kind, &mut body);
     if kind.is_crd() {
@@ -163,6 +183,15 @@ pub(crate) fn create_body(
         return Err(Refusal::already_exists(subject, found.slim.terminating));
     }
     Ok(write::create(store, kind, body, dry_run))
+}
+
+/// The status of a new object is nobody's to say.
+fn reset_status(kind: &Kind, body: &mut Body) {
+    let empty = kind.typed().and_then(|of| typed::zero_field(of, "status"));
+    match empty {
+        Some(empty) => body.insert("status".to_owned(), empty),
+        None => body.remove("status"),
+    };
 }
 
 /// Put the namespace of the path into the body, or refuse another one.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::list::bad_number;
 use super::{Answer, Target};
-use crate::call::go;
+use crate::call::{Call, PROTOBUF, go};
 use crate::cascade::{self, FOREGROUND};
 use crate::clock;
 use crate::kind::{Kind, crd};
@@ -18,6 +18,7 @@ use crate::render;
 use crate::selector::Selector;
 use crate::status::{Cause, Refusal, Subject};
 use crate::store::{Store, key};
+use crate::typed::proto;
 use crate::write;
 
 /// What happens to dependants.
@@ -70,15 +71,7 @@ impl Deletion {
         let options = if call.body.is_empty() {
             Body::new()
         } else {
-            go::parse(&call.body)
-                .map_err(|why| {
-                    Refusal::bad_request(format!(
-                        "couldn't get version/kind; json parse error: {why}"
-                    ))
-                })?
-                .as_object()
-                .cloned()
-                .unwrap_or_default()
+            options(call)?
         };
         let preconditions = options.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
@@ -141,6 +134,23 @@ impl Deletion {
         }
         Ok(())
     }
+}
+
+/// The options in the body of a deletion.
+fn options(call: &Call) -> Result<Body, Refusal> {
+    let value = match call.media_type() {
+        PROTOBUF => {
+            let found = proto::decode(&call.body, "v1", "DeleteOptions");
+            return found.map_err(|why| Refusal::bad_request(why.to_string()));
+        }
+        "application/yaml" => call.yaml()?,
+        _ => go::parse(&call.body).map_err(|why| {
+            Refusal::bad_request(format!(
+                "couldn't get version/kind; json parse error: {why}"
+            ))
+        })?,
+    };
+    Ok(value.as_object().cloned().unwrap_or_default())
 }
 
 fn unknown_policy(policy: &str) -> Refusal {

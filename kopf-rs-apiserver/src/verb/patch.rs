@@ -65,7 +65,6 @@ fn decode(target: &Target<'_>, body: Body) -> Result<(Body, Vec<String>), Refusa
         let why = format!("Object 'Kind' is missing in '{}'", document());
         return Err(Refusal::undecodable_patch(&document(), &why));
     }
-    rules::check_types(kind, &body).map_err(|why| Refusal::undecodable_patch(&document(), &why))?;
     let expected = kind.api_version();
     let mut causes = Vec::new();
     for (field, found, wanted) in [
@@ -86,10 +85,10 @@ fn decode(target: &Target<'_>, body: Body) -> Result<(Body, Vec<String>), Refusa
         return Err(Refusal::invalid(subject, &causes));
     }
     let whole = document();
-    let (body, unknown) = shaped(kind, body);
-    let warnings = judgement
-        .judge(unknown)
-        .map_err(|why| Refusal::undecodable_patch(&whole, &why))?;
+    let undecodable = |why: String| Refusal::undecodable_patch(&whole, &why);
+    let (body, unknown) = shaped(kind, body).map_err(undecodable)?;
+    let complaints = target.call.complaints(unknown, &[]);
+    let warnings = judgement.judge(complaints).map_err(undecodable)?;
     Ok((body, warnings))
 }
 

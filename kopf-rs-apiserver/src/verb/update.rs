@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::create::{create_body, decode, place};
 use super::{Answer, Part, Target};
+use crate::call::Wanted;
 use crate::kind::Kind;
 use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path};
 use crate::rules;
@@ -15,17 +16,18 @@ use crate::write;
 
 pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let dry_run = target.call.dry_run()?;
-    let word = if target.part == Part::Scale {
-        "Scale"
-    } else {
-        &target.kind.kind
-    };
-    let body = target.call.object(word)?;
     if target.part == Part::Scale {
+        let wanted = Wanted {
+            kind: "Scale",
+            ..target.wanted("autoscaling/v1")
+        };
+        let scale = target.call.object(wanted)?.body;
         let old = target.stored(store)?;
-        return rescale(store, target, &old, &body, dry_run);
+        return rescale(store, target, &old, &scale, dry_run);
     }
-    let (mut body, warnings) = decode(store, target, body)?;
+    let api_version = target.kind.api_version();
+    let document = target.call.object(target.wanted(&api_version))?;
+    let (mut body, warnings) = decode(store, target, document)?;
     check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
     let Some(old) = store.get(target.kind.collection, &target.key()) else {

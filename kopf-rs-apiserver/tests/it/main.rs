@@ -10,6 +10,7 @@ mod fault;
 mod journal;
 mod literal;
 mod namespace;
+mod proto;
 mod schema;
 mod tcp;
 mod watch;
