@@ -24,10 +24,13 @@ use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::invoke::Invoker;
 use crate::engine::kind::Kind;
+use crate::engine::memory::Memory;
 use crate::engine::queue::{Hired, Queue, StreamId};
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
+use crate::object::raw::Raw;
 use crate::object::reference::Reference;
+use crate::reaction::glance::Glance;
 use crate::reaction::plan::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
@@ -120,7 +123,10 @@ impl Engine {
     /// Take in what a watch tells. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if !self.0.stopping.is_cancelled() {
-            self.0.queue.feed(stream, event, |hired| self.hire(hired));
+            let quiet =
+                |kind: &Kind, memory: &Memory, raw: &Raw| self.0.is_quiet(kind, memory, raw);
+            let queue = &self.0.queue;
+            queue.feed(stream, event, quiet, |hired| self.hire(hired));
         }
     }
 
@@ -186,6 +192,18 @@ impl Engine {
 }
 
 impl Shared {
+    /// Whether this state of an object leaves nothing to do for handlers of changes.
+    pub(crate) fn is_quiet(&self, kind: &Kind, memory: &Memory, raw: &Raw) -> bool {
+        let glance = Glance {
+            handlers: &kind.handlers,
+            persistence: &self.setup.persistence,
+            policy: &self.setup.policy,
+            resource: &kind.resource,
+            seen: &memory.seen,
+        };
+        glance.is_quiet(raw)
+    }
+
     /// A place for one object in handlers or requests.
     pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
         match &self.workers {

@@ -30,6 +30,7 @@
 
 pub(crate) mod cycle;
 pub(crate) mod detect;
+pub(crate) mod glance;
 pub(crate) mod judge;
 pub(crate) mod plan;
 pub(crate) mod settle;

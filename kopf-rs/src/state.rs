@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::object::body::Body;
 use crate::object::essence::{Essence, Marks, Secrets};
+use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::state::diffbase::{AnnotatedEssence, EssenceStore};
 use crate::state::kopf::annotations::AnnotationsDiffBaseStorage;
@@ -38,6 +39,8 @@ pub struct Persistence {
     pub(crate) progress: Arc<dyn ProgressStore>,
     pub(crate) essence: Arc<dyn EssenceStore>,
     marks: Arc<Marks>,
+    /// Where all there is to keep is in these annotations.
+    plain: Option<Annotations>,
 }
 
 /// State on an object that cannot be read: edited, truncated, or written by another program.
@@ -64,6 +67,7 @@ impl Persistence {
         let annotations = Annotations::under(&prefix);
         Self {
             finalizer: format!("{prefix}/finalizer").into(),
+            plain: Some(annotations.clone()),
             progress: Arc::new(AnnotatedProgress::new(annotations.clone())),
             essence: Arc::new(AnnotatedEssence::new(annotations)),
             marks: Arc::new(Marks::new(prefix)),
@@ -80,6 +84,7 @@ impl Persistence {
     pub fn kopf() -> Self {
         Self {
             finalizer: kopf::FINALIZER.into(),
+            plain: None,
             progress: Arc::new(guarded_progress(SmartProgressStorage::default())),
             essence: Arc::new(guarded_essence(AnnotationsDiffBaseStorage::default())),
             marks: Arc::new(Marks::new(kopf::PREFIX).seeing(Secrets::Plain)),
@@ -100,6 +105,7 @@ impl Persistence {
     pub fn progress(self, storage: impl ProgressStorage + 'static) -> Self {
         Self {
             progress: Arc::new(guarded_progress(storage)),
+            plain: None,
             ..self
         }
     }
@@ -109,6 +115,7 @@ impl Persistence {
     pub fn diff_base(self, storage: impl DiffBaseStorage + 'static) -> Self {
         Self {
             essence: Arc::new(guarded_essence(storage)),
+            plain: None,
             ..self
         }
     }
@@ -123,6 +130,16 @@ impl Persistence {
             self.progress.clear(essence);
             self.essence.clear(essence);
         })
+    }
+
+    /// Whether the object is as it was handled last and carries no progress, as far as its text tells.
+    pub(crate) fn is_handled(&self, outline: &Outline<'_>) -> bool {
+        let Some(plain) = &self.plain else {
+            return false;
+        };
+        let last = outline.annotation(&plain.last_handled());
+        !outline.annotations().any(|it| plain.is_record(it))
+            && last.is_some_and(|last| outline.has_essence(&last, &self.marks))
     }
 }
 

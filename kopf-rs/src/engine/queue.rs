@@ -100,14 +100,21 @@ impl Queue {
     }
 
     /// Take in what a watch tells, as long as it is open. Never blocks. Hands the workers that are to be started to `hire`.
-    pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent, mut hire: impl FnMut(Hired)) {
+    /// No worker is started for a state of a resting object that `quiet` says needs none.
+    pub(crate) fn feed(
+        &self,
+        stream: StreamId,
+        event: WatchEvent,
+        quiet: impl Fn(&Kind, &Memory, &Raw) -> bool,
+        mut hire: impl FnMut(Hired),
+    ) {
         let mut state = self.lock();
         let Some(found) = state.streams.get_mut(&stream) else {
             return;
         };
         match event {
             WatchEvent::Object(event, raw) => {
-                let hired = state.object(stream, event, raw);
+                let hired = state.object(stream, event, raw, quiet);
                 drop(state);
                 hired.into_iter().for_each(hire);
             }
@@ -222,7 +229,13 @@ impl State {
         }
     }
 
-    fn object(&mut self, stream: StreamId, event: EventType, raw: Raw) -> Option<Hired> {
+    fn object(
+        &mut self,
+        stream: StreamId,
+        event: EventType,
+        raw: Raw,
+        quiet: impl Fn(&Kind, &Memory, &Raw) -> bool,
+    ) -> Option<Hired> {
         let found = self.streams.get(&stream)?;
         let (kind, mark) = (found.kind.clone(), found.mark);
         let facts = raw.facts();
@@ -239,10 +252,17 @@ impl State {
         slot.stream = stream;
         slot.mark = mark;
         let mut echo = false;
-        if let (Work::Resting(memory), false) = (&slot.work, event == EventType::Deleted) {
-            echo = memory.version.covers(&Version::of(&facts.resource_version));
-            if echo && kind.watching.is_empty() {
-                return None;
+        if let (Work::Resting(memory), false) = (&mut slot.work, event == EventType::Deleted) {
+            let version = Version::of(&facts.resource_version);
+            echo = memory.version.covers(&version);
+            if kind.watching.is_empty() {
+                if echo {
+                    return None;
+                }
+                if quiet(&kind, memory, &raw) {
+                    memory.version = version;
+                    return None;
+                }
             }
         }
         let hired = slot.post(

@@ -45,7 +45,13 @@ impl Worker {
                 self.trouble = Trouble::default();
                 let changed = reply.facts().resource_version != self.raw.facts().resource_version;
                 self.know(reply);
-                if changed { Due::Now } else { wake }
+                if !changed {
+                    wake
+                } else if self.shared.is_quiet(&self.kind, &self.memory, &self.raw) {
+                    Due::Never
+                } else {
+                    Due::Now
+                }
             }
             Written::Gone => {
                 self.gone();

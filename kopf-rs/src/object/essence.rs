@@ -22,6 +22,9 @@ pub(crate) struct Essence {
     digest: Arc<OnceLock<String>>,
 }
 
+/// What `kubectl apply` keeps for itself.
+const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Annotations of operators, which are nobody's intention; and how Secrets are seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
@@ -103,8 +106,13 @@ impl Marks {
     pub(crate) fn seeing(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
+    /// Whether an annotation is somebody's intention: neither `kubectl`'s own nor an operator's. `is_there`: which others the object has.
+    pub(super) fn counts(&self, key: &str, is_there: impl Fn(&str) -> bool) -> bool {
+        let prefix = key.split_once('/').map(|(prefix, _)| prefix);
+        key != KUBECTL && prefix.is_none_or(|prefix| !self.covers(prefix, is_there))
+    }
     /// Whether annotations under `prefix` belong to some operator: to us, to Kopf, to another one of our kind, or to one that says so.
-    fn covers(&self, prefix: &str, annotations: &Map<String, Value>) -> bool {
+    fn covers(&self, prefix: &str, is_there: impl Fn(&str) -> bool) -> bool {
         let of = |domain: &str| {
             prefix
                 .strip_suffix(domain)
@@ -113,7 +121,7 @@ impl Marks {
         prefix == self.own
             || of("kopf.zalando.org")
             || of("kopf.rs")
-            || annotations.contains_key(&format!("{prefix}/kopf-managed"))
+            || is_there(&format!("{prefix}/kopf-managed"))
     }
 }
 
@@ -186,7 +194,6 @@ fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
 
 /// Labels, and annotations without operators' own and `kubectl`'s.
 fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) {
-    const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let all = body.annotations();
     let opted = essence
         .get("metadata")
@@ -196,10 +203,9 @@ fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) 
         .unwrap_or_default();
     let annotations: Map<String, Value> = all
         .iter()
-        .filter(|(key, _)| key.as_str() != KUBECTL || opted.contains_key(KUBECTL))
         .filter(|(key, _)| {
-            key.split_once('/')
-                .is_none_or(|(prefix, _)| !marks.covers(prefix, all))
+            let opted = key.as_str() == KUBECTL && opted.contains_key(KUBECTL);
+            opted || marks.counts(key, |other| all.contains_key(other))
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();

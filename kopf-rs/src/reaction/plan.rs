@@ -162,7 +162,7 @@ impl Seen {
     pub(super) fn records(&self) -> Option<&BTreeMap<Arc<str>, Record>> {
         self.busy.as_ref().map(|busy| &busy.records)
     }
-    fn is_initial(&self) -> bool {
+    pub(super) fn is_initial(&self) -> bool {
         self.listed && !self.handled_once
     }
 }

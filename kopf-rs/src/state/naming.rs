@@ -45,7 +45,18 @@ impl Annotations {
         if is_copy_of_deployment(body) {
             return self.full(&format!("{LAST_HANDLED}-ofDRS"));
         }
+        self.last_handled()
+    }
+    /// The same for any object that is no copy of another one.
+    pub(crate) fn last_handled(&self) -> String {
         self.full(LAST_HANDLED)
+    }
+    /// Whether the annotation is one of ours for a handler's record.
+    pub(crate) fn is_record(&self, annotation: &str) -> bool {
+        let ours = annotation
+            .split_once('/')
+            .filter(|(prefix, _)| **prefix == *self.prefix);
+        ours.is_some_and(|(_, name)| name != MARKER && name != LAST_HANDLED)
     }
     /// Write an annotation, and with the first one the marker.
     pub(crate) fn put(&self, annotation: &str, value: String, body: &Body, patch: &mut Patch) {

@@ -22,6 +22,10 @@ fn raw(name: &str, uid: &str, version: u32) -> Raw {
     .unwrap()
 }
 
+fn never(_: &Kind, _: &Memory, _: &Raw) -> bool {
+    false
+}
+
 /// A queue with one stream, 0, and the workers it has asked for.
 struct Fed {
     queue: Queue,
@@ -38,7 +42,8 @@ impl Fed {
         }
     }
     fn feed(&mut self, event: WatchEvent) {
-        self.queue.feed(0, event, |hired| self.hired.push(hired));
+        self.queue
+            .feed(0, event, never, |hired| self.hired.push(hired));
     }
     fn object(&mut self, event: EventType, name: &str, uid: &str, version: u32) {
         self.feed(WatchEvent::Object(event, raw(name, uid, version)));
@@ -114,8 +119,10 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
     fed.object(EventType::Modified, "a", UID, 2);
     assert!(fed.hired.is_empty(), "a closed stream is not listened to");
     let mut hired = Vec::new();
-    fed.queue.feed(1, WatchEvent::Listing, |h| hired.push(h));
-    fed.queue.feed(1, WatchEvent::Synced, |h| hired.push(h));
+    fed.queue
+        .feed(1, WatchEvent::Listing, never, |h| hired.push(h));
+    fed.queue
+        .feed(1, WatchEvent::Synced, never, |h| hired.push(h));
     assert_eq!(hired.len(), 1);
 }
 
@@ -139,4 +146,20 @@ fn an_object_at_rest_is_small() {
         "{}",
         size_of::<Slot>()
     );
+}
+
+#[tokio::test]
+async fn a_quiet_state_is_remembered_without_a_worker() {
+    let mut fed = Fed::new();
+    let always = |_: &Kind, _: &Memory, _: &Raw| true;
+    let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 2));
+    fed.queue
+        .feed(0, listed, always, |_| panic!("a worker is started"));
+    assert_eq!(fed.queue.busy(), 0);
+    fed.object(EventType::Modified, "a", UID, 2);
+    assert!(fed.hired.is_empty(), "an echo of what is known");
+    let deleted = WatchEvent::Object(EventType::Deleted, raw("a", UID, 3));
+    fed.queue
+        .feed(0, deleted, always, |hired| fed.hired.push(hired));
+    assert_eq!(fed.hired.len(), 1);
 }

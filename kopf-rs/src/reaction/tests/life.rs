@@ -35,6 +35,27 @@ fn a_creation_costs_one_write() {
 }
 
 #[test]
+fn what_is_handled_is_recognised_at_a_glance() {
+    for (words, quiet) in [
+        ("create:c", true),
+        ("create:c delete:d", true),
+        ("update:u optional:o event:e", true),
+        ("field:f", true),
+        ("create:c resume:r", false),
+    ] {
+        let mut world = World::of(words);
+        world.create(json!({"f": 1})).wait();
+        assert_eq!(world.quiet, 1, "{words}: the reply");
+        world.update(json!({"status": {"x": 1}}));
+        assert_eq!(world.quiet, 2, "{words}: somebody else's status");
+        world.restart();
+        assert_eq!(world.quiet, 2 + usize::from(quiet), "{words}: listed");
+        world.update(json!({"spec": {"f": 2}}));
+        assert_eq!(world.last_handled()["spec"], json!({"f": 2}), "{words}");
+    }
+}
+
+#[test]
 fn a_life_with_a_finalizer() {
     let mut world = World::of("create:c update:u delete:d");
     world.create(json!({"a": "v"}));

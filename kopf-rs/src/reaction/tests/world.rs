@@ -15,7 +15,9 @@ use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
+use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::reaction::glance::Glance;
 use crate::reaction::plan::{Input, Plan, Policy, Seen, plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::state::Persistence;
@@ -47,6 +49,8 @@ pub(super) struct World {
     pub(super) seen: Option<Seen>,
     pub(super) wake_at: Option<Timestamp>,
     pub(super) failed: Vec<String>,
+    /// Passes that could have been spared by a glance.
+    pub(super) quiet: usize,
     persistence: Persistence,
     revision: u64,
 }
@@ -109,6 +113,7 @@ impl World {
             seen: None,
             wake_at: None,
             failed: Vec::new(),
+            quiet: 0,
             persistence: Persistence::named("op"),
             revision: 0,
         }
@@ -230,6 +235,8 @@ impl World {
     /// One pass; whether the object has changed by it.
     pub(super) fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
         let plan = self.plan(event, body);
+        let quiet = event != Some(EventType::Deleted) && self.is_quiet(body);
+        let (calls, watched) = (plan.changing.len(), !plan.watching.is_empty());
         self.lines
             .extend(plan.lines.iter().map(|it| it.text.clone()));
         let effects = self.act(plan);
@@ -242,6 +249,15 @@ impl World {
         );
         self.failed
             .extend(effects.failed.iter().map(ToString::to_string));
+        if quiet {
+            self.quiet += 1;
+            let nothing = effects.wake_at.is_none() && effects.seen.busy.is_none();
+            let unwritten = effects.patch.is_empty() || watched;
+            assert!(
+                calls == 0 && nothing && unwritten,
+                "overlooked: {effects:?}"
+            );
+        }
         self.write(effects)
     }
 
@@ -260,6 +276,18 @@ impl World {
             now: self.now,
             chance: 0.5,
         })
+    }
+
+    /// What the engine asks before it plans.
+    fn is_quiet(&self, body: &Body) -> bool {
+        let glance = Glance {
+            handlers: &self.handlers,
+            persistence: &self.persistence,
+            policy: &self.policy,
+            resource: &Resource::default(),
+            seen: self.seen.as_ref().unwrap(),
+        };
+        glance.is_quiet(&Raw::parse(&body.to_string()).unwrap())
     }
 
     pub(super) fn act(&mut self, plan: Plan) -> Effects {

@@ -1,0 +1,79 @@
+//! A glance at an object's text: most states that come in ask for nothing, and that can be told without a tree.
+//!
+//! Own writes come back as replies and as watch lines, a start lists what was handled before, and others write statuses. Promises that
+//! [`Glance::is_quiet`] never holds where `plan` would find something to do or to remember; that it fails to hold means nothing.
+
+use std::sync::Arc;
+
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::object::outline::Outline;
+use crate::object::path::FieldPath;
+use crate::object::raw::Raw;
+use crate::object::resource::Resource;
+use crate::reaction::plan::{Policy, Seen};
+use crate::state::Persistence;
+
+/// What the meaning of a state depends on beside the state itself.
+pub(crate) struct Glance<'a> {
+    pub(crate) handlers: &'a [Arc<Handler>],
+    pub(crate) persistence: &'a Persistence,
+    pub(crate) policy: &'a Policy,
+    pub(crate) resource: &'a Resource,
+    pub(crate) seen: &'a Seen,
+}
+
+impl Glance<'_> {
+    /// Whether no handler of changes is to be called for this state, nothing to be written, and nothing to be remembered.
+    pub(crate) fn is_quiet(&self, raw: &Raw) -> bool {
+        // A digest would have to be made of Secrets; annotations of Deployments are not those of their ReplicaSets.
+        let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
+        if special || self.policy.verbose || self.seen.busy.is_some() {
+            return false;
+        }
+        let (Some(held), Some(outline)) = (self.held(), Outline::of(raw)) else {
+            return false;
+        };
+        !outline.is_deleting()
+            && outline.has_finalizer(&self.persistence.finalizer) == held
+            && self.persistence.is_handled(&outline)
+    }
+
+    /// Whether an object that was handled carries the finalizer; `None` where that, or the essence, depends on more than its text tells.
+    fn held(&self) -> Option<bool> {
+        let mut held = false;
+        for handler in self.handlers {
+            let options = &handler.options;
+            if options.field.as_ref().is_some_and(is_extra) {
+                return None;
+            }
+            match handler.kind {
+                HandlerKind::Resume if self.seen.is_initial() => return None,
+                HandlerKind::Delete if options.optional => {}
+                HandlerKind::Delete => {
+                    let filters = &options.filters;
+                    let filtered = options.field.is_some()
+                        || filters.when.is_some()
+                        || !(filters.labels.is_empty() && filters.annotations.is_empty());
+                    if filtered {
+                        return None;
+                    }
+                    held = true;
+                }
+                HandlerKind::Create
+                | HandlerKind::Update
+                | HandlerKind::Resume
+                | HandlerKind::Field
+                | HandlerKind::Event
+                | HandlerKind::Startup
+                | HandlerKind::Cleanup => {}
+            }
+        }
+        Some(held)
+    }
+}
+
+/// Whether the field is no part of the essence by itself.
+fn is_extra(field: &FieldPath) -> bool {
+    let first = field.parts().first().map(String::as_str);
+    matches!(first, Some("metadata" | "status" | "apiVersion" | "kind"))
+}
