@@ -71,6 +71,11 @@ pub mod storage {
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+/// The guide for Kopf's users as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/coming-from-kopf.md")]
+struct ComingFromKopf;
+
 // The attributes, documented here because their examples need the framework.
 #[doc = include_str!("../docs/on_cleanup.md")]
 pub use kopf_rs_macros::on_cleanup;

@@ -15,6 +15,7 @@ mod killed;
 mod kinds;
 mod kopf_mode;
 mod layers;
+mod ledger;
 mod operating;
 mod readme;
 mod resume;

@@ -6,7 +6,7 @@
 mod compare;
 mod kopf;
 mod ours;
-mod scenario;
+pub(crate) mod scenario;
 mod side;
 
 use std::collections::BTreeSet;

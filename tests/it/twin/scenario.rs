@@ -14,8 +14,8 @@ pub(super) const OBJECT: &str = "a";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scenario {
-    pub(super) name: String,
+pub(crate) struct Scenario {
+    pub(crate) name: String,
     /// Whether the kind has the status subresource.
     #[serde(default = "yes")]
     pub(super) status_subresource: bool,
@@ -165,7 +165,7 @@ impl Handler {
 
 impl Scenario {
     /// All scenarios, in the order of files and documents.
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("twin");
         let listing = std::fs::read_dir(&folder).expect("the scenarios are there");
         let mut files: Vec<_> = listing

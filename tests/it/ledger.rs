@@ -1,0 +1,134 @@
+//! The ledger: each numbered scenario and defect of Kopf, and each row of the deviation table, with what shows it.
+//!
+//! `tests/ledger.yaml` fails here when a number is missing, when a test it names is not there, or when a row is not in the
+//! table that users read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kopf_rs_tests::{documents, say};
+use serde::Deserialize;
+
+use crate::twin::scenario::Scenario;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ledger {
+    scenarios: BTreeMap<String, Entry>,
+    defects: BTreeMap<String, Entry>,
+    rows: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// What it is, in a few words; rows have theirs in the table.
+    is: Option<String>,
+    twin: Option<String>,
+    /// `path/of/a/file.rs::function`
+    test: Option<String>,
+    row: Option<u32>,
+    /// What is not there yet.
+    later: Option<String>,
+}
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+#[test]
+fn every_number_has_its_proof() {
+    let text = read("tests/ledger.yaml");
+    let [document]: [_; 1] = documents(&text).try_into().expect("one document");
+    let ledger: Ledger = serde_json::from_value(document).expect("entries as described here");
+    let rows = table_rows();
+    let twins: Vec<String> = Scenario::all().into_iter().map(|it| it.name).collect();
+    let mut wrong = Vec::new();
+    let special = ["16b", "77b"].map(str::to_owned);
+    wrong.extend(missing("scenario", 87, &ledger.scenarios, &special));
+    wrong.extend(missing("defect", 32, &ledger.defects, &[]));
+    wrong.extend(missing("row", 28, &ledger.rows, &[]));
+    let mut later = 0;
+    let parts = [
+        ("scenario", &ledger.scenarios),
+        ("defect", &ledger.defects),
+        ("row", &ledger.rows),
+    ];
+    for (kind, entries) in parts {
+        for (number, entry) in entries {
+            let complaint = entry.check(&twins, &rows, kind == "row");
+            wrong.extend(complaint.map(|it| format!("{kind} {number}: {it}")));
+            later += usize::from(entry.later.is_some());
+            let shown = rows.contains(&number.parse().unwrap_or_default());
+            if kind == "row" && shown == entry.later.is_some() {
+                wrong.push(format!(
+                    "row {number}: the table of the guide says otherwise"
+                ));
+            }
+        }
+    }
+    let all = ledger.scenarios.len() + ledger.defects.len() + ledger.rows.len();
+    let line = format!(
+        "ledger: {all} numbers, {} shown, {later} for later, {} wrong",
+        all - later,
+        wrong.len()
+    );
+    say(&line);
+    assert!(wrong.is_empty(), "{}\n{line}", wrong.join("\n"));
+}
+
+impl Entry {
+    fn check(&self, twins: &[String], rows: &[u32], is_row: bool) -> Option<String> {
+        let ways = [&self.twin, &self.test, &self.later];
+        if ways.iter().filter(|way| way.is_some()).count() != 1 {
+            return Some("exactly one of `twin`, `test` and `later` says where it is shown".into());
+        }
+        if self.is.is_none() && !is_row {
+            return Some("`is` says what it is".into());
+        }
+        if let Some(row) = self.row.filter(|row| !rows.contains(row)) {
+            return Some(format!("the guide has no row {row}"));
+        }
+        match (&self.twin, &self.test) {
+            (Some(twin), _) if !twins.contains(twin) => Some(format!("no twin is named {twin:?}")),
+            (_, Some(test)) if !exists(test) => Some(format!("there is no test {test}")),
+            _ => None,
+        }
+    }
+}
+
+fn exists(test: &str) -> bool {
+    let Some((file, function)) = test.split_once("::") else {
+        return false;
+    };
+    let text = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_default();
+    text.contains(&format!("fn {function}("))
+}
+
+fn missing(
+    kind: &str,
+    last: u32,
+    entries: &BTreeMap<String, Entry>,
+    special: &[String],
+) -> Vec<String> {
+    let numbers = (1..=last).map(|number| number.to_string());
+    let wanted: Vec<String> = numbers.chain(special.iter().cloned()).collect();
+    let absent = wanted
+        .iter()
+        .filter(|number| !entries.contains_key(*number));
+    let strange = entries.keys().filter(|number| !wanted.contains(number));
+    absent
+        .map(|number| format!("{kind} {number} is not in the ledger"))
+        .chain(strange.map(|number| format!("there is no {kind} {number}")))
+        .collect()
+}
+
+/// The numbers of the table in the guide for Kopf's users.
+fn table_rows() -> Vec<u32> {
+    let text = read("docs/coming-from-kopf.md");
+    let first_cell = |line: &str| line.strip_prefix("| ")?.split(' ').next()?.parse().ok();
+    text.lines().filter_map(first_cell).collect()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(path))
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
+}
