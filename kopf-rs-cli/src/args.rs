@@ -40,7 +40,10 @@ pub(crate) enum Subcommand {
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// Folders of crates (a library with annotated functions, or a program whose main is `kopf_rs::main!()`), or single .rs files;
-    /// the crate in this folder where none is given
+    /// the crate in this folder where none is given.
+    ///
+    /// A single file may begin with a part of a Cargo.toml for dependencies of its own, in lines `//!` between "//! ```cargo" and
+    /// "//! ```".
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]

@@ -77,7 +77,12 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str) -> Exit
 fn command(title: &'static str, version: &'static str) -> Command {
     let about = "A Kubernetes operator built on kopf-rs";
     let command = Command::new(title).version(version).about(about);
-    Flags::augment_args(command).after_help(EXIT_CODES)
+    // What the flags' own text says is not for people.
+    Flags::augment_args(command)
+        .about(about)
+        .long_about(None)
+        .bin_name(title)
+        .after_help(EXIT_CODES)
 }
 
 /// Among JSON lines an error is one of them; people get it as they know it from other programs.
@@ -203,4 +208,23 @@ fn ended_with(report: &Report, once: bool) -> ExitCode {
     let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
     tracing::error!("Failed for good: {}", failed.join(", "));
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_is_about_the_operator() {
+        let mut command = command("my-op", "1.2.3");
+        let long = command.render_long_help().to_string();
+        let short = command.render_help().to_string();
+        for help in [long, short] {
+            assert!(
+                help.starts_with("A Kubernetes operator built on kopf-rs\n"),
+                "{help}"
+            );
+            assert!(help.contains("Usage: my-op [OPTIONS]"), "{help}");
+        }
+    }
 }

@@ -133,6 +133,10 @@ async fn operators_that_cannot_work_say_why(bed: Bed) {
             Operator::new(some()).name("my operator"),
             "the operator's name `my operator` cannot be used",
         ),
+        (
+            Operator::new(some()).name("n".repeat(64)),
+            "expected at most 63 letters",
+        ),
         (Operator::new(twice), "create_fn"),
     ];
     for (operator, words) in operators {

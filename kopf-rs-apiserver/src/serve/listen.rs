@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address cannot be listened on.
-    #[error("failed to listen on {addr}")]
+    #[error("failed to listen on {addr}: {source}")]
     Bind {
         /// The address that was asked for.
         addr: SocketAddr,

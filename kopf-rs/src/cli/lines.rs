@@ -89,7 +89,16 @@ fn targets(verbosity: Verbosity) -> Targets {
         _ => (LevelFilter::INFO, LevelFilter::WARN),
     };
     let libraries = LIBRARIES.map(|library| (library, theirs));
-    Targets::new().with_default(ours).with_targets(libraries)
+    // It warns once per connection of what is said once when the operator starts.
+    let per_connection = if verbosity.debug {
+        theirs
+    } else {
+        LevelFilter::ERROR
+    };
+    Targets::new()
+        .with_default(ours)
+        .with_targets(libraries)
+        .with_target("kube_client::client::tls", per_connection)
 }
 
 // === impl Lines ===

@@ -253,7 +253,10 @@ impl fmt::Display for Manifest {
         if let Some(namespace) = text("/metadata/namespace") {
             write!(f, "{namespace}/")?;
         }
-        f.write_str(text("/metadata/name").unwrap_or_default())
+        match (text("/metadata/name"), text("/metadata/generateName")) {
+            (Some(name), _) => f.write_str(name),
+            (None, beginning) => write!(f, "{}*", beginning.unwrap_or_default()),
+        }
     }
 }
 

@@ -65,6 +65,14 @@ pub(crate) enum ConnectError {
     },
     #[error("kubeconfig {path} has no current-context, but {known}; choose one with --context")]
     NoCurrentContext { path: String, known: String },
+    #[error(
+        "kubeconfig {path} has no contexts: is it a kubeconfig? (expected `contexts:` and `current-context:`)"
+    )]
+    NoContexts { path: String },
+    #[error(
+        "--context {0} chooses in a kubeconfig, but there is none: the service account of this Pod would be used"
+    )]
+    ContextInPod(String),
     #[error("kubeconfig {path} cannot be used: {reason}")]
     Unusable { path: String, reason: String },
     #[error("the service account of this Pod cannot be used: {0}")]
@@ -81,9 +89,15 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectE
         Place::Files(paths, origin) => {
             let label = label(&paths);
             let kubeconfig = read(&paths, origin)?;
+            if kubeconfig.contexts.is_empty() {
+                return Err(ConnectError::NoContexts { path: label });
+            }
             configure(kubeconfig, options.context.as_deref(), &label).await?
         }
         Place::Pod => {
+            if let Some(context) = &options.context {
+                return Err(ConnectError::ContextInPod(context.clone()));
+            }
             tracing::debug!("the service account of this Pod is used");
             Config::incluster().map_err(|error| ConnectError::ServiceAccount(chain(&error)))?
         }
@@ -111,6 +125,12 @@ impl Cluster {
             ClusterError::Invalid(message) => ClusterError::Invalid(format!(
                 "{} (check the server in the kubeconfig)",
                 message.trim_end_matches('.')
+            )),
+            ClusterError::NotFound(_) => ClusterError::Invalid(
+                "there is no /version: no Kubernetes API server is there; check the server in the kubeconfig".to_owned(),
+            ),
+            ClusterError::Unauthorized(message) => ClusterError::Unauthorized(format!(
+                "{message} (the server does not know these credentials: are those in the kubeconfig right, and not expired?)"
             )),
             error => error,
         })?;
@@ -190,6 +210,12 @@ async fn configure(
         "context {wanted} of kubeconfig {path} is used: {}",
         config.cluster_url
     );
+    if config.accept_invalid_certs {
+        tracing::warn!(
+            "The certificate of {} is not checked: the kubeconfig says insecure-skip-tls-verify.",
+            config.cluster_url
+        );
+    }
     Ok(config)
 }
 
@@ -198,11 +224,7 @@ fn known_contexts(kubeconfig: &Kubeconfig) -> String {
     let names: Vec<_> = contexts
         .map(|context| format!("\"{}\"", context.name))
         .collect();
-    if names.is_empty() {
-        "no contexts".to_owned()
-    } else {
-        names.join(", ")
-    }
+    names.join(", ")
 }
 
 /// Where connecting takes longer, nobody is there.

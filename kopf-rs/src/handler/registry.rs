@@ -168,6 +168,9 @@ impl Registry {
             Ok(selector) => selector,
             Err(error) => return complain(error.to_string()),
         };
+        if callback.name.is_empty() {
+            complain("an id cannot be empty".to_owned());
+        }
         if let Some(message) = callback.misuse(kind) {
             complain(message);
         }

@@ -57,9 +57,10 @@ pub struct Report {
 pub enum OperatorError {
     /// There is nothing to do.
     #[error(
-        "there are no handlers. The two usual causes: the crate with the annotated functions is never mentioned in this program, \
-         so that the linker leaves it out (add `use its_name as _;`); or two versions of kopf-rs are linked, and the functions are \
-         annotated with the other one (see `cargo tree --duplicates`)"
+        "there are no handlers: no function annotated with #[on_create], #[on_update] and the like is in this program. Where there \
+         should be some, the two usual causes: the crate with the annotated functions is never mentioned in this program, so that the \
+         linker leaves it out (add `use its_name as _;`); or two versions of kopf-rs are linked, and the functions are annotated with \
+         the other one (see `cargo tree --duplicates`)"
     )]
     NoHandlers,
     /// Handlers that cannot be told apart, or whose selectors cannot be understood.
@@ -70,7 +71,7 @@ pub enum OperatorError {
     Namespaces(#[from] BadPattern),
     /// The operator's name cannot be part of annotation names.
     #[error(
-        "the operator's name `{0}` cannot be used: expected letters, digits and dashes, such as `my-operator`"
+        "the operator's name `{0}` cannot be used: expected at most 63 letters, digits and dashes, such as `my-operator`"
     )]
     Name(String),
     /// Startup handlers failed for good: nothing has been started.
@@ -199,7 +200,9 @@ impl Operator {
         let name = name.unwrap_or("operator").to_lowercase().replace('_', "-");
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         let outer = |c: char| c.is_ascii_alphanumeric();
-        if name.chars().all(fits) && name.starts_with(outer) && name.ends_with(outer) {
+        // Longer ones would be cut, so that two operators might share their annotations.
+        let short = name.len() <= 63;
+        if short && name.chars().all(fits) && name.starts_with(outer) && name.ends_with(outer) {
             Ok(name)
         } else {
             Err(OperatorError::Name(name))

@@ -67,9 +67,10 @@ async fn a_file_that_does_not_compile_is_shown_with_its_own_lines() {
 #[tokio::test]
 async fn a_file_without_handlers_says_so() {
     let folder = Folder::new("idle").file("idle.rs", "pub fn nothing() {}\n");
-    ended(run(&folder.at("idle.rs")))
-        .await
-        .with(1, &["error: there are no handlers"]);
+    ended(run(&folder.at("idle.rs"))).await.with(
+        1,
+        &["error: there are no handlers: no function annotated with #[on_create]"],
+    );
 }
 
 #[tokio::test]

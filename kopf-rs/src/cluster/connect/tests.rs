@@ -129,6 +129,17 @@ async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[tokio::test]
+async fn a_file_without_contexts_is_no_kubeconfig() {
+    let folder = Folder::new("none");
+    let path = folder.write("crd.yaml", "apiVersion: v1\nkind: ConfigMap\n");
+    let words = refusal(flag(&path)).await;
+    assert!(
+        words.contains("crd.yaml has no contexts: is it a kubeconfig?"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
 async fn a_kubeconfig_makes_a_client_with_its_namespace() {
     let folder = Folder::new("client");
     let path = folder.write("config", TWO_CONTEXTS);
@@ -151,7 +162,11 @@ async fn the_check_tells_refusals_and_strangers_apart() {
         (Answer::new(200, r#"{"gitVersion":"v1.36.3"}"#), "v1.36.3"),
         (
             Answer::refusal(401, "Unauthorized"),
-            "unauthorized: Unauthorized",
+            "unauthorized: Unauthorized (the server does not know these credentials: are those in the kubeconfig right, and not expired?)",
+        ),
+        (
+            Answer::refusal(404, "page not found"),
+            "invalid: there is no /version: no Kubernetes API server is there; check the server in the kubeconfig",
         ),
         (
             Answer::new(200, "<html>hello</html>"),

@@ -129,10 +129,11 @@ fn what_is_wrong_with_closures_is_gathered() {
         .on_create("myapps", handler("sided", nothing).field("spec").old(1))
         .on_create("myapps", same.clone())
         .on_resume("myapps", same)
-        .on_delete("myapps", handler("twice", nothing).optional());
+        .on_delete("myapps", handler("twice", nothing).optional())
+        .on_delete("myapps", handler("", nothing));
     let text = registry.check().unwrap_err().to_string();
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines.len(), 5, "{text}");
     assert!(
         lines[0].contains("on_create of handler `unnamed`: "),
         "{text}"
@@ -146,7 +147,11 @@ fn what_is_wrong_with_closures_is_gathered() {
         "{text}"
     );
     assert!(
-        lines[3].contains("the handler id `twice` is already used at"),
+        lines[3].ends_with("on_delete of handler ``: an id cannot be empty"),
+        "{text}"
+    );
+    assert!(
+        lines[4].contains("the handler id `twice` is already used at"),
         "{text}"
     );
 }
