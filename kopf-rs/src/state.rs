@@ -137,9 +137,8 @@ impl Persistence {
         let Some(plain) = &self.plain else {
             return false;
         };
-        let last = outline.annotation(&plain.last_handled());
         !outline.annotations().any(|it| plain.is_record(it))
-            && last.is_some_and(|last| outline.has_essence(&last, &self.marks))
+            && outline.has_essence(&plain.last_handled(), &self.marks)
     }
 }
 

@@ -259,7 +259,7 @@ impl State {
                 if echo {
                     return None;
                 }
-                if quiet(&kind, memory, &raw) {
+                if event != EventType::Added && quiet(&kind, memory, &raw) {
                     memory.version = version;
                     return None;
                 }

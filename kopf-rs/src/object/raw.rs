@@ -6,12 +6,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::Deserialize;
-use serde::de::{Error as _, IgnoredAny};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde::de::Error as _;
+use serde_json::{Map, Value};
 
 use crate::object::body::Body;
+use crate::object::skim::{Member, find, members};
 
 /// JSON text of one object plus slim metadata. Cloning copies pointers only.
 #[derive(Clone, Debug)]
@@ -34,36 +33,10 @@ pub(crate) struct Facts {
 #[error("expected a Kubernetes object in JSON: {0}")]
 pub(crate) struct NotAnObject(#[from] serde_json::Error);
 
-/// The one slim pass over the text: everything else is skipped, not built.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Slim<'a> {
-    api_version: Option<IgnoredAny>,
-    kind: Option<IgnoredAny>,
-    #[serde(borrow)]
-    metadata: Option<SlimMeta<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SlimMeta<'a> {
-    uid: Option<String>,
-    name: Option<String>,
-    namespace: Option<String>,
-    resource_version: Option<String>,
-    #[serde(borrow)]
-    managed_fields: Option<&'a RawValue>,
-}
-
 impl Raw {
-    /// Scan `text` once: check that it is JSON, take the facts, cut `managedFields` out.
+    /// Skim `text` once: take the facts, cut `managedFields` out.
     pub(crate) fn parse(text: &str) -> Result<Self, NotAnObject> {
-        let (slim, text) = scan(text)?;
-        let cut = cut_of(text, &slim);
-        Ok(Self {
-            text: joined(text, "", cut),
-            facts: Arc::new(facts(slim)),
-        })
+        Skimmed::of(text)?.raw("")
     }
 
     /// As [`Raw::parse`], for an item of a list: items come without `apiVersion` and `kind`, so they are put in where absent.
@@ -72,25 +45,18 @@ impl Raw {
         api_version: &str,
         kind: &str,
     ) -> Result<Self, NotAnObject> {
-        let (slim, text) = scan(text)?;
+        let skimmed = Skimmed::of(text)?;
         let mut head = String::new();
-        for (absent, key, value) in [
-            (slim.api_version.is_none(), "apiVersion", api_version),
-            (slim.kind.is_none(), "kind", kind),
-        ] {
-            if absent {
+        for (key, value) in [("apiVersion", api_version), ("kind", kind)] {
+            if find(&skimmed.stanzas, key).is_none() {
                 let member = format!("\"{key}\":{},", Value::from(value));
                 head.push_str(&member);
             }
         }
-        if text[1..].trim_start().starts_with('}') {
+        if skimmed.stanzas.is_empty() {
             head.pop();
         }
-        let cut = cut_of(text, &slim);
-        Ok(Self {
-            text: joined(text, &head, cut),
-            facts: Arc::new(facts(slim)),
-        })
+        skimmed.raw(&head)
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -110,42 +76,77 @@ impl Raw {
     }
 }
 
-/// The slim pass, and the text without surrounding white space.
-fn scan(text: &str) -> Result<(Slim<'_>, &str), NotAnObject> {
-    let text = text.trim_ascii();
-    if !text.starts_with('{') {
-        // Serde would also take a list for a structure.
-        return Err(serde_json::Error::custom("no JSON object").into());
-    }
-    Ok((serde_json::from_str(text)?, text))
+/// The joints of a text.
+struct Skimmed<'a> {
+    /// Without surrounding white space.
+    text: &'a str,
+    stanzas: Vec<Member<'a>>,
+    metadata: Vec<Member<'a>>,
+    /// Where the metadata begin.
+    offset: usize,
 }
 
-fn facts(slim: Slim<'_>) -> Facts {
-    let Some(meta) = slim.metadata else {
-        return Facts::default();
-    };
-    Facts {
-        uid: meta.uid.unwrap_or_default(),
-        name: meta.name.unwrap_or_default(),
-        namespace: meta.namespace,
-        resource_version: meta.resource_version.unwrap_or_default(),
+impl<'a> Skimmed<'a> {
+    fn of(text: &'a str) -> Result<Self, NotAnObject> {
+        let text = text.trim_ascii();
+        let stanzas = members(text).ok_or_else(|| refusal(text))?;
+        let found = find(&stanzas, "metadata").filter(|it| it.value != "null");
+        let (metadata, offset) = match found {
+            None => (Vec::new(), 0),
+            Some(it) => {
+                let metadata = members(it.value).ok_or_else(|| refusal(text))?;
+                (metadata, it.at.end - it.value.len())
+            }
+        };
+        Ok(Self {
+            text,
+            stanzas,
+            metadata,
+            offset,
+        })
+    }
+
+    /// The text without `managedFields` and with `head` behind its first brace.
+    fn raw(&self, head: &str) -> Result<Raw, NotAnObject> {
+        Ok(Raw {
+            text: joined(self.text, head, self.cut()),
+            facts: Arc::new(self.facts()?),
+        })
+    }
+
+    fn facts(&self) -> Result<Facts, NotAnObject> {
+        let text = |key: &str| -> Result<Option<String>, serde_json::Error> {
+            let found = find(&self.metadata, key);
+            found.map_or(Ok(None), |it| serde_json::from_str(it.value))
+        };
+        Ok(Facts {
+            uid: text("uid")?.unwrap_or_default(),
+            name: text("name")?.unwrap_or_default(),
+            namespace: text("namespace")?,
+            resource_version: text("resourceVersion")?.unwrap_or_default(),
+        })
+    }
+
+    /// Where the member `managedFields` stands, one comma included. Nothing where it is absent or spelled with escapes.
+    fn cut(&self) -> Option<Range<usize>> {
+        let all = &self.metadata;
+        let found = all
+            .iter()
+            .position(|it| it.key == "managedFields" && it.value != "null")?;
+        let cut = match (found.checked_sub(1), all.get(found + 1)) {
+            (Some(before), _) => all[before].at.end..all[found].at.end,
+            (None, Some(after)) => all[found].at.start..after.at.start,
+            (None, None) => all[found].at.clone(),
+        };
+        Some(self.offset + cut.start..self.offset + cut.end)
     }
 }
 
-/// Where the member `managedFields` stands, one comma included. Nothing where it is absent or spelled with escapes.
-fn cut_of(text: &str, slim: &Slim<'_>) -> Option<Range<usize>> {
-    let value = slim.metadata.as_ref()?.managed_fields?.get();
-    let begin = (value.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    let end = begin + value.len();
-    let before = text.get(..begin)?.trim_ascii_end().strip_suffix(':')?;
-    let before = before.trim_ascii_end().strip_suffix("\"managedFields\"")?;
-    let before = before.trim_ascii_end();
-    if let Some(before) = before.strip_suffix(',') {
-        return Some(before.len()..end);
-    }
-    let after = text[end..].trim_ascii_start();
-    let after = after.strip_prefix(',').unwrap_or(after);
-    Some(before.len()..text.len() - after.len())
+/// Why `text` is no object.
+fn refusal(text: &str) -> NotAnObject {
+    let read = serde_json::from_str::<Map<String, Value>>(text);
+    let unusual = || serde_json::Error::custom("the metadata are no JSON object");
+    read.err().unwrap_or_else(unusual).into()
 }
 
 /// `text` with `head` behind its first brace and without `cut`.
@@ -250,9 +251,12 @@ mod tests {
             "{",
             "{} {}",
             r#"{"metadata":7}"#,
-            "{\"a\":\"\u{1}\"}",
+            r#"{"metadata":{"uid":7}}"#,
         ] {
             assert!(Raw::parse(text).is_err(), "{text:?}");
+        }
+        for text in ["{\"a\":\"\u{1}\"}", r#"{"a":tru}"#] {
+            assert!(Raw::parse(text).unwrap().body().is_err(), "{text:?}");
         }
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));
         assert!(Raw::parse(&deep).unwrap().body().is_err());
