@@ -3,6 +3,7 @@
 //! Everything but system metadata, status, and the annotations operators keep for themselves. Values of Secrets appear as digests,
 //! for the essence is stored where more eyes see it. Must not know who stores it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
@@ -20,6 +21,19 @@ use crate::object::path::FieldPath;
 pub(crate) struct Essence {
     value: Arc<Value>,
     digest: Arc<OnceLock<String>>,
+}
+
+/// What somebody has seen of a field, or of everything: by digests, made when they are compared with others or written.
+#[derive(Clone, Debug)]
+pub(crate) enum Sight {
+    /// As it was written.
+    Read(String),
+    /// The object's essence, and the one that was told of.
+    Of {
+        newest: Essence,
+        told: Essence,
+        field: Option<FieldPath>,
+    },
 }
 
 /// What `kubectl apply` keeps for itself.
@@ -80,10 +94,56 @@ impl Essence {
         }
     }
     /// Whether nothing that counts differs.
-    pub(crate) fn is_same(&self, other: &Value) -> bool {
-        same(Some(&self.value), Some(other))
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.is(other) || same(Some(&self.value), Some(&other.value))
+    }
+    /// Whether they are one.
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.value, &other.value)
     }
 }
+
+impl Sight {
+    /// Whether it is of nothing but `essence`, at `field`.
+    pub(crate) fn is_of(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
+        let is_it = match self {
+            Self::Read(_) => false,
+            Self::Of {
+                newest,
+                told,
+                field: seen,
+            } => newest.is(essence) && told.is(essence) && seen.as_ref() == field,
+        };
+        is_it || self.text() == essence.digest_at(field)
+    }
+    /// The digest of what was seen, and that of what was told of where it is another one: then it is no state's digest.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        let (newest, told) = match self {
+            Self::Read(text) => return text.into(),
+            Self::Of {
+                newest,
+                told,
+                field,
+            } => (
+                newest.digest_at(field.as_ref()),
+                told.digest_at(field.as_ref()),
+            ),
+        };
+        if newest == told {
+            newest.into()
+        } else {
+            format!("{newest}/{told}").into()
+        }
+    }
+}
+
+impl PartialEq for Sight {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for Sight {}
 
 impl From<Value> for Essence {
     fn from(value: Value) -> Self {

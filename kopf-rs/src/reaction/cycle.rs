@@ -11,6 +11,8 @@ use tracing::Level;
 
 use crate::handler::cause::{Attempt, Reason};
 use crate::handler::decl::{Handler, HandlerKind};
+use crate::object::essence::Essence;
+use crate::object::path::FieldPath;
 use crate::reaction::detect::Sides;
 use crate::reaction::plan::{Input, Lifecycle, Seen};
 use crate::reaction::settle::Line;
@@ -118,11 +120,11 @@ pub(super) fn entries(
 impl Entry {
     /// Whether a handler that reacts to changes has to be called although nothing may have changed: its last attempt has seen another
     /// state than `newest`, or came to no end.
-    pub(super) fn is_mark(&self, newest: impl FnOnce() -> String) -> bool {
+    pub(super) fn is_mark(&self, newest: &Essence, field: Option<&FieldPath>) -> bool {
         self.record.as_ref().is_some_and(|record| {
             let open = !matches!(record.purpose, Some(Reason::Delete | Reason::Resume));
             let seen = record.target.as_ref();
-            open && seen.is_some_and(|seen| !record.is_final() || *seen != newest())
+            open && seen.is_some_and(|seen| !record.is_final() || !seen.is_of(newest, field))
         })
     }
 }
@@ -193,12 +195,9 @@ impl Cycle {
             return Record::fresh(self.reason, input.now);
         }
         let stands = stands || (self.reason == Reason::Delete && deletion);
-        let seen = record.target.as_deref();
-        let newest = || {
-            let field = handler.options.field.as_ref();
-            self.sides.newest.digest_at(field)
-        };
-        if record.is_final() && !stands && seen.is_some_and(|it| it != newest()) {
+        let (seen, field) = (record.target.as_ref(), handler.options.field.as_ref());
+        let ahead = || seen.is_some_and(|it| !it.is_of(&self.sides.newest, field));
+        if record.is_final() && !stands && ahead() {
             return record.again(Some(self.reason), input.now);
         }
         Record {
@@ -277,11 +276,7 @@ impl Member {
 }
 
 /// The essence a cycle is after, kept in memory for its length.
-pub(super) fn target_of(
-    seen: &Seen,
-    deleting: bool,
-    newest: &crate::object::essence::Essence,
-) -> crate::object::essence::Essence {
+pub(super) fn target_of(seen: &Seen, deleting: bool, newest: &Essence) -> Essence {
     let kept = seen.ongoing().filter(|ongoing| match ongoing.reason {
         Reason::Delete => deleting,
         Reason::Create | Reason::Update => !deleting,

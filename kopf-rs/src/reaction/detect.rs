@@ -11,7 +11,7 @@ use crate::handler::cause::{Attempt, Cause, Change, Reason, Subject};
 use crate::handler::decl::{Handler, HandlerKind};
 use crate::handler::filter::Former;
 use crate::object::diff::{Diff, same};
-use crate::object::essence::Essence;
+use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
 use crate::reaction::plan::Input;
 use crate::state::diffbase::LastHandled;
@@ -76,18 +76,15 @@ impl Sides {
 
     /// Whether the object has changed since the cycle began.
     pub(super) fn is_outrun(&self) -> bool {
-        !self.newest.is_same(self.target.value())
+        !self.newest.is_same(&self.target)
     }
 
-    /// What a handler called now gets to see of its scope, its field or everything: the digest of the object's, and that of the target's
-    /// where it is told of another one. The latter is no state's digest, so the run never counts as one that has handled the newest state.
-    pub(super) fn seen_by(&self, handler: &Handler) -> String {
-        let field = handler.options.field.as_ref();
-        let (newest, target) = (self.newest.digest_at(field), self.target.digest_at(field));
-        if newest == target {
-            newest
-        } else {
-            format!("{newest}/{target}")
+    /// What a handler called now gets to see of its scope, its field or everything: the object's, and the target's that it is told of.
+    pub(super) fn seen_by(&self, handler: &Handler) -> Sight {
+        Sight::Of {
+            newest: self.newest.clone(),
+            told: self.target.clone(),
+            field: handler.options.field.clone(),
         }
     }
 

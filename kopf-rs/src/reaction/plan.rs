@@ -340,8 +340,8 @@ impl Planning<'_> {
             reacts
                 && !deleting
                 && entries.any(|entry| {
-                    let newest = || sides.newest.digest_at(handler.options.field.as_ref());
-                    entry.id == handler.id && entry.is_mark(newest)
+                    let field = handler.options.field.as_ref();
+                    entry.id == handler.id && entry.is_mark(&sides.newest, field)
                 })
         };
         let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();

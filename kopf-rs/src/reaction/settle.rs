@@ -519,9 +519,9 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 /// The records of handlers whose last attempt has seen another state than the one stored as handled: to be called again.
 fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
     let is_ahead = |member: &&Member| {
-        let seen = member.record.target.as_deref();
+        let seen = member.record.target.as_ref();
         let field = member.handler.options.field.as_ref();
-        member.recurs && seen.is_some_and(|seen| seen != cycle.sides.target.digest_at(field))
+        member.recurs && seen.is_some_and(|seen| !seen.is_of(&cycle.sides.target, field))
     };
     let again = |member: &Member| (member.handler.id.clone(), member.record.again(None, now));
     cycle.members.iter().filter(is_ahead).map(again).collect()

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::handler::cause::Reason;
 use crate::object::body::Body;
+use crate::object::essence::Sight;
 use crate::object::patch::Patch;
 use crate::state::naming::Annotations;
 use crate::state::storage::StorageError;
@@ -29,7 +30,7 @@ pub struct Record {
     pub(crate) subrefs: Vec<String>,
     /// Digest of what the last attempt has seen of the handler's scope, and of what it was told of where that was another; `None` before
     /// the first attempt.
-    pub(crate) target: Option<String>,
+    pub(crate) target: Option<Sight>,
 }
 
 /// Keeps progress records on the object.
@@ -157,7 +158,7 @@ impl Record {
             failure: Some(self.failure),
             message: self.message.clone(),
             subrefs: (!self.subrefs.is_empty()).then(|| self.subrefs.clone()),
-            target: self.target.clone(),
+            target: self.target.as_ref().map(|it| it.text().into_owned()),
         }
     }
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
@@ -175,7 +176,7 @@ impl Record {
             failure: stored.failure.unwrap_or_default(),
             message: stored.message,
             subrefs: stored.subrefs.unwrap_or_default(),
-            target: stored.target,
+            target: stored.target.map(Sight::Read),
         })
     }
 }
