@@ -13,3 +13,4 @@ pub(crate) mod raw;
 pub(crate) mod reference;
 pub(crate) mod resource;
 pub(crate) mod selector;
+mod skim;

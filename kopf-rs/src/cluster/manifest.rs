@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::read::object;
-use crate::cluster::request::{Call, escaped};
+use crate::cluster::request::Call;
 use crate::cluster::write::MERGE;
+use crate::object::body::Body;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
@@ -50,16 +51,14 @@ impl Cluster {
     /// Without a namespace in the manifest it is the client's default one.
     pub(crate) async fn apply_manifest(&self, manifest: &Value) -> Result<Applied, ClusterError> {
         let home = self.home(manifest).await?;
+        let (resource, namespace) = (&home.resource, home.namespace.as_deref());
         let before = match home.name {
-            Some(name) => {
-                self.get(&home.resource, home.namespace.as_deref(), name)
-                    .await?
-            }
+            Some(name) => self.get(resource, namespace, name).await?,
             None => None,
         };
         let applied = match before {
             Some(before) => self.configure(&home, Some(&before)).await?,
-            None => match self.create_at(&home).await {
+            None => match self.create(resource, namespace, manifest).await {
                 Ok(_) => Applied::Created,
                 Err(ClusterError::Conflict(_)) if home.name.is_some() => {
                     self.configure(&home, None).await?
@@ -67,10 +66,10 @@ impl Cluster {
                 Err(error) => return Err(error),
             },
         };
-        if home.resource.plural == "customresourcedefinitions"
+        if resource.plural == "customresourcedefinitions"
             && let Some(name) = home.name
         {
-            self.wait_until_established(&home.resource, name).await?;
+            self.wait_until_established(resource, name).await?;
             self.shared.defined.add(&defined_kind(manifest));
         }
         Ok(applied)
@@ -83,12 +82,9 @@ impl Cluster {
         namespace: Option<&str>,
         content: &Value,
     ) -> Result<Raw, ClusterError> {
-        let mut target = resource.path(namespace, None, None);
-        target.push_str("?fieldManager=");
-        target.push_str(&escaped(&self.shared.operator));
         let call = Call {
             method: Method::POST,
-            target,
+            target: self.owned(resource.path(namespace, None, None)),
             accept: "application/json",
             body: Some(("application/json", Bytes::from(content.to_string()))),
             asked: Asked {
@@ -101,23 +97,15 @@ impl Cluster {
         object(&self.exchange_in_turn(&call).await?)
     }
 
-    async fn create_at(&self, home: &Home<'_>) -> Result<Raw, ClusterError> {
-        self.create(&home.resource, home.namespace.as_deref(), home.manifest)
-            .await
-    }
-
     async fn configure(
         &self,
         home: &Home<'_>,
         before: Option<&Raw>,
     ) -> Result<Applied, ClusterError> {
         let namespace = home.namespace.as_deref();
-        let mut target = home.resource.path(namespace, home.name, None);
-        target.push_str("?fieldManager=");
-        target.push_str(&escaped(&self.shared.operator));
         let call = Call {
             method: Method::PATCH,
-            target,
+            target: self.owned(home.resource.path(namespace, home.name, None)),
             accept: "application/json",
             body: Some((MERGE, Bytes::from(home.manifest.to_string()))),
             asked: Asked {
@@ -193,10 +181,9 @@ impl Cluster {
         let mut backoff = Backoff::new(POLL.0, POLL.1);
         loop {
             let definition = self.get(resource, None, name).await?;
-            let definition =
-                definition.and_then(|raw| serde_json::from_str::<Value>(raw.text()).ok());
-            let status = definition.map(|definition| definition["status"]["conditions"].clone());
-            let conditions = status.as_ref().and_then(Value::as_array);
+            let definition = definition.and_then(|raw| raw.body().ok());
+            let status = definition.as_ref().map(Body::status);
+            let conditions = status.and_then(|status| status["conditions"].as_array());
             let refusal = match verdict(conditions.map_or(&[], Vec::as_slice)) {
                 Verdict::Established => return Ok(()),
                 Verdict::Refused(message) => Some(message),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::{Call, escaped};
+use crate::cluster::request::Call;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
@@ -29,31 +29,6 @@ impl Cluster {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The call for one page of a listing.
-pub(super) fn page_call<'a>(
-    resource: &'a Resource,
-    namespace: Option<&'a str>,
-    limit: Option<u32>,
-    token: &str,
-) -> Call<'a> {
-    let mut target = resource.path(namespace, None, None);
-    if let Some(limit) = limit {
-        target.push_str("?limit=");
-        target.push_str(&limit.to_string());
-        if !token.is_empty() {
-            target.push_str("&continue=");
-            target.push_str(&escaped(token));
-        }
-    }
-    let asked = Asked {
-        verbs: &["list", "watch"],
-        resource: Some(resource),
-        namespace,
-        subresource: None,
-    };
-    Call::get(target, asked)
 }
 
 /// The object in a reply.

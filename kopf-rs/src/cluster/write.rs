@@ -83,7 +83,7 @@ impl Cluster {
     ) -> Result<Option<Raw>, ClusterError> {
         let mut left = REBINDS;
         loop {
-            let call = target.call(patch, part, &self.shared.operator)?;
+            let call = target.call(patch, part, self)?;
             let conflict = match self.persist(&call).await {
                 Ok(reply) => {
                     let raw = object(&reply)?;
@@ -109,6 +109,11 @@ impl Cluster {
         }
     }
 
+    /// The target of a write to `path`: what it sets belongs to the operator.
+    pub(super) fn owned(&self, path: String) -> String {
+        path + "?fieldManager=" + &escaped(&self.shared.operator)
+    }
+
     /// The object as it is now; `None` where it is gone, or another one has its name.
     async fn look(&self, target: &Target<'_>) -> Result<Option<Raw>, ClusterError> {
         let Target {
@@ -132,15 +137,12 @@ impl Part {
 }
 
 impl Target<'_> {
-    fn call(&self, patch: &Patch, part: Part, operator: &str) -> Result<Call<'_>, ClusterError> {
+    fn call(&self, patch: &Patch, part: Part, cluster: &Cluster) -> Result<Call<'_>, ClusterError> {
         let Self {
             resource, facts, ..
         } = self;
         let subresource = (part == Part::Status).then_some("status");
         let namespace = facts.namespace.as_deref();
-        let mut target = resource.path(namespace, Some(&facts.name), subresource);
-        target.push_str("?fieldManager=");
-        target.push_str(&escaped(operator));
         let wire = Wire {
             patch: patch.as_value(),
             part,
@@ -151,7 +153,7 @@ impl Target<'_> {
             .map_err(|error| ClusterError::Invalid(format!("no patch can be made: {error}")))?;
         Ok(Call {
             method: Method::PATCH,
-            target,
+            target: cluster.owned(resource.path(namespace, Some(&facts.name), subresource)),
             accept: "application/json",
             body: Some((MERGE, Bytes::from(body))),
             asked: Asked {

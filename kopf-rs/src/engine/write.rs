@@ -2,6 +2,8 @@
 //!
 //! A finished handler's outcome is never lost here: only the write is repeated.
 
+use std::time::Duration;
+
 use tracing::Level;
 
 use crate::cluster::error::ClusterError;
@@ -123,11 +125,7 @@ impl Worker {
             let shared = &self.shared;
             let answer = {
                 let _place = shared.place().await;
-                let resource = &self.kind.resource;
-                let cluster = &shared.setup.cluster;
-                cluster
-                    .apply(resource, self.raw.facts(), patch, finalizers)
-                    .await
+                self.apply(patch, finalizers).await
             };
             let error = match answer {
                 Ok(Some(reply)) => return Written::Landed(reply),
@@ -136,9 +134,7 @@ impl Worker {
                 Err(ClusterError::Invalid(message)) => return Written::Refused(message),
                 Err(error) => error,
             };
-            let pause = backoff
-                .next_pause()
-                .max(error.retry_after().unwrap_or_default());
+            let pause = pause_after(&error, &mut backoff);
             self.log_failure("Patching", &error, pause);
             if !self.pause(pause).await {
                 return self.last_try(patch, finalizers).await;
@@ -151,12 +147,7 @@ impl Worker {
         if self.shared.queue.is_deleted(&self.key) {
             return Written::Void;
         }
-        let cluster = &self.shared.setup.cluster;
-        let facts = self.raw.facts();
-        match cluster
-            .apply(&self.kind.resource, facts, patch, finalizers)
-            .await
-        {
+        match self.apply(patch, finalizers).await {
             Ok(Some(reply)) => Written::Landed(reply),
             Ok(None) => Written::Gone,
             Err(error) => {
@@ -167,6 +158,19 @@ impl Worker {
                 Written::Void
             }
         }
+    }
+
+    /// Send the request once.
+    async fn apply(
+        &self,
+        patch: &Patch,
+        finalizers: Option<&[String]>,
+    ) -> Result<Option<Raw>, ClusterError> {
+        let cluster = &self.shared.setup.cluster;
+        let facts = self.raw.facts();
+        cluster
+            .apply(&self.kind.resource, facts, patch, finalizers)
+            .await
     }
 
     /// After a conflict: what is the object now?
@@ -193,9 +197,7 @@ impl Worker {
                 }
                 Err(ClusterError::Denied { .. }) => return self.after(pause),
                 Err(error) => {
-                    let pause = backoff
-                        .next_pause()
-                        .max(error.retry_after().unwrap_or_default());
+                    let pause = pause_after(&error, &mut backoff);
                     self.log_failure("Reading", &error, pause);
                     if !self.pause(pause).await {
                         return Due::Never;
@@ -239,7 +241,7 @@ impl Worker {
         );
     }
 
-    fn log_failure(&self, doing: &str, error: &ClusterError, pause: std::time::Duration) {
+    fn log_failure(&self, doing: &str, error: &ClusterError, pause: Duration) {
         let seconds = pause.as_secs_f64();
         self.log(
             Level::WARN,
@@ -252,4 +254,10 @@ impl Worker {
             );
         }
     }
+}
+
+/// How long to wait after a failed request: as the server asks, or longer with every failure.
+fn pause_after(error: &ClusterError, backoff: &mut Backoff) -> Duration {
+    let asked_for = error.retry_after().unwrap_or_default();
+    backoff.next_pause().max(asked_for)
 }

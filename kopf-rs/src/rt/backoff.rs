@@ -1,8 +1,8 @@
 //! Pauses that grow with every failure and never fall in step with anybody else's.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
+
+use crate::rt::chance::Chance;
 
 /// Exponential back-off with jitter: the n-th pause is between half and all of `first * 2^n`, at most `longest`.
 #[derive(Clone, Debug)]
@@ -37,11 +37,7 @@ impl Backoff {
 
 /// A random part of `whole`, from nothing to all of it.
 pub(crate) fn jitter(whole: Duration) -> Duration {
-    const STEPS: u32 = 1 << 10;
-    // A fresh `RandomState` differs from all before it: enough for spreading load, and no dependency.
-    let random = RandomState::new().build_hasher().finish();
-    let step = u32::try_from(random % u64::from(STEPS)).unwrap_or_default();
-    whole / STEPS * step
+    whole.mul_f64(Chance::new().roll())
 }
 
 #[cfg(test)]

@@ -7,24 +7,20 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::cluster::error::ClusterError;
-use crate::cluster::read::page_call;
+use crate::cluster::request::{Call, escaped};
 use crate::cluster::watch::{End, PATIENCE, WatchEvent, Watched, Watcher};
 use crate::handler::cause::EventType;
 use crate::object::raw::Raw;
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
     pub(super) async fn pages(&mut self) -> End {
-        let Watched {
-            resource,
-            namespace,
-            pace,
-        } = self.watched;
+        let Watched { resource, pace, .. } = self.watched;
         // Pages that expire again and again, because we or the server are slow, end with a listing in one piece.
         let limit = (self.expired < PATIENCE).then_some(pace.page);
         let mut token = String::new();
         let mut first = true;
         loop {
-            let call = page_call(resource, namespace.as_deref(), limit, &token);
+            let call = self.page_call(limit, &token);
             let page = match self.cluster.exchange(&call).await {
                 Ok(page) => page,
                 Err(ClusterError::Gone(message)) => {
@@ -65,6 +61,24 @@ impl Watcher<'_> {
                 }
             }
         }
+    }
+
+    fn page_call(&self, limit: Option<u32>, token: &str) -> Call<'a> {
+        let Watched {
+            resource,
+            namespace,
+            ..
+        } = self.watched;
+        let mut target = resource.path(namespace.as_deref(), None, None);
+        if let Some(limit) = limit {
+            target.push_str("?limit=");
+            target.push_str(&limit.to_string());
+            if !token.is_empty() {
+                target.push_str("&continue=");
+                target.push_str(&escaped(token));
+            }
+        }
+        Call::get(target, self.asked())
     }
 }
 
