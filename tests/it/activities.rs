@@ -84,6 +84,11 @@ async fn startup_is_retried(bed: Bed) {
     field.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(field.calls.all().len(), 4);
+    let line = field.line("Activity 'startup_fn' failed temporarily").await;
+    assert!(
+        line.ends_with("Activity 'startup_fn' failed temporarily: no database yet"),
+        "{line}"
+    );
 }
 
 async fn a_failed_startup_starts_nothing(bed: Bed) {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::{Activity, Handler};
 use crate::handler::error::HandlerError;
 use crate::handler::extensions::Extensions;
 use crate::handler::extract::json::{self, Absent};
@@ -107,11 +107,7 @@ impl Cause {
     /// `startup` or `cleanup`; `None` for handlers of objects.
     #[must_use]
     pub fn activity(&self) -> Option<&'static str> {
-        match self.handler.kind {
-            HandlerKind::Startup => Some("startup"),
-            HandlerKind::Cleanup => Some("cleanup"),
-            _ => None,
-        }
+        self.handler.activity().map(Activity::as_str)
     }
     /// The whole object.
     #[must_use]

@@ -75,6 +75,13 @@ pub enum HandlerKind {
     Cleanup,
 }
 
+/// What an operator does for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    Startup,
+    Cleanup,
+}
+
 /// The options of an attribute (core.md 2.2, 2.3), all optional.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -126,7 +133,7 @@ pub enum Call {
     Blocking(fn(&Cause, &mut Patch) -> Returned),
 }
 
-/// A handler at work: a declaration resolved once, at start.
+/// A handler at work: a declaration resolved once, at start. Displays as log lines name it: `Handler 'id'`, `Activity 'id'`.
 pub(crate) struct Handler {
     /// Kopf's id: `name`, `name/field.path`.
     pub(crate) id: Arc<str>,
@@ -186,6 +193,15 @@ impl HandlerKind {
     }
 }
 
+impl Activity {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Cleanup => "cleanup",
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
@@ -208,6 +224,24 @@ impl Origin {
             Self::Function(place) => Some(place.package),
             Self::Closure(_) => None,
         }
+    }
+}
+
+impl Handler {
+    /// The activity it is part of; `None` for handlers of objects.
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        match self.kind {
+            HandlerKind::Startup => Some(Activity::Startup),
+            HandlerKind::Cleanup => Some(Activity::Cleanup),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.activity().map_or("Handler", |_| "Activity");
+        write!(f, "{what} '{}'", self.id)
     }
 }
 

@@ -5,14 +5,29 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::handler::decl::Activity;
 use crate::object::reference::Reference;
 
 /// Logs on behalf of one object, or of one activity. Use through `info!(logger, "...")` and its siblings.
 ///
 /// Works without any setup, so that handlers can be called in unit tests with `Logger::new()`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Logger {
     about: Option<Arc<Reference>>,
+    activity: Option<Activity>,
+}
+
+/// One event. The target and the level of a callsite are constant: so there is one for each.
+macro_rules! at_level {
+    ($level:expr, $target:literal, $($fields:tt)+) => {
+        match $level {
+            tracing::Level::ERROR => tracing::event!(target: $target, tracing::Level::ERROR, $($fields)+),
+            tracing::Level::WARN => tracing::event!(target: $target, tracing::Level::WARN, $($fields)+),
+            tracing::Level::INFO => tracing::event!(target: $target, tracing::Level::INFO, $($fields)+),
+            tracing::Level::DEBUG => tracing::event!(target: $target, tracing::Level::DEBUG, $($fields)+),
+            tracing::Level::TRACE => tracing::event!(target: $target, tracing::Level::TRACE, $($fields)+),
+        }
+    };
 }
 
 impl Logger {
@@ -21,44 +36,44 @@ impl Logger {
     pub fn of(reference: Arc<Reference>) -> Self {
         Self {
             about: Some(reference),
+            activity: None,
         }
     }
-    /// A logger for lines about no object: activities, and unit tests of handlers.
+    /// A logger for lines about no object, as in unit tests of handlers.
     #[must_use]
     pub fn new() -> Self {
-        Self { about: None }
+        Self::default()
     }
-    /// Write one line (target `kopf.objects`, fields `namespace name kind api_version uid` where there is an object).
+    /// A logger for lines about an activity.
+    pub(crate) fn of_activity(activity: Activity) -> Self {
+        Self {
+            about: None,
+            activity: Some(activity),
+        }
+    }
+    /// Write one line.
+    ///
+    /// Its target is `kopf.objects`, its fields are `namespace name kind api_version uid` where there is an object. In activities
+    /// the target is `kopf.activities.startup` or `kopf.activities.cleanup`.
     pub fn log(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
-        let about = self.about.as_deref();
-        // A macro of ours because a callsite's level is constant: one callsite per level.
-        macro_rules! at {
-            ($level:ident) => {
-                tracing::event!(
-                    target: "kopf.objects",
-                    tracing::Level::$level,
-                    namespace = about.and_then(|object| object.namespace.as_deref()),
-                    name = about.map(|object| object.name.as_str()),
-                    kind = about.map(|object| object.kind.as_str()),
-                    api_version = about.map(|object| object.api_version.as_str()),
-                    uid = about.map(|object| object.uid.as_str()),
-                    "{line}"
-                )
-            };
-        }
-        match level {
-            tracing::Level::ERROR => at!(ERROR),
-            tracing::Level::WARN => at!(WARN),
-            tracing::Level::INFO => at!(INFO),
-            tracing::Level::DEBUG => at!(DEBUG),
-            tracing::Level::TRACE => at!(TRACE),
+        match self.activity {
+            None => self.log_about_object(level, line),
+            Some(Activity::Startup) => at_level!(level, "kopf.activities.startup", "{line}"),
+            Some(Activity::Cleanup) => at_level!(level, "kopf.activities.cleanup", "{line}"),
         }
     }
-}
-
-impl Default for Logger {
-    fn default() -> Self {
-        Self::new()
+    fn log_about_object(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
+        let about = self.about.as_deref();
+        at_level!(
+            level,
+            "kopf.objects",
+            namespace = about.and_then(|object| object.namespace.as_deref()),
+            name = about.map(|object| object.name.as_str()),
+            kind = about.map(|object| object.kind.as_str()),
+            api_version = about.map(|object| object.api_version.as_str()),
+            uid = about.map(|object| object.uid.as_str()),
+            "{line}"
+        );
     }
 }
 
@@ -151,12 +166,14 @@ mod tests {
             let n = 5;
             crate::info!(logger, "pod {n} {}", "created");
             crate::error!(&Logger::new(), "nothing");
+            crate::debug!(Logger::of_activity(Activity::Cleanup), "swept");
         });
         assert_eq!(
             *lines.0.lock().unwrap(),
             [
                 "INFO kopf.objects message=pod 5 created name=\"one\" kind=\"Pod\" api_version=\"v1\" uid=\"u\"",
                 "ERROR kopf.objects message=nothing",
+                "DEBUG kopf.activities.cleanup message=swept",
             ]
         );
     }

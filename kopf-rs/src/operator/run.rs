@@ -10,7 +10,7 @@ use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::invoke::Invoker;
 use crate::engine::{Engine, Failure, Limits, Setup};
 use crate::handler::cause::Surroundings;
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::{Activity, Handler};
 use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
@@ -20,6 +20,7 @@ use crate::operator::observe::{self, Observer};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::settings::{LiveSettings, Settings};
 use crate::reaction::plan::Policy;
+use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
 use crate::state::Persistence;
 
@@ -162,7 +163,7 @@ impl Operator {
         let mut until = std::pin::pin!(until);
         tokio::select! {
             biased;
-            started = running.activity(HandlerKind::Startup) => {
+            started = running.activity(Activity::Startup) => {
                 started.map_err(OperatorError::Startup)?;
             }
             _ = &mut until => {
@@ -171,7 +172,7 @@ impl Operator {
             }
         }
         let served = running.serve(until).await;
-        let cleaned = running.activity(HandlerKind::Cleanup).await;
+        let cleaned = running.activity(Activity::Cleanup).await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
@@ -219,6 +220,7 @@ struct Running {
     once: bool,
     client: Client,
     clock: Clock,
+    chance: Chance,
     surroundings: Surroundings,
     invoker: Invoker,
 }
@@ -239,6 +241,7 @@ impl Running {
             once: operator.once,
             client,
             clock,
+            chance: Chance::new(),
             surroundings: Surroundings {
                 logger: Logger::new(),
                 memo: operator.memo,
@@ -248,18 +251,25 @@ impl Running {
         })
     }
 
-    async fn activity(&self, kind: HandlerKind) -> Result<(), Vec<String>> {
-        let of_kind = self.handlers.iter().filter(|handler| handler.kind == kind);
-        let handlers: Vec<_> = of_kind.cloned().collect();
+    async fn activity(&self, activity: Activity) -> Result<(), Vec<String>> {
+        let all = self.handlers.iter();
+        let handlers: Vec<_> = all
+            .filter(|handler| handler.activity() == Some(activity))
+            .cloned()
+            .collect();
         let execution = self.settings.get().execution;
         let activities = Activities {
             invoker: &self.invoker,
             clock: self.clock,
-            surroundings: &self.surroundings,
+            chance: &self.chance,
+            surroundings: Surroundings {
+                logger: Logger::of_activity(activity),
+                ..self.surroundings.clone()
+            },
             backoff: (execution.first_backoff, execution.longest_backoff),
         };
         let named = |failed: Vec<Arc<str>>| failed.iter().map(ToString::to_string).collect();
-        activities.run(&handlers).await.map_err(named)
+        activities.run(handlers).await.map_err(named)
     }
 
     /// From the first request to the last.

@@ -46,7 +46,7 @@ pub(super) struct Member {
 
 /// Which limit is reached.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Exhausted {
+pub(crate) enum Exhausted {
     Timeout(Duration),
     Retries(u32),
 }
@@ -239,7 +239,7 @@ impl Cycle {
         let is_due = |record: &Record| record.is_due(now) || (gone && !record.is_final());
         for member in &mut self.members {
             if is_due(&member.record) {
-                member.exhausted = member.limit_reached(now);
+                member.exhausted = Exhausted::of(&member.handler, &member.record, now);
             }
         }
         let due = self
@@ -256,22 +256,30 @@ impl Cycle {
 }
 
 impl Member {
-    fn limit_reached(&self, now: Timestamp) -> Option<Exhausted> {
-        let options = &self.handler.options;
-        let runtime = since(self.record.started, now);
+    pub(super) fn attempt(&self, now: Timestamp) -> Attempt {
+        attempt(&self.record, now)
+    }
+}
+
+impl Exhausted {
+    /// The limit that `handler` has reached, if any.
+    pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
+        let options = &handler.options;
+        let runtime = since(record.started, now);
         if options.timeout.is_some_and(|timeout| runtime >= timeout) {
-            return Some(Exhausted::Timeout(runtime));
+            return Some(Self::Timeout(runtime));
         }
         let limit = options.retries?;
-        (self.record.retries >= limit).then_some(Exhausted::Retries(limit))
+        (record.retries >= limit).then_some(Self::Retries(limit))
     }
-    /// What the handler is told of its attempts.
-    pub(super) fn attempt(&self, now: Timestamp) -> Attempt {
-        Attempt {
-            retry: self.record.retries,
-            started: self.record.started,
-            runtime: since(self.record.started, now),
-        }
+}
+
+/// What a handler is told of its attempts.
+pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
+    Attempt {
+        retry: record.retries,
+        started: record.started,
+        runtime: since(record.started, now),
     }
 }
 

@@ -20,12 +20,12 @@ const LONGEST_MESSAGE: usize = 4096;
 
 /// Judges attempts made at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Judge {
-    pub(super) now: Timestamp,
+pub(crate) struct Judge {
+    pub(crate) now: Timestamp,
     /// First and longest delay after arbitrary errors.
-    pub(super) backoff: (Duration, Duration),
+    pub(crate) backoff: (Duration, Duration),
     /// In `0.0..1.0`.
-    pub(super) chance: f64,
+    pub(crate) chance: f64,
 }
 
 /// What has become of the handler.
@@ -40,7 +40,7 @@ enum Verdict {
 
 impl Judge {
     /// Enter the outcome of an attempt into the record. Gives the result, if there is one.
-    pub(super) fn attempted(
+    pub(crate) fn attempted(
         &self,
         handler: &Handler,
         record: &mut Record,
@@ -65,13 +65,13 @@ impl Judge {
             }
             Outcome::TimedOut { after } => {
                 let words = format!("has timed out after {}.", timedelta(after));
-                let message = format!("Handler '{}' {words}", handler.id);
+                let message = format!("{handler} {words}");
                 (Verdict::Failure, words, Some(message))
             }
         };
         let good = matches!(verdict, Verdict::Success(_));
         let level = if good { Level::INFO } else { Level::ERROR };
-        let text = format!("Handler '{}' {words}", handler.id);
+        let text = format!("{handler} {words}");
         let message = match verdict {
             Verdict::GivenUp => Some(text.clone()),
             _ => message,
@@ -81,7 +81,7 @@ impl Judge {
     }
 
     /// Fail a handler whose limits are reached, without a call.
-    pub(super) fn exhausted(
+    pub(crate) fn exhausted(
         &self,
         handler: &Handler,
         record: &mut Record,
@@ -92,7 +92,7 @@ impl Judge {
             Exhausted::Timeout(runtime) => format!("has timed out after {}.", timedelta(runtime)),
             Exhausted::Retries(limit) => format!("has exceeded {limit} retries."),
         };
-        let text = format!("Handler '{}' {words}", handler.id);
+        let text = format!("{handler} {words}");
         lines.push(Line::new(Level::ERROR, text.clone()));
         self.enter(record, Verdict::Failure, Some(text));
     }

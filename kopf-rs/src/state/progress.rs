@@ -87,10 +87,17 @@ impl Record {
     /// Of a handler that was just selected.
     pub(crate) fn fresh(purpose: Reason, now: Timestamp) -> Self {
         Self {
+            purpose: Some(purpose),
+            ..Self::begun(now)
+        }
+    }
+    /// Of a handler whose attempts begin now, whatever for.
+    pub(crate) fn begun(now: Timestamp) -> Self {
+        Self {
             started: micros(now),
             stopped: None,
             delayed: None,
-            purpose: Some(purpose),
+            purpose: None,
             retries: 0,
             success: false,
             failure: false,
@@ -113,7 +120,7 @@ impl Record {
             purpose,
             target: self.target.clone(),
             subrefs: self.subrefs.clone(),
-            ..Self::fresh(Reason::Update, now)
+            ..Self::begun(now)
         }
     }
     /// As JSON: an object, without fields that have no value. The operator's own field `target` is no part of Kopf's records.
