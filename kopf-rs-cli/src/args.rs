@@ -18,7 +18,8 @@ Examples:
   kopf-rs run ./myapp --embedded --apply ./myapp --once
                                                 apply the objects in ./myapp, handle them, exit
 
-Exit codes: 0 stopped as asked, 1 failed, 2 wrong usage, 130 and 143 stopped by a second SIGINT or SIGTERM.";
+Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once not everything could be handled;
+2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]

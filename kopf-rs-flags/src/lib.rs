@@ -62,7 +62,8 @@ pub struct ClusterFlags {
     /// Apply the objects of this YAML or JSON file, or of all such files in this folder, before the operator starts; repeat for more
     #[arg(long, value_name = "FILE|DIR")]
     pub apply: Vec<PathBuf>,
-    /// Handle everything there is, then exit: with 0, or with 1 where a handler failed for good
+    /// Handle everything there is, then exit: with 0, or with 1 where a handler failed for good or there are handlers for what
+    /// is not served (a missing CRD) or forbidden
     #[arg(long)]
     pub once: bool,
 }

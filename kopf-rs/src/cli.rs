@@ -1,7 +1,7 @@
 //! The command line of every operator: `kopf_rs::main!` and what it stands for.
 //!
 //! Turns flags into a connection, settings and a running [`Operator`], and its end into an exit code: 0 stopped as asked,
-//! or all handled with `--once`; 1 failed, or a handler failed for good with `--once`; 2 wrong usage; 130 and 143 ended by a
+//! or all handled with `--once`; 1 failed, or not all handled with `--once`; 2 wrong usage; 130 and 143 ended by a
 //! second SIGINT or SIGTERM. Logs go to standard error. Must not know how an operator works.
 
 mod embedded;
@@ -28,8 +28,8 @@ use crate::state::Persistence;
 const WRONG_USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once a handler failed for good;
-2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once a handler failed for good, or
+there are handlers for what is not served or forbidden; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 /// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
 ///
@@ -202,11 +202,16 @@ async fn apply(client: &Client, manifests: &[Manifest]) -> Result<(), Box<dyn Er
 }
 
 fn ended_with(report: &Report, once: bool) -> ExitCode {
-    if !once || report.failed.is_empty() {
+    if !once || (report.failed.is_empty() && report.unserved.is_empty()) {
         return ExitCode::SUCCESS;
     }
-    let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
-    tracing::error!("Failed for good: {}", failed.join(", "));
+    if !report.failed.is_empty() {
+        let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
+        tracing::error!("Failed for good: {}", failed.join(", "));
+    }
+    for unserved in &report.unserved {
+        tracing::error!("Not handled: {unserved}");
+    }
     ExitCode::FAILURE
 }
 

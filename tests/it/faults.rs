@@ -7,7 +7,7 @@ use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, is_handled};
+use crate::operating::{Field, Working, is_handled};
 
 scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
@@ -17,6 +17,7 @@ scenarios! {
     objects_that_went_during_a_gap_are_told_of [memory tcp];
     a_server_that_is_late_is_waited_for [memory tcp];
     a_forbidden_kind_is_told_with_its_rule_and_the_others_go_on [memory tcp];
+    once_counts_a_forbidden_kind_as_not_handled [memory tcp];
     rejected_credentials_end_the_operator_at_once [memory tcp];
     a_patch_that_is_refused_is_told_and_blocks_nothing;
     a_result_that_the_schema_refuses_blocks_nothing [real];
@@ -217,6 +218,28 @@ async fn a_forbidden_kind_is_told_with_its_rule_and_the_others_go_on(bed: Bed) {
     drop(forbidden);
     field.line("The watch-stream for configmaps.v1").await;
     working.stop().await;
+}
+
+async fn once_counts_a_forbidden_kind_as_not_handled(bed: Bed) {
+    let field = Field::of(bed).await;
+    let _forbidden = [Verb::List, Verb::Watch]
+        .map(|verb| server(&field).fault(Fault::answer(403).on(verb).plural("configmaps")));
+    field.create("a", json!({})).await;
+    let registry = Registry::new()
+        .on_create("configmaps", field.noting("map_fn"))
+        .on_create(field.selector(), field.noting("create_fn"));
+    let operator = field.operator(registry).once();
+    let ended = Working::start(&field.bed, operator).end().await;
+    let report = ended.expect("it ends");
+    assert_eq!(field.calls.all(), ["create_fn a"]);
+    let words = format!(
+        "configmaps.v1 in '{}' cannot be watched: forbidden: ",
+        field.bed.namespace()
+    );
+    let [unserved] = &report.unserved[..] else {
+        panic!("{report:?}");
+    };
+    assert!(unserved.starts_with(&words), "{unserved}");
 }
 
 async fn rejected_credentials_end_the_operator_at_once(bed: Bed) {

@@ -9,6 +9,7 @@ use crate::operating::{Field, NAME, Working, is_handled};
 scenarios! {
     a_kind_that_is_missing_at_the_start_is_served_when_it_comes;
     a_kind_that_is_deleted_and_created_again_is_served_again;
+    once_tells_a_missing_kind_and_does_not_wait_for_it;
     an_ambiguous_name_is_told_and_heals;
     namespaces_are_served_as_the_patterns_say;
     operators_that_cannot_work_say_why;
@@ -52,6 +53,29 @@ async fn a_kind_that_is_deleted_and_created_again_is_served_again(bed: Bed) {
         assert_eq!(field.calls.all().len(), count);
     }
     working.stop().await;
+}
+
+async fn once_tells_a_missing_kind_and_does_not_wait_for_it(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_create((&*field.group, "v1", "absents"), field.noting("absent_fn"));
+    let before = field.bed.asked().len();
+    let operator = field.operator(registry).once();
+    let ended = Working::start(&field.bed, operator).end().await;
+    let report = ended.expect("it ends");
+    let missing = format!(
+        "Unresolved resources cannot be served (try creating their CRDs): absents.v1.{}",
+        field.group
+    );
+    assert_eq!(report.unserved, [missing]);
+    assert_eq!(field.calls.all(), ["create_fn a"]);
+    if field.bed.in_process().is_some() {
+        let asked = field.bed.asked().split_off(before);
+        let discoveries = asked.iter().filter(|asked| asked.path == "/apis").count();
+        assert!(discoveries <= 2, "{asked:#?}");
+    }
 }
 
 async fn an_ambiguous_name_is_told_and_heals(bed: Bed) {

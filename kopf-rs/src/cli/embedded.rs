@@ -3,6 +3,8 @@
 //! Without the cargo feature `embedded` its twin here says how to get it. Must not know what is done with the server.
 
 #[cfg(feature = "embedded")]
+use std::fs::{File, TryLockError};
+#[cfg(feature = "embedded")]
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ use crate::cluster::Client;
 /// A server that lives as long as this does. Its kubeconfig file goes with it.
 pub(crate) struct Embedded {
     kubeconfig: PathBuf,
+    /// Held as long as the file is ours.
+    #[cfg(feature = "embedded")]
+    _lock: Option<File>,
     #[cfg(feature = "embedded")]
     server: kopf_rs_apiserver::ApiServer,
     #[cfg(feature = "embedded")]
@@ -39,15 +44,15 @@ impl Embedded {
     pub(crate) async fn start(port: u16) -> Result<Self, EmbeddedError> {
         let server = kopf_rs_apiserver::ApiServer::new();
         let listening = server.listen(([127, 0, 0, 1], port).into()).await?;
-        let kubeconfig = place();
-        write_private(&kubeconfig, &listening.kubeconfig()).map_err(|error| {
-            EmbeddedError::Write {
-                path: kubeconfig.clone(),
-                error,
-            }
-        })?;
+        let run_folder = std::env::var_os("KOPF_RS_RUN_DIR").map(PathBuf::from);
+        let (kubeconfig, lock) = match run_folder {
+            Some(folder) => free_place(&folder)?,
+            None => (temporary_place(), None),
+        };
+        write_private(&kubeconfig, &listening.kubeconfig()).map_err(cannot_write(&kubeconfig))?;
         Ok(Self {
             kubeconfig,
+            _lock: lock,
             server,
             listening,
         })
@@ -93,25 +98,44 @@ impl Drop for Embedded {
     }
 }
 
-/// In the folder `kopf-rs run` has built in, else in a folder of our own among the temporary files.
+/// In the folder `kopf-rs run` has built in: `kubeconfig`, or `kubeconfig-2` and so on where others run too.
+///
+/// A lock, and not the file, says that a place is taken: it ends with its process, so what a killed one has left is replaced.
 #[cfg(feature = "embedded")]
-fn place() -> PathBuf {
-    let pid = std::process::id();
-    match std::env::var_os("KOPF_RS_RUN_DIR") {
-        Some(folder) => PathBuf::from(folder).join(format!("kubeconfig-{pid}")),
-        None => std::env::temp_dir()
-            .join(format!("kopf-rs-{pid}"))
-            .join("kubeconfig"),
+fn free_place(folder: &Path) -> Result<(PathBuf, Option<File>), EmbeddedError> {
+    std::fs::create_dir_all(folder).map_err(cannot_write(folder))?;
+    let mut number = 1_u32;
+    loop {
+        let name = match number {
+            1 => "kubeconfig".to_owned(),
+            number => format!("kubeconfig-{number}"),
+        };
+        let lock_path = folder.join(format!("{name}.lock"));
+        let lock = File::create(&lock_path).map_err(cannot_write(&lock_path))?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => number += 1,
+            // Where files cannot be locked, runs at the same time are the user's to keep apart.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok((folder.join(name), Some(lock))),
+        }
     }
+}
+
+/// Among everybody's temporary files, a name that no other process has.
+#[cfg(feature = "embedded")]
+fn temporary_place() -> PathBuf {
+    std::env::temp_dir().join(format!("kopf-rs-{}.kubeconfig", std::process::id()))
+}
+
+#[cfg(feature = "embedded")]
+fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
+    let path = path.to_owned();
+    |error| EmbeddedError::Write { path, error }
 }
 
 /// The file holds a token: for its owner only, and never through somebody else's link.
 #[cfg(feature = "embedded")]
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write as _;
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -121,4 +145,27 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_its_process_is_gone() {
+        let folder = std::env::temp_dir().join(format!("kopf-rs-places-{}", std::process::id()));
+        let place =
+            || free_place(&folder).map(|(path, lock)| (path.file_name().unwrap().to_owned(), lock));
+        let (first, lock) = place().unwrap();
+        let (second, _held) = place().unwrap();
+        assert_eq!(
+            (first.to_str(), second.to_str()),
+            (Some("kubeconfig"), Some("kubeconfig-2"))
+        );
+        // The file of a process that was killed stays; its lock does not.
+        drop(lock);
+        let (third, _held) = place().unwrap();
+        assert_eq!(third, first);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -17,6 +17,7 @@ use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::kind::Kind;
 use crate::engine::queue::StreamId;
+use crate::handler::cause::EventType;
 use crate::handler::decl::Handler;
 use crate::object::resource::Resource;
 use crate::operator::scope::Scope;
@@ -48,7 +49,10 @@ pub(crate) struct Observer {
     next_stream: StreamId,
     namespaces: Namespaces,
     definitions: Definitions,
+    /// Definitions (`plural.group`) whose resources the server did not name yet: it does so a moment later.
+    coming: BTreeSet<String>,
     scan: Scan,
+    /// What cannot be served, as things are now.
     warned: BTreeSet<String>,
     tasks: JoinSet<()>,
     tell: UnboundedSender<News>,
@@ -61,17 +65,18 @@ type Place = (u32, Option<String>);
 struct Stream {
     id: StreamId,
     kind: Arc<Kind>,
+    watched: Watched,
     task: AbortHandle,
-    /// Its kind was not found when it was last asked for.
-    missing: bool,
+    /// What keeps it from working, until it works again.
+    trouble: Option<ClusterError>,
 }
 
 /// What watches tell the observer.
 enum News {
     Definitions(WatchEvent),
     Namespaces(WatchEvent),
-    /// A served kind was not found, or is found again.
-    Missing(Place, bool),
+    /// The watch of a served kind is in trouble, or out of it.
+    Health(Place, Option<ClusterError>),
 }
 
 /// How custom resource definitions are followed.
@@ -110,6 +115,7 @@ impl Observer {
             streams: HashMap::new(),
             next_stream: 0,
             definitions: Definitions::Unwatched,
+            coming: BTreeSet::new(),
             scan: Scan::default(),
             warned: BTreeSet::new(),
             tasks: JoinSet::new(),
@@ -118,10 +124,10 @@ impl Observer {
         }
     }
 
-    /// Observe for ever; with `once` until nothing is left to do.
+    /// Observe for ever; with `once` until nothing is left to do, to say what could not be served.
     ///
     /// Ends with an error only where the cluster refuses to say at all what it serves.
-    pub(crate) async fn run(&mut self, once: bool) -> Result<(), ClusterError> {
+    pub(crate) async fn run(&mut self, once: bool) -> Result<Vec<String>, ClusterError> {
         self.discover_at_first().await?;
         self.watch_backbone();
         self.reconcile();
@@ -132,7 +138,7 @@ impl Observer {
                 biased;
                 Some(news) = self.news.recv() => self.heed(news),
                 () = tokio::time::sleep_until(scan_at), if self.scan.at.is_some() => self.rescan().await,
-                () = engine.settled(), if once && self.is_complete() => return Ok(()),
+                () = engine.settled(), if once && self.is_complete() => return Ok(self.unserved()),
             }
         }
     }
@@ -184,12 +190,12 @@ impl Observer {
 
     fn heed(&mut self, news: News) {
         match news {
-            News::Missing(place, missing) => {
+            News::Health(place, trouble) => {
                 if let Some(stream) = self.streams.get_mut(&place) {
-                    stream.missing = missing;
-                }
-                if missing {
-                    self.scan_soon(6);
+                    stream.trouble = trouble;
+                    if stream.is_missing() {
+                        self.scan_soon(6);
+                    }
                 }
             }
             News::Definitions(event) => self.heed_definitions(&event),
@@ -203,11 +209,22 @@ impl Observer {
 
     fn heed_definitions(&mut self, event: &WatchEvent) {
         match event {
-            WatchEvent::Object(..) if self.definitions == Definitions::Watched => self.scan_soon(6),
+            WatchEvent::Listing => self.coming.clear(),
+            WatchEvent::Object(event, raw) => {
+                let name = &raw.facts().name;
+                if *event == EventType::Deleted {
+                    self.coming.remove(name);
+                } else if !is_served(name, &self.resources) {
+                    self.coming.insert(name.clone());
+                }
+                if self.definitions == Definitions::Watched {
+                    self.scan_soon(6);
+                }
+            }
             WatchEvent::Synced => {
                 self.definitions = Definitions::Watched;
                 if self.scan.unresolved {
-                    self.scan_soon(3);
+                    self.scan_soon(if self.is_expecting() { 3 } else { 1 });
                 }
             }
             WatchEvent::Trouble(ClusterError::Denied { .. } | ClusterError::NotFound(_)) => {
@@ -223,6 +240,15 @@ impl Observer {
         }
     }
 
+    /// Something may come that handlers wait for.
+    fn is_expecting(&self) -> bool {
+        (self.scan.unresolved && !self.coming.is_empty()) || self.is_missing_some()
+    }
+
+    fn is_missing_some(&self) -> bool {
+        self.streams.values().any(Stream::is_missing)
+    }
+
     fn scan_soon(&mut self, tries: u32) {
         self.scan.tries = self.scan.tries.max(tries);
         let soon = Instant::now() + Duration::from_millis(100);
@@ -232,6 +258,7 @@ impl Observer {
     async fn rescan(&mut self) {
         match self.with.cluster.discover().await {
             Ok(resources) => {
+                self.coming.retain(|name| !is_served(name, &resources));
                 self.resources = resources;
                 self.reconcile();
             }
@@ -242,8 +269,8 @@ impl Observer {
             }
         }
         self.scan.tries = self.scan.tries.saturating_sub(1);
-        let missing = self.streams.values().any(|stream| stream.missing);
-        self.scan.at = if (self.scan.unresolved || missing) && self.scan.tries > 0 {
+        let lacking = self.scan.unresolved || self.is_missing_some();
+        self.scan.at = if lacking && self.scan.tries > 0 {
             let doubled = 2_u32.pow(6_u32.saturating_sub(self.scan.tries));
             Some(Instant::now() + Duration::from_millis(100) * doubled)
         } else if self.definitions == Definitions::Unwatched
@@ -258,7 +285,19 @@ impl Observer {
     /// Nothing is missing that is known to be coming.
     fn is_complete(&self) -> bool {
         let settled = self.definitions != Definitions::Listing && self.namespaces.are_known();
-        settled && (self.scan.at.is_none() || self.definitions == Definitions::Unwatched)
+        let scanned = self.scan.at.is_none() || self.definitions == Definitions::Unwatched;
+        settled && (scanned || !self.is_expecting())
+    }
+
+    /// What handlers are for and is not served, or cannot be watched: one line each.
+    fn unserved(&self) -> Vec<String> {
+        let troubled = self.streams.values().filter_map(|stream| {
+            let error = stream.trouble.as_ref()?;
+            Some(format!("{} cannot be watched: {error}", stream.watched))
+        });
+        let mut unserved: Vec<_> = self.warned.iter().cloned().chain(troubled).collect();
+        unserved.sort();
+        unserved
     }
 
     /// Start and stop watches until they are those that should be.
@@ -272,7 +311,7 @@ impl Observer {
             .collect();
         for place in unwanted {
             if let Some(stream) = self.streams.remove(&place) {
-                tracing::debug!("Stopping the watch-stream for {}.", stream.kind.resource);
+                tracing::debug!("Stopping the watch-stream for {}.", stream.watched);
                 stream.task.abort();
                 self.with.engine.close(stream.id);
             }
@@ -281,7 +320,7 @@ impl Observer {
         starting.sort_by(|(one, _), (other, _)| one.cmp(other));
         for (place, kind) in starting {
             match self.streams.get(&place) {
-                Some(stream) if stream.kind.is_same(&kind) && !stream.missing => {}
+                Some(stream) if stream.kind.is_same(&kind) && !stream.is_missing() => {}
                 Some(stream) => {
                     stream.task.abort();
                     let former = stream.id;
@@ -336,23 +375,24 @@ impl Observer {
         };
         let (tell, here) = (self.tell.clone(), place.clone());
         let cluster = self.with.cluster.clone();
-        let task = self.tasks.spawn(follow(cluster, watched, move |event| {
-            let missing = match &event {
-                WatchEvent::Trouble(ClusterError::NotFound(_)) => Some(true),
-                WatchEvent::Resumed => Some(false),
+        let following = follow(cluster, watched.clone(), move |event| {
+            let trouble = match &event {
+                WatchEvent::Trouble(error) => Some(Some(error.clone())),
+                WatchEvent::Resumed => Some(None),
                 _ => None,
             };
-            if let Some(missing) = missing {
+            if let Some(trouble) = trouble {
                 // The observer is gone only when this task is about to be.
-                let _ = tell.send(News::Missing(here.clone(), missing));
+                let _ = tell.send(News::Health(here.clone(), trouble));
             }
             engine.feed(id, event);
-        }));
+        });
         let stream = Stream {
             id,
             kind,
-            task,
-            missing: false,
+            watched,
+            task: self.tasks.spawn(following),
+            trouble: None,
         };
         self.streams.insert(place, stream);
     }
@@ -360,5 +400,20 @@ impl Observer {
     fn backoff(&self) -> Backoff {
         let networking = &self.with.settings.networking;
         Backoff::new(networking.first_backoff, networking.longest_backoff)
+    }
+}
+
+/// Whether the resources of a definition are among `resources`.
+fn is_served(definition: &str, resources: &[Resource]) -> bool {
+    resources.iter().any(|resource| {
+        let group = definition.strip_prefix(resource.plural.as_str());
+        group.and_then(|rest| rest.strip_prefix('.')) == Some(&resource.group)
+    })
+}
+
+impl Stream {
+    /// Its kind was not found when it was last asked for.
+    fn is_missing(&self) -> bool {
+        matches!(self.trouble, Some(ClusterError::NotFound(_)))
     }
 }

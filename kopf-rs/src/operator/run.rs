@@ -50,6 +50,9 @@ pub struct Operator {
 pub struct Report {
     /// Handlers that failed for good.
     pub failed: Vec<Failure>,
+    /// With [`Operator::once`]: what there are handlers for and could not be handled, since it is not served or forbidden. One
+    /// line each, for people.
+    pub unserved: Vec<String>,
 }
 
 /// Why an operator could not start, or did not end well.
@@ -144,6 +147,8 @@ impl Operator {
     }
 
     /// Handle everything there is, wait for what is to be retried, then end.
+    ///
+    /// Nothing is waited for that may come later: what is not served, or may not be watched, is told in [`Report::unserved`].
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
@@ -293,13 +298,13 @@ impl Running {
         });
         let ended = tokio::select! {
             biased;
-            _ = until => Ok(()),
+            _ = until => Ok(Vec::new()),
             ended = observer.run(self.once) => ended,
         };
         drop(observer);
         engine.drain().await;
-        ended.map_err(|error| refused(&error))?;
         Ok(Report {
+            unserved: ended.map_err(|error| refused(&error))?,
             failed: engine.failures(),
         })
     }
