@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use kopf_rs_tests::{Program, kopf_rs_binary};
+use kopf_rs_tests::{Program, kopf_rs_binary, leave_outer_cargo};
 
 /// Long enough for all dependencies to be built on a small machine that does other things too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
@@ -36,6 +36,7 @@ pub(crate) fn kopf_rs(args: &[&str]) -> Command {
     let binary = kopf_rs_binary();
     let target = binary.ancestors().nth(2).expect("target/PROFILE/kopf-rs");
     let mut command = Command::new(binary);
+    leave_outer_cargo(&mut command);
     command
         .args(args)
         .current_dir(root())

@@ -1,10 +1,9 @@
 //! The examples, each against what it promises itself: on a server of its own, and on servers with a life before and after.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
-use kopf_rs_tests::{Bed, Program, kopf_rs_binary, scenarios};
+use kopf_rs_tests::{Bed, Program, built_program, scenarios};
 use serde_json::Value;
 
 use crate::cli::{PATIENCE, ended, kopf_rs, root};
@@ -153,7 +152,7 @@ async fn check_pod(bed: &Bed, name: &str) {
 async fn myapp_in_a_program_of_its_own(bed: Bed) {
     bed.apply(&read("myapp/crd.yaml")).await;
     bed.apply(&sample(&bed, "example-app.yaml")).await;
-    let mut command = Command::new(built("myapp-embedded"));
+    let mut command = Command::new(built_program("myapp-embedded"));
     command
         .env("KUBECONFIG", bed.kubeconfig())
         .env("NAMESPACE", bed.namespace());
@@ -165,28 +164,4 @@ async fn myapp_in_a_program_of_its_own(bed: Bed) {
     assert_eq!(program.ended().await.code(), Some(0));
     let told = |line: &str| line.contains("1 created, 0 failed for good");
     program.lines().until("at the end", told).await;
-}
-
-/// A program of this workspace, built with it.
-fn built(name: &str) -> PathBuf {
-    let profile = kopf_rs_binary().parent().expect("target/PROFILE/kopf-rs");
-    let target = profile.parent().expect("target/PROFILE");
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args([
-            "build",
-            "--quiet",
-            "--workspace",
-            "--bin",
-            name,
-            "--target-dir",
-        ])
-        .arg(target)
-        .args(profile.ends_with("release").then_some("--release"))
-        .current_dir(root())
-        .status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "cargo build {name}"
-    );
-    profile.join(name)
 }

@@ -12,6 +12,7 @@
 )]
 
 mod bed;
+mod built;
 mod kopf;
 mod lines;
 mod play;
@@ -23,10 +24,11 @@ mod toolchain;
 mod watchdog;
 
 pub use bed::{Asked, Bed};
+pub use built::{built_library, built_program, kopf_rs_binary, leave_outer_cargo};
 pub use kopf::{KopfError, kopf_python};
 pub use lines::Lines;
 pub use play::{Server, play};
-pub use program::{Program, kopf_rs_binary};
+pub use program::Program;
 pub use real::{RealServer, StartError};
 pub use resource::documents;
 pub use skip::{Missing, say, skipped};

@@ -3,9 +3,7 @@
 //! Promises that the program and all it started die with the test, however the test ends. Must not know what the
 //! program does.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -13,50 +11,6 @@ use tokio::process::Child;
 
 use crate::lines::Lines;
 use crate::watchdog::Watchdog;
-
-/// The path of the program `kopf-rs`, built by cargo on first use in each test process.
-///
-/// # Panics
-///
-/// When cargo fails to build it.
-#[must_use]
-pub fn kopf_rs_binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let test = std::env::current_exe().expect("a test knows its executable");
-        let profile = test
-            .parent()
-            .and_then(Path::parent)
-            .expect("test executables lie in target/PROFILE/deps");
-        // The whole workspace, so that features unify as in `cargo test --workspace` and nothing is rebuilt.
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build
-            .args([
-                "build",
-                "--quiet",
-                "--workspace",
-                "--bin",
-                "kopf-rs",
-                "--target-dir",
-            ])
-            .arg(
-                profile
-                    .parent()
-                    .expect("a profile folder lies in the target folder"),
-            )
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        let output = build.output().expect("cargo can be run");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        profile.join("kopf-rs")
-    })
-}
 
 /// A running program; dropping it kills it and all it started.
 #[derive(Debug)]

@@ -1,0 +1,101 @@
+//! What cargo has built of this workspace: programs to run, libraries to compile against.
+//!
+//! Promises that nothing is built twice: the same target folder, profile and features as those of the test itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// The path of the program `kopf-rs`, built by cargo on first use in each test process.
+///
+/// # Panics
+///
+/// When cargo fails to build it.
+#[must_use]
+pub fn kopf_rs_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| built_program("kopf-rs"))
+}
+
+/// The path of a program of this workspace.
+///
+/// # Panics
+///
+/// When cargo fails to build it.
+#[must_use]
+pub fn built_program(name: &str) -> PathBuf {
+    artifact(&["--bin", name], name, |artifact| {
+        artifact["executable"].as_str()
+    })
+}
+
+/// The path of a library of this workspace, as cargo names it: `kopf_rs`. What it depends on lies beside it.
+///
+/// # Panics
+///
+/// When cargo fails to build it.
+#[must_use]
+pub fn built_library(name: &str) -> PathBuf {
+    artifact(&["--lib"], name, |artifact| {
+        let files = artifact["filenames"].as_array()?.iter();
+        let mut files = files.filter_map(Value::as_str);
+        files.find(|file| Path::new(file).extension().is_some_and(|it| it == "rlib"))
+    })
+}
+
+/// Keep from a program what `cargo test` has put into the environment: there are build scripts that watch it, so that a cargo called
+/// in the program would build their packages, and all that depend on them, once more.
+pub fn leave_outer_cargo(command: &mut Command) {
+    let families = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "DEP_"];
+    let singles = ["CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
+    for (key, _) in std::env::vars_os() {
+        let name = key.to_string_lossy();
+        let is_outer =
+            families.iter().any(|family| name.starts_with(family)) || singles.contains(&&*name);
+        if is_outer {
+            command.env_remove(&key);
+        }
+    }
+}
+
+fn artifact(args: &[&str], target: &str, file: fn(&Value) -> Option<&str>) -> PathBuf {
+    let lines = build(args);
+    let messages = lines
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut artifacts = messages.filter(|message: &Value| message["target"]["name"] == target);
+    artifacts
+        .find_map(|artifact| file(&artifact).map(PathBuf::from))
+        .unwrap_or_else(|| panic!("cargo has not told where {target} is"))
+}
+
+fn build(args: &[&str]) -> String {
+    let test = std::env::current_exe().expect("a test knows its executable");
+    let profile = test
+        .parent()
+        .and_then(Path::parent)
+        .expect("test executables lie in target/PROFILE/deps");
+    let target = profile
+        .parent()
+        .expect("a profile folder lies in the target folder");
+    // The whole workspace, so that features unify as in `cargo test --workspace` and nothing is rebuilt.
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    leave_outer_cargo(&mut cargo);
+    let output = cargo
+        .args(["build", "--quiet", "--workspace", "--message-format=json"])
+        .args(args)
+        .arg("--target-dir")
+        .arg(target)
+        .args(profile.ends_with("release").then_some("--release"))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo can be run");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("JSON is UTF-8")
+}
