@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
+use crate::cluster::reach::Reach;
 use crate::object::resource::Resource;
 
 pub(crate) mod connect;
@@ -17,6 +18,7 @@ pub(crate) mod error;
 #[cfg(test)]
 mod fake;
 pub(crate) mod manifest;
+mod reach;
 pub(crate) mod read;
 mod request;
 #[cfg(test)]
@@ -49,6 +51,7 @@ struct Shared {
     operator: String,
     agent: HeaderValue,
     writes: Semaphore,
+    reach: Reach,
     /// API groups whose server has refused a streaming list.
     unstreamable: Notes,
     /// Resources whose schema has dropped something we wrote, already warned of.
@@ -93,6 +96,7 @@ impl Cluster {
                 agent: HeaderValue::from_str(&agent)
                     .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
+                reach: Reach::default(),
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
                 broken: Notes::default(),

@@ -69,7 +69,11 @@ impl Cluster {
     /// Send once; the body of the answer, which is 2xx, is still to be read.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Body>, ClusterError> {
         let answer = self.client.send(call.request(self)?).await;
-        let answer = answer.map_err(|error| no_answer(&error))?;
+        let answer = answer.map_err(|error| {
+            self.shared.reach.unanswered();
+            no_answer(&error)
+        })?;
+        self.shared.reach.answered();
         if answer.status().is_success() {
             return Ok(answer);
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tower::{BoxError, ServiceExt as _, service_fn};
 
 use crate::cluster::manifest::Applied;
 use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
@@ -267,4 +268,48 @@ async fn two_watches_of_the_same_server_live_apart() {
     assert!(fault.hits() > 3);
     assert_eq!(told, 1, "the trouble, once");
     assert_eq!(picture.objects.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_back_within_seconds_of_a_long_outage() {
+    let (server, cluster, resource) = start().await;
+    create(&cluster, &resource, "a").await;
+    let ends = Instant::now() + Duration::from_secs(300);
+    let service = server.service();
+    let client = service_fn(move |request| {
+        let service = service.clone();
+        async move {
+            if Instant::now() < ends {
+                return Err(BoxError::from("connection refused"));
+            }
+            service.oneshot(request).await.map_err(BoxError::from)
+        }
+    });
+    let cluster = Cluster::new(Client::new(client, "default"));
+    let watched = Watched {
+        resource: Arc::new(resource),
+        namespace: None,
+        pace: WatchPace::default(),
+    };
+    let follow = |_| {
+        let (cluster, watched) = (cluster.clone(), watched.clone());
+        async move {
+            let (tell, mut told) = tokio::sync::oneshot::channel();
+            let mut tell = Some(tell);
+            let mut sink = |event| {
+                if matches!(event, WatchEvent::Resumed)
+                    && let Some(tell) = tell.take()
+                {
+                    tell.send(Instant::now()).unwrap();
+                }
+            };
+            tokio::select! {
+                back = &mut told => back.unwrap(),
+                never = cluster.watch(&watched, &mut sink) => match never {},
+            }
+        }
+    };
+    let back = futures_util::future::join_all((0..20).map(follow)).await;
+    let latest = back.into_iter().max().unwrap().duration_since(ends);
+    assert!(latest < Duration::from_secs(5), "{latest:?}");
 }

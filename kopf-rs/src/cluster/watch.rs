@@ -91,8 +91,11 @@ impl Cluster {
         let mut attempts = Watcher::new(self, watched, sink);
         loop {
             let end = attempts.attempt().await;
+            let unanswered = matches!(end, End::Failed(ClusterError::Unreachable(_)));
             let pause = attempts.settle(end);
-            if !pause.is_zero() {
+            if unanswered {
+                self.shared.reach.pause(pause).await;
+            } else if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
         }
@@ -232,9 +235,16 @@ impl<'a> Watcher<'a> {
 
     fn tell(&mut self, error: ClusterError) {
         let kind = discriminant(&error);
-        if self.trouble.replace(kind) != Some(kind) {
-            (self.sink)(WatchEvent::Trouble(error));
+        let former = self.trouble.replace(kind);
+        if former == Some(kind) {
+            return;
         }
+        let nobody = discriminant(&ClusterError::Unreachable(String::new()));
+        if former == Some(nobody) {
+            // A server that starts refuses at first: what it took to find it says nothing of how long.
+            self.failures.reset();
+        }
+        (self.sink)(WatchEvent::Trouble(error));
     }
 
     /// All that was asked for has come, or is coming.

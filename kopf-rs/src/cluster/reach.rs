@@ -1,0 +1,62 @@
+//! Whether the server answers at all: what one request finds out helps all that wait for it.
+//!
+//! While it does not, one of those that wait looks again often, for all; once it does, the others follow at once, each a random
+//! moment later. Must not know what is asked for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::sleep;
+
+use crate::rt::backoff::jitter;
+
+/// The longest pause of the one that looks for all.
+const SCOUTING: Duration = Duration::from_secs(3);
+/// All others follow within that time.
+const FOLLOWING: Duration = Duration::from_secs(1);
+
+/// What is known of it.
+pub(super) struct Reach {
+    lost: AtomicBool,
+    regained: Notify,
+    scout: Semaphore,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self {
+            lost: AtomicBool::new(false),
+            regained: Notify::new(),
+            scout: Semaphore::new(1),
+        }
+    }
+}
+
+impl Reach {
+    /// The server has answered, whatever it said.
+    pub(super) fn answered(&self) {
+        if self.lost.swap(false, Ordering::Relaxed) {
+            self.regained.notify_waiters();
+        }
+    }
+
+    /// There was no answer.
+    pub(super) fn unanswered(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Wait before the next try of a request that was not answered.
+    pub(super) async fn pause(&self, pause: Duration) {
+        let scout = self.scout.try_acquire();
+        let pause = if scout.is_ok() {
+            pause.min(SCOUTING)
+        } else {
+            pause
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.regained.notified() => sleep(jitter(FOLLOWING)).await,
+        }
+    }
+}
