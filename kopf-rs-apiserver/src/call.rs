@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, header, request::Parts};
 use serde_json::Value;
 
 use crate::object::Body;
-use crate::status::{Cause, Refusal, Subject};
+use crate::status::{Cause, Refusal, options};
 use crate::typed::proto;
 
 /// How Go's clients send objects of kinds that come with the server.
@@ -260,8 +260,8 @@ impl Call {
     pub(crate) fn yaml(&self) -> Result<Value, Refusal> {
         let text = std::str::from_utf8(&self.body)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+        // Not strict: the real server takes `y` and `no` for booleans, as YAML 1.1 does.
         let options = serde_saphyr::options! {
-            strict_booleans: true,
             duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         };
         serde_saphyr::from_str_with_options(text, options)
@@ -298,14 +298,9 @@ impl Call {
             Verb::Patch => "PatchOptions",
             _ => "DeleteOptions",
         };
-        let subject = Subject {
-            group: "meta.k8s.io",
-            word,
-            name: "",
-        };
         let message = format!("Unsupported value: {given}: supported values: {supported}");
         let cause = Cause::new("FieldValueNotSupported", field, message);
-        Refusal::invalid(subject, &[cause])
+        Refusal::invalid(options(word), &[cause])
     }
 }
 

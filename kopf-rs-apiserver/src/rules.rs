@@ -41,6 +41,11 @@ pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
         if !known && !matches!(key.as_str(), "managedFields" | "selfLink") {
             unknown.push(format!("metadata.{key}"));
         }
+        if let Value::Object(map) = value {
+            // Go reads a null among strings as an empty one.
+            let nulls = map.values_mut().filter(|value| value.is_null());
+            nulls.for_each(|value| *value = "".into());
+        }
         let empty = match value {
             Value::Null => true,
             Value::Array(items) => items.is_empty(),
@@ -71,11 +76,29 @@ pub(crate) fn check_types(kind: &Kind, body: &Body) -> Result<(), String> {
         Some(Value::Object(meta)) => meta,
         Some(other) => {
             let found = go_type(other);
+            let place = if kind.traits.builtin {
+                format!("struct field {}.metadata", kind.kind)
+            } else {
+                "value".to_owned()
+            };
             return Err(format!(
-                "json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"
+                "json: cannot unmarshal {found} into Go {place} of type v1.ObjectMeta"
             ));
         }
     };
+    for field in ["generation", "deletionGracePeriodSeconds"] {
+        if let Some(value) = meta.get(field).filter(|v| !v.is_i64() && !v.is_null()) {
+            return Err(wrong(field, "int64", value));
+        }
+    }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        let text = meta.get(field).and_then(Value::as_str);
+        if let Some(text) = text.filter(|text| text.parse::<jiff::Timestamp>().is_err()) {
+            return Err(format!(
+                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+            ));
+        }
+    }
     for field in [
         "name",
         "generateName",
@@ -126,6 +149,15 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     let empty = Body::new();
     let meta = metadata(body).unwrap_or(&empty);
     let name = text(meta, "name");
+    let stem = text(meta, "generateName");
+    // A stem may end in a dash: the name goes on behind it.
+    let masked = stem
+        .strip_suffix('-')
+        .map_or_else(|| stem.to_owned(), |start| format!("{start}a"));
+    if let Some(message) = names::object_name(kind, &masked).filter(|_| !stem.is_empty()) {
+        let cause = Cause::invalid("metadata.generateName", &stem.into(), &message);
+        causes.push(cause);
+    }
     if name.is_empty() {
         causes.push(Cause::required(
             "metadata.name",
@@ -211,6 +243,17 @@ fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {
             if text(owner, name).is_empty() {
                 causes.push(Cause::invalid(field(name), &"".into(), message));
             }
+        }
+        if (text(owner, "apiVersion"), text(owner, "kind")) == ("v1", "Event") {
+            let shown = shown_owners(&[owner]);
+            let shown = shown.trim_start_matches('[').trim_end_matches(']');
+            causes.push(Cause::new(
+                "FieldValueInvalid",
+                "metadata.ownerReferences",
+                format!(
+                    "Invalid value: {shown}: /v1, Kind=Event is disallowed from being an owner"
+                ),
+            ));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             controllers.push(format!("{}/{}", text(owner, "kind"), text(owner, "name")));

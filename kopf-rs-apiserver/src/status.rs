@@ -66,6 +66,15 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
+/// The parameters of a request, as a subject: `ListOptions`, `DeleteOptions` and the like.
+pub(crate) fn options(word: &str) -> Subject<'_> {
+    Subject {
+        group: "meta.k8s.io",
+        word,
+        name: "",
+    }
+}
+
 impl Subject<'_> {
     /// `plural.group`, or `plural` in the core group.
     pub(crate) fn qualified(&self) -> String {
@@ -309,6 +318,25 @@ impl Refusal {
             "406: Not Acceptable\n\nAvailable representations: application/json",
         )
         .bare_details()
+    }
+
+    /// A method that custom resources do not know.
+    pub(crate) fn unknown_method(subject: Subject<'_>) -> Self {
+        let message = format!(
+            "{:?} is not supported on resources of kind {:?}",
+            "",
+            subject.qualified()
+        );
+        Self::new(405, "MethodNotAllowed", message.trim_start_matches("\"\"")).about(subject)
+    }
+
+    /// The same for objects.
+    pub(crate) fn no_such_form() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )
     }
 
     pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {

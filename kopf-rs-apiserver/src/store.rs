@@ -30,6 +30,8 @@ pub(crate) struct Collection {
 /// Everything the server remembers.
 #[derive(Debug)]
 pub(crate) struct Store {
+    /// Where clients are told to find the server.
+    pub(crate) address: String,
     pub(crate) clock: Clock,
     pub(crate) kinds: Kinds,
     revision: u64,
@@ -47,6 +49,7 @@ impl Store {
         let mut kinds = Kinds::default();
         builtin::add_all(&mut kinds);
         let mut store = Self {
+            address: "127.0.0.1:443".to_owned(),
             clock,
             kinds: Kinds::default(),
             revision: 1,

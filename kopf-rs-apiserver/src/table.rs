@@ -12,6 +12,11 @@ use crate::object::{Body, Stored, at_path, meta_text};
 use crate::render::{ListMeta, list_meta, partial, to_bytes};
 use crate::store::Store;
 
+/// What the real server says of the column of names.
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+/// What the real server says of the column of ages.
+const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// One object as a table.
 pub(crate) fn one(store: &Store, kind: &Kind, stored: &Stored) -> Bytes {
     let meta = ListMeta {
@@ -60,7 +65,11 @@ fn column(name: &str, kind: &str, path: &str) -> Column {
         } else {
             String::new()
         },
-        description: String::new(),
+        description: match name {
+            "Name" => NAME.to_owned(),
+            "Age" => AGE.to_owned(),
+            _ => String::new(),
+        },
         priority: 0,
         path: path.to_owned(),
     }

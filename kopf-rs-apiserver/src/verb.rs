@@ -166,9 +166,9 @@ fn find<'a>(store: &Store, call: &'a Call, path: &'a Path) -> Result<Target<'a>,
     let kind = kind.clone();
     check_scope(&kind, path)?;
     let part = part(&kind, path)?;
-    check_verb(&kind, call.verb, path, part)?;
+    check_verb(&kind, call, path, part)?;
     let form = match call.form {
-        Some(Form::Aggregated(_)) | None => return Err(Refusal::not_acceptable()),
+        Some(Form::Aggregated(_)) | None => return Err(Refusal::no_such_form()),
         Some(form) => form,
     };
     Ok(Target {
@@ -207,12 +207,15 @@ fn part(kind: &Kind, path: &Path) -> Result<Part, Refusal> {
     }
 }
 
-fn check_verb(kind: &Kind, verb: Verb, path: &Path, part: Part) -> Result<(), Refusal> {
+fn check_verb(kind: &Kind, call: &Call, path: &Path, part: Part) -> Result<(), Refusal> {
+    let verb = call.verb;
+    let putting = matches!(call.method.as_str(), "PUT" | "PATCH");
     let everywhere = kind.namespaced && path.namespace.is_none();
     let writes_everywhere = everywhere && matches!(verb, Verb::Create | Verb::DeleteCollection);
     if !kind.traits.builtin {
         return match verb {
             _ if writes_everywhere => Err(Refusal::no_page()),
+            Verb::Other if !putting => Err(Refusal::unknown_method(kind.subject(""))),
             Verb::Other => Err(Refusal::bad_request("name must be provided")),
             Verb::Delete if part != Part::Main => Err(Refusal::method_not_allowed()),
             _ => Ok(()),

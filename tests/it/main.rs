@@ -4,6 +4,7 @@
 
 mod activities;
 mod cli;
+mod corpus;
 mod create;
 mod delete;
 mod event;

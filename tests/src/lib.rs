@@ -13,6 +13,7 @@
 
 mod bed;
 mod built;
+pub mod corpus;
 mod kopf;
 mod lines;
 mod play;

@@ -150,8 +150,18 @@ fn complaint(text: &[u8], error: &serde_json::Error) -> String {
         .map(<[u8]>::len)
         .sum::<usize>();
     let at = line_start + error.column().saturating_sub(1);
-    let rest = String::from_utf8_lossy(text.get(at..).unwrap_or_default());
-    let letter = rest.chars().next().unwrap_or(' ');
+    if let Some(complaint) = literal(text, at) {
+        return complaint;
+    }
+    // Go looks at bytes: one beyond ASCII is shown as the code point of its number.
+    let letter = char::from(text.get(at).copied().unwrap_or(b' '));
+    let letter = if letter.is_ascii_graphic() || letter == ' ' {
+        letter.to_string()
+    } else if letter.is_control() {
+        format!("\\u{:04x}", u32::from(letter))
+    } else {
+        letter.to_string()
+    };
     let told = error.to_string();
     let place = if told.starts_with("key must be a string") {
         "looking for beginning of object key string"
@@ -169,6 +179,27 @@ fn complaint(text: &[u8], error: &serde_json::Error) -> String {
         return told;
     };
     format!("invalid character '{letter}' {place}")
+}
+
+/// What is wrong with a `true`, `false` or `null` that ends at a wrong letter.
+fn literal(text: &[u8], at: usize) -> Option<String> {
+    for word in ["true", "false", "null"] {
+        for length in 1..word.len() {
+            let Some(start) = at.checked_sub(length) else {
+                break;
+            };
+            let found = text.get(start..at)? == &word.as_bytes()[..length];
+            let wanted = char::from(word.as_bytes()[length]);
+            let letter = char::from(*text.get(at)?);
+            let alone = start == 0 || !text[start - 1].is_ascii_alphanumeric();
+            if found && alone && letter != wanted && letter != '"' {
+                return Some(format!(
+                    "invalid character '{letter}' in literal {word} (expecting '{wanted}')"
+                ));
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -205,6 +236,10 @@ mod tests {
                 "invalid character 'x' after object key:value pair",
             ),
             ("[1 2]", "invalid character '2' after array element"),
+            (
+                "nonsense",
+                "invalid character 'o' in literal null (expecting 'u')",
+            ),
             ("{} x", "invalid character 'x' after top-level value"),
         ] {
             assert_eq!(parse(text.as_bytes()), Err(expected.to_owned()), "{text}");

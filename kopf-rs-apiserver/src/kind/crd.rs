@@ -363,7 +363,13 @@ fn column(column: &Body) -> Column {
         name: text(column, "name").to_owned(),
         kind: text(column, "type").to_owned(),
         format: text(column, "format").to_owned(),
-        description: text(column, "description").to_owned(),
+        description: match text(column, "description") {
+            "" => format!(
+                "Custom resource definition column (in JSONPath format): {}",
+                text(column, "jsonPath")
+            ),
+            given => given.to_owned(),
+        },
         priority: column
             .get("priority")
             .and_then(Value::as_i64)

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{Group, Kind, Kinds, Version, api_version};
 
 /// `/api`
-pub(crate) fn core_versions() -> Value {
+pub(crate) fn core_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
         "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
     })
 }
 

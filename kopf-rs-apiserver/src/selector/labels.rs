@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
     fn number(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value(key)?;
         value.parse().map_err(|_| {
-            format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+            format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
         })
     }
 

@@ -65,6 +65,7 @@ impl Listening {
             .await
             .map_err(|source| ListenError::Bind { addr, source })?;
         let now = core.store().clock.unix_seconds();
+        core.store().address = addr.to_string();
         let identity = tls::identity(addr.ip(), now)?;
         let token: Arc<str> = Uuid::new_v4().simple().to_string().into();
         let (closing, closed) = watch::channel(false);

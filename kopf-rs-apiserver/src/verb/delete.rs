@@ -16,7 +16,7 @@ use crate::kind::{Kind, crd};
 use crate::object::{Body, Stored, at_path, finalizers, map_mut, metadata, metadata_mut, text};
 use crate::render;
 use crate::selector::Selector;
-use crate::status::{Cause, Refusal, Subject};
+use crate::status::{Cause, Refusal, options};
 use crate::store::{Store, key};
 use crate::typed::proto;
 use crate::write;
@@ -73,6 +73,13 @@ impl Deletion {
         } else {
             options(call)?
         };
+        let word = text(&options, "kind");
+        if !matches!(word, "" | "DeleteOptions") {
+            let version = text(&options, "apiVersion");
+            return Err(Refusal::bad_request(format!(
+                "no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
         let preconditions = options.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
             let found = preconditions.map_or("", |map| text(map, field));
@@ -84,6 +91,14 @@ impl Deletion {
         };
         let orphan = call.switch("orphanDependents")
             || options.get("orphanDependents") == Some(&Value::Bool(true));
+        if !policy.is_empty() && options.contains_key("orphanDependents") {
+            let message = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", &policy.into(), message);
+            return Err(Refusal::invalid(
+                crate::status::options("DeleteOptions"),
+                &[cause],
+            ));
+        }
         let in_body = options.get("dryRun").and_then(Value::as_array);
         let grace = match (
             options.get("gracePeriodSeconds"),
@@ -154,16 +169,11 @@ fn options(call: &Call) -> Result<Body, Refusal> {
 }
 
 fn unknown_policy(policy: &str) -> Refusal {
-    let subject = Subject {
-        group: "meta.k8s.io",
-        word: "DeleteOptions",
-        name: "",
-    };
     let message = format!(
         "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
     );
     let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
-    Refusal::invalid(subject, &[cause])
+    Refusal::invalid(options("DeleteOptions"), &[cause])
 }
 
 pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
@@ -246,10 +256,13 @@ pub(crate) fn delete_key(
         cascade::orphan_dependents(store, &uid);
     }
     if !held {
-        let revision = write::remove(store, kind, key).map_or(0, |last| last.slim.revision);
         if kind.is_core("pods") {
+            // Pods are marked in a write of their own, even if they go at once.
             mark(store, kind, &mut body, grace);
+            store.put(kind.collection, body.clone());
         }
+        let revision = write::remove(store, kind, key).map_or(0, |last| last.slim.revision);
+        metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
         return Ok(Deleted {
             stored: Arc::new(write::draft(kind, &body, revision)),
             removed: true,

@@ -3,6 +3,7 @@
 //! Promise: all pages of a list show one revision. Must not change anything.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -14,7 +15,7 @@ use crate::call::{Form, go};
 use crate::object::Stored;
 use crate::render::{self, ListMeta};
 use crate::selector::Selector;
-use crate::status::{Cause, Refusal, Subject};
+use crate::status::{Cause, Refusal, options};
 use crate::store::Store;
 
 /// Where the next page begins, and at which revision.
@@ -33,8 +34,17 @@ pub(crate) fn list(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal
         call.param("fieldSelector"),
     )?;
     let limit = limit(call.param("limit"))?;
+    let timeout = call.param("timeoutSeconds");
+    if !timeout.is_empty() && timeout.parse::<i64>().is_err() {
+        return Err(bad_number(timeout));
+    }
     let from = match call.param("continue") {
         "" => None,
+        _ if !matches!(call.param("resourceVersion"), "" | "0") => {
+            return Err(Refusal::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
         token => Some(parse_continue(token)?),
     };
     let revision = revision(store, target, from.as_ref())?;
@@ -45,11 +55,14 @@ pub(crate) fn list(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal
         .filter(|(key, stored)| **key >= start && selector.matches(stored));
     let page: Vec<(&String, &Arc<Stored>)> = matching.by_ref().take(limit).collect();
     let remaining = matching.count();
+    // As the real server, which counts before it selects: the next page may turn out empty.
+    let full = page.len() == limit;
+    let more = |last: &str| objects.range::<str, _>((Bound::Excluded(last), Bound::Unbounded));
     let meta = ListMeta {
         revision,
         next: page
             .last()
-            .filter(|_| remaining > 0)
+            .filter(|(key, _)| full && more(key).next().is_some())
             .map(|(key, _)| token(revision, key)),
         remaining: (remaining > 0 && is_unselected(target)).then_some(remaining),
     };
@@ -104,11 +117,6 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
         call.param("resourceVersionMatch"),
         call.param("resourceVersion"),
     );
-    let subject = Subject {
-        group: "meta.k8s.io",
-        word: "ListOptions",
-        name: "",
-    };
     let forbidden = |message: &str| Cause::forbidden("resourceVersionMatch", message);
     let cause = if !call.param("sendInitialEvents").is_empty() {
         Cause::forbidden(
@@ -131,7 +139,7 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(Refusal::invalid(subject, &[cause]))
+    Err(Refusal::invalid(options("ListOptions"), &[cause]))
 }
 
 /// The revision this list shows.

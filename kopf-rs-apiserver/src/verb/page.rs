@@ -48,7 +48,7 @@ fn discover(store: &Store, call: &Call, core: bool) -> Result<Answer, Refusal> {
             };
             Ok(answer)
         }
-        Some(_) if core => Ok(Answer::json(200, &discovery::core_versions())),
+        Some(_) if core => Ok(Answer::json(200, &discovery::core_versions(&store.address))),
         Some(_) => Ok(Answer::json(200, &discovery::groups(&store.kinds))),
         None => Err(Refusal::not_acceptable()),
     }

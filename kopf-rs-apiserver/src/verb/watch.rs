@@ -20,7 +20,7 @@ use crate::kind::{Kind, Shape};
 use crate::object::Stored;
 use crate::render::{self, ListMeta};
 use crate::selector::Selector;
-use crate::status::{Cause, Refusal, Subject};
+use crate::status::{Cause, Refusal, options};
 use crate::store::Store;
 use crate::store::feed::{Change, Event, Feed, Lost};
 use crate::table;
@@ -50,6 +50,7 @@ pub(crate) struct Watch {
     next_bookmark: Instant,
     deadline: Instant,
     ended: bool,
+    columns_told: bool,
 }
 
 /// Something to send.
@@ -113,6 +114,7 @@ pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusa
         next_bookmark: now + BOOKMARK,
         deadline: now + lifetime(call.param("timeoutSeconds")),
         ended: false,
+        columns_told: false,
     };
     let mut answer = Answer::bytes(200, Bytes::new());
     answer.content = if !from_now && asked < oldest {
@@ -137,11 +139,6 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
         call.param("sendInitialEvents"),
         call.param("resourceVersionMatch"),
     );
-    let subject = Subject {
-        group: "meta.k8s.io",
-        word: "ListOptions",
-        name: "",
-    };
     let mut causes = Vec::new();
     let mut forbidden =
         |message: &str| causes.push(Cause::forbidden("resourceVersionMatch", message));
@@ -165,7 +162,7 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Refusal::invalid(subject, &causes))
+    Err(Refusal::invalid(options("ListOptions"), &causes))
 }
 
 /// The line of an error event.
@@ -256,7 +253,7 @@ impl Watch {
     }
 
     /// What a change is to this watch: it may be nothing, or a DELETED because the selector no longer matches.
-    fn change_line(&self, change: &Change) -> Option<Bytes> {
+    fn change_line(&mut self, change: &Change) -> Option<Bytes> {
         let covers = |stored: &Arc<Stored>| self.covers(stored);
         let before = change.before.as_ref().filter(|stored| covers(stored));
         let now =
@@ -309,7 +306,7 @@ impl Watch {
         Stored::new(&body, &api_version, &self.kind.kind, revision)
     }
 
-    fn event_line(&self, event: Event, stored: &Stored) -> Bytes {
+    fn event_line(&mut self, event: Event, stored: &Stored) -> Bytes {
         let word = match event {
             Event::Added => "ADDED",
             Event::Modified => "MODIFIED",
@@ -320,7 +317,11 @@ impl Watch {
                 revision: stored.slim.revision,
                 ..ListMeta::default()
             };
-            let table = table::table(&self.kind, &[stored], &meta, self.clock.now());
+            let mut table = table::table(&self.kind, &[stored], &meta, self.clock.now());
+            // The columns are told once.
+            if std::mem::replace(&mut self.columns_told, true) {
+                table["columnDefinitions"] = Value::Null;
+            }
             return line(word, &render::to_bytes(&table));
         }
         line(word, &render::object(&self.kind, stored, self.form))

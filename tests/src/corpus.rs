@@ -1,0 +1,22 @@
+//! The differential corpus: request scripts, run against the server in the process and against a real one, and compared.
+//!
+//! A script is data (`tests/conformance/*.yaml`, see its README). Every request of it goes to both servers over TCP; code,
+//! headers that matter, body and watch events must be equal once uids, times and versions are given names. What is known to
+//! differ stands in the ledger with its reason, and an excuse that excuses nothing is an error. Must not know how either
+//! server works.
+
+mod compare;
+mod exchange;
+mod ledger;
+mod normal;
+mod run;
+mod script;
+mod tally;
+mod variables;
+
+pub use compare::Difference;
+pub use exchange::Answer;
+pub use ledger::Ledger;
+pub use run::{Pair, run, run_all};
+pub use script::{Script, Step};
+pub use tally::Tally;

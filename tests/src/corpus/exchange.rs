@@ -1,0 +1,229 @@
+//! One server as a script sees it: requests, answers, open watches, variables.
+//!
+//! Promise: nothing is retried but what the script says to repeat. Must not know what answers should be.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::AsyncBufReadExt as _;
+use http::{Request, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::Value;
+
+use super::normal::{marked, marked_text};
+use super::script::{Script, Step};
+use super::variables::Variables;
+use crate::real::client_of;
+
+/// How long a server may take to answer, or to come to a state a script waits for.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a state is looked for.
+const PULSE: Duration = Duration::from_millis(25);
+/// The headers that are compared.
+const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
+
+type Lines = Box<dyn futures_util::AsyncBufRead + Send + Unpin>;
+
+/// What a server answered, or one event of a watch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The status code; 0 for events.
+    pub code: u16,
+    /// The headers that matter.
+    pub headers: BTreeMap<String, Vec<String>>,
+    /// The body: JSON where it is, else its text.
+    pub body: Value,
+}
+
+/// One of the two servers, for one script.
+pub(super) struct Side {
+    client: kube::Client,
+    variables: Variables,
+    watches: HashMap<String, Lines>,
+}
+
+// === impl Side ===
+
+impl Side {
+    pub(super) async fn new(kubeconfig: &Path, script: &Script) -> Self {
+        let client = client_of(kubeconfig)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let (group, ns) = (script.group(), format!("corpus-{}", script.name));
+        let mut variables = Variables::default();
+        variables.set("things", format!("/apis/{group}/v1/namespaces/{ns}/things"));
+        variables.set(
+            "crds",
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        );
+        variables.set("core", format!("/api/v1/namespaces/{ns}"));
+        variables.set("group", group);
+        variables.set("ns", ns);
+        Self {
+            client,
+            variables,
+            watches: HashMap::new(),
+        }
+    }
+
+    /// Do a step: the answers to compare, one for a request, one per event for a look at a watch.
+    pub(super) async fn play(&mut self, step: &Step) -> Vec<Answer> {
+        if !step.take.is_empty() {
+            return self.take(&step.take).await;
+        }
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let mut pulse = tokio::time::interval(PULSE);
+        let answer = loop {
+            pulse.tick().await;
+            let answer = self.ask(step).await;
+            if reached(&answer, &step.until) || tokio::time::Instant::now() > deadline {
+                break answer;
+            }
+        };
+        for (name, pointer) in &step.capture {
+            let found = answer.body.pointer(pointer);
+            let text = found.map_or_else(String::new, |value| match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            self.variables.set(name, text);
+        }
+        vec![named(answer, generated(step).as_deref())]
+    }
+
+    async fn ask(&mut self, step: &Step) -> Answer {
+        let request = self.request(step);
+        let sent = tokio::time::timeout(PATIENCE, self.client.send(request)).await;
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return failed(error.to_string()),
+            Err(_) => return failed("no answer in time"),
+        };
+        let (parts, body) = response.into_parts();
+        let values = |name: &str| -> Vec<String> {
+            let all = parts.headers.get_all(name).iter();
+            all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+                .collect()
+        };
+        let mut answer = Answer {
+            code: parts.status.as_u16(),
+            headers: HEADERS
+                .into_iter()
+                .map(|name| (name.to_owned(), values(name)))
+                .filter(|(_, values)| !values.is_empty())
+                .collect(),
+            body: Value::Null,
+        };
+        if let Some(name) = step.watch.as_ref().filter(|_| answer.code == 200) {
+            let stream =
+                futures_util::TryStreamExt::map_err(body.into_data_stream(), std::io::Error::other);
+            let lines = futures_util::TryStreamExt::into_async_read(Box::pin(stream));
+            self.watches.insert(name.clone(), Box::new(lines));
+            return answer;
+        }
+        let read = tokio::time::timeout(PATIENCE, body.collect_bytes()).await;
+        answer.body = match read {
+            Ok(Ok(bytes)) => decoded(&bytes),
+            Ok(Err(error)) => error.to_string().into(),
+            Err(_) => "the answer did not end in time".into(),
+        };
+        answer
+    }
+
+    fn request(&self, step: &Step) -> Request<Body> {
+        let line = self.variables.fill(&step.request);
+        let (method, path) = line.split_once(' ').expect("a step is METHOD /path");
+        let mut request = Request::builder().method(method).uri(path);
+        let body = step.whole_body();
+        let is_list = body.as_ref().is_some_and(Value::is_array);
+        let bytes = match (&body, &step.text) {
+            (Some(body), _) => self.variables.fill_value(body).to_string().into_bytes(),
+            (None, Some(text)) => self.variables.fill(text).into_bytes(),
+            (None, None) => Vec::new(),
+        };
+        let given = step
+            .headers
+            .keys()
+            .any(|name| name.eq_ignore_ascii_case("content-type"));
+        if !given && (body.is_some() || step.text.is_some()) {
+            let media = match method {
+                "PATCH" if is_list => "application/json-patch+json",
+                "PATCH" => "application/merge-patch+json",
+                _ => "application/json",
+            };
+            request = request.header(header::CONTENT_TYPE, media);
+        }
+        for (name, value) in step.headers.iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.header(name, self.variables.fill(value));
+        }
+        request
+            .body(Body::from(bytes))
+            .unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    async fn take(&mut self, wanted: &BTreeMap<String, usize>) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        for (name, count) in wanted {
+            for _ in 0..*count {
+                let lines = self.watches.get_mut(name);
+                let mut line = String::new();
+                let read = match lines {
+                    Some(lines) => tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await,
+                    None => Ok(Ok(0)),
+                };
+                let body = match read {
+                    Ok(Ok(0)) => "the watch has ended".into(),
+                    Ok(Ok(_)) => decoded(line.as_bytes()),
+                    Ok(Err(error)) => error.to_string().into(),
+                    Err(_) => "no event in time".into(),
+                };
+                answers.push(named(failed(body), None));
+            }
+        }
+        answers
+    }
+}
+
+fn failed(body: impl Into<Value>) -> Answer {
+    Answer {
+        code: 0,
+        headers: BTreeMap::new(),
+        body: body.into(),
+    }
+}
+
+/// The beginning of a name that the server is asked to complete.
+fn generated(step: &Step) -> Option<String> {
+    let body = step.whole_body()?;
+    let start = body.pointer("/metadata/generateName")?.as_str()?;
+    Some(start.to_owned())
+}
+
+fn named(answer: Answer, generated: Option<&str>) -> Answer {
+    let body = marked(&answer.body, generated);
+    let headers = answer.headers.into_iter().map(|(name, values)| {
+        let marked = |value: &String| marked_text(value, generated);
+        (name, values.iter().map(marked).collect())
+    });
+    Answer {
+        code: answer.code,
+        headers: headers.collect(),
+        body,
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes)
+        .unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
+}
+
+fn reached(answer: &Answer, wanted: &BTreeMap<String, Value>) -> bool {
+    wanted.iter().all(|(pointer, value)| {
+        if pointer == "/code" {
+            return *value == answer.code;
+        }
+        answer.body.pointer(pointer).unwrap_or(&Value::Null) == value
+    })
+}

@@ -1,0 +1,241 @@
+//! What must differ between two servers is marked: uids, versions, times, generated names, ages, tokens.
+//!
+//! Promise: the rest of an answer is left alone. Must not know what answers mean beyond that.
+
+use serde_json::{Map, Value};
+
+/// Before and after what a server made up: the two servers' are matched, not compared.
+pub(super) const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
+
+/// An answer with marks around what must differ; `generated` is the beginning of a name the server was asked to complete.
+pub(super) fn marked(value: &Value, generated: Option<&str>) -> Value {
+    Marker { generated }.value(value)
+}
+
+/// The same for a text.
+pub(super) fn marked_text(text: &str, generated: Option<&str>) -> String {
+    Marker { generated }.text(text)
+}
+
+struct Marker<'a> {
+    generated: Option<&'a str>,
+}
+
+fn mark(kind: &str, text: &str) -> String {
+    let [start, end] = MARKS;
+    format!("{start}{kind} {text}{end}")
+}
+
+// === impl Marker ===
+
+impl Marker<'_> {
+    fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.text(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Object(map) => ordered(self.map(map)).into(),
+            other => other.clone(),
+        }
+    }
+
+    fn map(&self, map: &Map<String, Value>) -> Map<String, Value> {
+        let is_list = map.contains_key("items") || map.contains_key("rows");
+        let mut normal = Map::new();
+        for (key, value) in map {
+            let value = match (key.as_str(), value) {
+                ("managedFields", _) => continue,
+                ("metadata", Value::Object(meta)) if is_list => list_meta(meta).into(),
+                ("metadata", Value::Object(meta)) => self.meta(meta).into(),
+                ("storageVersionHash", _) => "<hash>".into(),
+                ("serverAddress", Value::String(text)) => mark("address", text).into(),
+                ("cells", Value::Array(cells)) => {
+                    cells.iter().map(|cell| self.cell(cell)).collect()
+                }
+                (_, value) => self.value(value),
+            };
+            normal.insert(key.clone(), value);
+        }
+        normal
+    }
+
+    fn meta(&self, meta: &Map<String, Value>) -> Map<String, Value> {
+        let generated = meta.get("generateName").and_then(Value::as_str);
+        let mut normal = Marker {
+            generated: generated.or(self.generated),
+        }
+        .map(meta);
+        if let Some(version) = meta.get("resourceVersion").and_then(Value::as_str) {
+            let is_bookmark = !meta.contains_key("uid");
+            let name = if is_bookmark {
+                "<version>".to_owned()
+            } else {
+                mark("version", version)
+            };
+            normal.insert("resourceVersion".to_owned(), name.into());
+        }
+        normal
+    }
+
+    fn cell(&self, cell: &Value) -> Value {
+        match cell.as_str() {
+            Some(text) if is_age(text) => "<age>".into(),
+            _ => self.value(cell),
+        }
+    }
+
+    fn text(&self, text: &str) -> String {
+        if text.starts_with("Too large resource version")
+            || text.starts_with("too old resource version")
+        {
+            return digits_hidden(text);
+        }
+        let mut normal = String::with_capacity(text.len());
+        let mut rest = text;
+        if let Some((start, version, end)) = precondition(text) {
+            let mark = mark("version", version);
+            return format!("{}{mark}{}", self.text(start), self.text(end));
+        }
+        while let Some(first) = rest.chars().next() {
+            let (length, shown) = self
+                .made_up(rest)
+                .unwrap_or_else(|| (first.len_utf8(), first.to_string()));
+            normal.push_str(&shown);
+            rest = &rest[length..];
+        }
+        normal
+    }
+
+    /// What a server made up at the start of a text: its length, and what to show instead.
+    fn made_up(&self, rest: &str) -> Option<(usize, String)> {
+        if let Some(uid) = rest.get(..36).filter(|found| is_uid(found)) {
+            return Some((36, mark("uid", uid)));
+        }
+        if let Some(length) = recent_time(rest) {
+            return Some((length, "<time>".to_owned()));
+        }
+        let start = self.generated.filter(|start| !start.is_empty())?;
+        let end = rest.strip_prefix(start)?.get(..5)?;
+        let is_random = end
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        is_random.then(|| (start.len() + 5, mark("name", &rest[..start.len() + 5])))
+    }
+}
+
+/// A version inside a complaint about preconditions, and what is around it.
+fn precondition(text: &str) -> Option<(&str, &str, &str)> {
+    let words = [
+        "ResourceVersion in the precondition (",
+        "ResourceVersion in record (",
+    ];
+    let start = words
+        .iter()
+        .filter_map(|words| Some(text.find(words)? + words.len()))
+        .min()?;
+    let end = start + text[start..].find(')')?;
+    Some((&text[..start], &text[start..end], &text[end..]))
+}
+
+/// The causes of a refusal in the order of their texts: where the real server walks a map, its order is random.
+fn ordered(mut map: Map<String, Value>) -> Map<String, Value> {
+    let Some(Value::Array(causes)) = map
+        .get_mut("details")
+        .and_then(|details| details.get_mut("causes"))
+    else {
+        return map;
+    };
+    if causes.len() < 2 {
+        return map;
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for cause in &*causes {
+        let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+        let line = format!("{}: {}", text("field"), text("message"));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    causes.sort_by_key(Value::to_string);
+    let told = match lines.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    if let Some(Value::String(message)) = map.get_mut("message")
+        && let Some(start) = message.strip_suffix(&told)
+    {
+        *message = format!("{start}<the causes>");
+    }
+    map
+}
+
+fn list_meta(meta: &Map<String, Value>) -> Map<String, Value> {
+    let hide = |(key, value): (&String, &Value)| match key.as_str() {
+        "resourceVersion" | "continue" if value != "" => (key.clone(), format!("<{key}>").into()),
+        _ => (key.clone(), value.clone()),
+    };
+    meta.iter().map(hide).collect()
+}
+
+fn digits_hidden(text: &str) -> String {
+    let mut hidden = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if hidden.ends_with('#') => {}
+            '0'..='9' => hidden.push('#'),
+            other => hidden.push(other),
+        }
+    }
+    hidden
+}
+
+fn is_age(text: &str) -> bool {
+    let Some(number) = text.strip_suffix(['s', 'm']) else {
+        return false;
+    };
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_uid(text: &str) -> bool {
+    text.bytes().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        14 => byte == b'4',
+        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+    })
+}
+
+/// The length of a time stamp of these days at the start of a text: others are data.
+fn recent_time(text: &str) -> Option<usize> {
+    let day = text.get(..10)?;
+    if !day.starts_with("20") || text.as_bytes()[4] != b'-' {
+        return None;
+    }
+    let end = text.get(..40).unwrap_or(text).find('Z')? + 1;
+    let time: jiff::Timestamp = text[..end].parse().ok()?;
+    let distance = jiff::Timestamp::now().duration_since(time);
+    (distance.abs().as_hours() < 24).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_servers_make_up_is_marked() {
+        let uid = "0b2f9b54-1a52-4c2e-9d9e-0a3c2f1b7a11";
+        let now = jiff::Timestamp::now().to_string();
+        let object = json!({
+            "metadata": {"uid": uid, "resourceVersion": "7", "generateName": "a-", "name": "a-x7k2p", "creationTimestamp": now},
+            "text": format!("uid {uid}, at 2020-01-01T00:00:00Z"),
+        });
+        let expected = json!({
+            "metadata": {
+                "uid": mark("uid", uid), "resourceVersion": mark("version", "7"), "generateName": "a-",
+                "name": mark("name", "a-x7k2p"), "creationTimestamp": "<time>",
+            },
+            "text": format!("uid {}, at 2020-01-01T00:00:00Z", mark("uid", uid)),
+        });
+        assert_eq!(marked(&object, None), expected);
+    }
+}
