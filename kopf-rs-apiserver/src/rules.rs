@@ -86,19 +86,7 @@ pub(crate) fn check_types(kind: &Kind, body: &Body) -> Result<(), String> {
             ));
         }
     };
-    for field in ["generation", "deletionGracePeriodSeconds"] {
-        if let Some(value) = meta.get(field).filter(|v| !v.is_i64() && !v.is_null()) {
-            return Err(wrong(field, "int64", value));
-        }
-    }
-    for field in ["creationTimestamp", "deletionTimestamp"] {
-        let text = meta.get(field).and_then(Value::as_str);
-        if let Some(text) = text.filter(|text| text.parse::<jiff::Timestamp>().is_err()) {
-            return Err(format!(
-                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
-            ));
-        }
-    }
+    check_numbers_and_times(meta, wrong)?;
     for field in [
         "name",
         "generateName",
@@ -129,6 +117,26 @@ pub(crate) fn check_types(kind: &Kind, body: &Body) -> Result<(), String> {
             .map_or(Ok(()), |item| Err(wrong("finalizers", "string", item))),
         Some(other) => Err(wrong("finalizers", "[]string", other)),
     }
+}
+
+fn check_numbers_and_times(
+    meta: &Body,
+    wrong: impl Fn(&str, &str, &Value) -> String,
+) -> Result<(), String> {
+    for field in ["generation", "deletionGracePeriodSeconds"] {
+        if let Some(value) = meta.get(field).filter(|v| !v.is_i64() && !v.is_null()) {
+            return Err(wrong(field, "int64", value));
+        }
+    }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        let text = meta.get(field).and_then(Value::as_str);
+        if let Some(text) = text.filter(|text| text.parse::<jiff::Timestamp>().is_err()) {
+            return Err(format!(
+                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What Go calls the type of a JSON value.

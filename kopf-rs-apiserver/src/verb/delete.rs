@@ -68,40 +68,34 @@ impl Deletion {
 
     fn of_call(target: &Target<'_>) -> Result<Self, Refusal> {
         let call = target.call;
-        let options = if call.body.is_empty() {
+        let body = if call.body.is_empty() {
             Body::new()
         } else {
-            options(call)?
+            sent(call)?
         };
-        let word = text(&options, "kind");
-        if !matches!(word, "" | "DeleteOptions") {
-            let version = text(&options, "apiVersion");
-            return Err(Refusal::bad_request(format!(
-                "no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
-            )));
-        }
-        let preconditions = options.get("preconditions").and_then(Value::as_object);
+        check_kind(&body)?;
+        let preconditions = body.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
             let found = preconditions.map_or("", |map| text(map, field));
             Some(found.to_owned()).filter(|found| !found.is_empty())
         };
-        let policy = match text(&options, "propagationPolicy") {
+        let policy = match text(&body, "propagationPolicy") {
             "" => call.param("propagationPolicy"),
             given => given,
         };
         let orphan = call.switch("orphanDependents")
-            || options.get("orphanDependents") == Some(&Value::Bool(true));
-        if !policy.is_empty() && options.contains_key("orphanDependents") {
+            || body.get("orphanDependents") == Some(&Value::Bool(true));
+        if !policy.is_empty() && body.contains_key("orphanDependents") {
             let message = "orphanDependents and deletionPropagation cannot be both set";
             let cause = Cause::invalid("propagationPolicy", &policy.into(), message);
             return Err(Refusal::invalid(
-                crate::status::options("DeleteOptions"),
+                options("DeleteOptions"),
                 &[cause],
             ));
         }
-        let in_body = options.get("dryRun").and_then(Value::as_array);
+        let in_body = body.get("dryRun").and_then(Value::as_array);
         let grace = match (
-            options.get("gracePeriodSeconds"),
+            body.get("gracePeriodSeconds"),
             call.param("gracePeriodSeconds"),
         ) {
             (Some(given), _) => given.as_i64(),
@@ -152,7 +146,7 @@ impl Deletion {
 }
 
 /// The options in the body of a deletion.
-fn options(call: &Call) -> Result<Body, Refusal> {
+fn sent(call: &Call) -> Result<Body, Refusal> {
     let value = match call.media_type() {
         PROTOBUF => {
             let found = proto::decode(&call.body, "v1", "DeleteOptions");
@@ -166,6 +160,16 @@ fn options(call: &Call) -> Result<Body, Refusal> {
         })?,
     };
     Ok(value.as_object().cloned().unwrap_or_default())
+}
+
+fn check_kind(options: &Body) -> Result<(), Refusal> {
+    let (version, word) = (text(options, "apiVersion"), text(options, "kind"));
+    if matches!(word, "" | "DeleteOptions") {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(format!(
+        "no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )))
 }
 
 fn unknown_policy(policy: &str) -> Refusal {
@@ -199,20 +203,22 @@ pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Resul
         call.param("fieldSelector"),
     )?;
     let chosen = store.under(target.kind.collection, &target.prefix());
-    let mut deleted = Vec::new();
+    let (mut listed, mut changed) = (Vec::new(), false);
     for stored in chosen.into_iter().filter(|stored| selector.matches(stored)) {
         let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
         if store.get(target.kind.collection, &key).is_some() {
-            deleted.push(delete_key(store, &target.kind, &key, &how)?);
+            changed |= delete_key(store, &target.kind, &key, &how)?.changed;
+            // The answer tells what was found, not what became of it.
+            listed.push(stored);
         }
     }
     let meta = render::ListMeta {
         revision: store.revision(),
         ..render::ListMeta::default()
     };
-    let items = deleted.iter().map(|found| found.stored.as_ref());
+    let items = listed.iter().map(AsRef::as_ref);
     let mut answer = Answer::bytes(200, render::list(&target.kind, items, &meta, target.form));
-    answer.changed = deleted.iter().any(|found| found.changed);
+    answer.changed = changed;
     Ok(answer)
 }
 

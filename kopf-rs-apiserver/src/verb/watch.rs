@@ -46,8 +46,8 @@ pub(crate) struct Watch {
     pending: VecDeque<Arc<Change>>,
     position: u64,
     mark_initial_end: bool,
-    bookmarks: bool,
-    next_bookmark: Instant,
+    /// When the next bookmark is due; none are sent where this is absent.
+    next_bookmark: Option<Instant>,
     deadline: Instant,
     ended: bool,
     columns_told: bool,
@@ -88,14 +88,11 @@ pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusa
         return Err(Refusal::no_page());
     };
     let prefix = target.prefix();
-    let initial = if wants_initial {
-        let all = store.under(target.kind.collection, &prefix);
-        all.into_iter()
-            .filter(|stored| selector.matches(stored))
-            .collect()
-    } else {
-        VecDeque::new()
-    };
+    let mut initial = VecDeque::new();
+    if wants_initial {
+        initial.extend(store.under(target.kind.collection, &prefix));
+        initial.retain(|stored| selector.matches(stored));
+    }
     let oldest = store.oldest(target.kind.collection);
     let now = Instant::now();
     let watch = Watch {
@@ -110,8 +107,7 @@ pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusa
         pending: VecDeque::new(),
         position: if from_now { store.revision() } else { asked },
         mark_initial_end: streaming && call.switch("allowWatchBookmarks"),
-        bookmarks: call.switch("allowWatchBookmarks"),
-        next_bookmark: now + BOOKMARK,
+        next_bookmark: call.switch("allowWatchBookmarks").then(|| now + BOOKMARK),
         deadline: now + lifetime(call.param("timeoutSeconds")),
         ended: false,
         columns_told: false,
@@ -192,11 +188,9 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            let until = if self.bookmarks {
-                self.next_bookmark.min(self.deadline)
-            } else {
-                self.deadline
-            };
+            let until = self
+                .next_bookmark
+                .map_or(self.deadline, |next| next.min(self.deadline));
             if let Ok(woken) = tokio::time::timeout_at(until, self.woken.changed()).await {
                 self.ended |= woken.is_err() && self.pending.is_empty();
                 continue;
@@ -204,7 +198,7 @@ impl Watch {
             if Instant::now() >= self.deadline {
                 return None;
             }
-            self.next_bookmark = Instant::now() + BOOKMARK;
+            self.next_bookmark = Some(Instant::now() + BOOKMARK);
             if let Some(revision) = self.caught_up() {
                 return Some(self.bookmark(revision, false));
             }

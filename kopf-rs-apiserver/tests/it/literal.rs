@@ -132,7 +132,7 @@ async fn yaml_bodies_are_read() {
     let request = http::Request::post(MAPS)
         .header("content-type", "application/yaml")
         .body(http_body_util::Full::new(bytes::Bytes::from(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\ndata: {n: \"1\"}\n",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: \"1\"}\n",
         )))
         .unwrap();
     let response = tower::ServiceExt::oneshot(server.service(), request)
@@ -143,7 +143,7 @@ async fn yaml_bodies_are_read() {
         .unwrap()
         .to_bytes();
     let made: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(made["data"], json!({"n": "1"}), "{made}");
+    assert_eq!(made["data"], json!({"a": "1"}), "{made}");
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ impl Matches {
             (ours.split(MARKS).collect(), real.split(MARKS).collect());
         // Every other part is something made up.
         let fits = |at: usize, one: &str, two: &str, matches: &mut Self| {
-            if at % 2 == 0 {
+            if at.is_multiple_of(2) {
                 one == two
             } else {
                 matches.same(one, two)
