@@ -88,10 +88,7 @@ impl Deletion {
         if !policy.is_empty() && body.contains_key("orphanDependents") {
             let message = "orphanDependents and deletionPropagation cannot be both set";
             let cause = Cause::invalid("propagationPolicy", &policy.into(), message);
-            return Err(Refusal::invalid(
-                options("DeleteOptions"),
-                &[cause],
-            ));
+            return Err(Refusal::invalid(options("DeleteOptions"), &[cause]));
         }
         let in_body = body.get("dryRun").and_then(Value::as_array);
         let grace = match (
