@@ -186,9 +186,12 @@ impl Call {
                 (Value::Object(body), Vec::new())
             }
             _ => {
-                let accepted = ["application/json", "application/yaml", PROTOBUF];
-                let many = if wanted.builtin { 3 } else { 2 };
-                return Err(Refusal::unsupported_media(&accepted[..many]));
+                // The real server names all three for custom kinds too.
+                return Err(Refusal::unsupported_media(&[
+                    "application/json",
+                    "application/yaml",
+                    PROTOBUF,
+                ]));
             }
         };
         match value {
