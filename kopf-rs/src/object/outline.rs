@@ -3,28 +3,23 @@
 //! Promises never to guess: what is not spelled as servers spell it is not recognised, and a tree has to tell. Must not know what is
 //! decided.
 
-use memchr::memchr2;
-
 use crate::object::essence::Marks;
 use crate::object::raw::Raw;
-use crate::object::skim::{Member, find, members};
+use crate::object::skim::{Member, Members, find, members, sign};
 
 /// The members of an object and of its metadata, as text.
 pub(crate) struct Outline<'a> {
-    stanzas: Vec<Member<'a>>,
-    metadata: Vec<Member<'a>>,
-    annotations: Vec<Member<'a>>,
+    stanzas: Members<'a>,
+    metadata: Members<'a>,
+    annotations: Members<'a>,
 }
 
 impl<'a> Outline<'a> {
     /// `None` where it has no metadata.
     pub(crate) fn of(raw: &'a Raw) -> Option<Self> {
-        let stanzas = members(raw.text())?;
-        let metadata = members(find(&stanzas, "metadata")?.value)?;
-        let annotations = match find(&metadata, "annotations") {
-            Some(annotations) => members(annotations.value)?,
-            None => Vec::new(),
-        };
+        let levels = members(raw.text(), &["metadata", "annotations"])?;
+        let [stanzas, metadata, annotations] = levels.try_into().ok()?;
+        find(&stanzas, "metadata")?;
         Some(Self {
             stanzas,
             metadata,
@@ -113,7 +108,7 @@ impl Written<'_> {
     }
 
     fn piece(&mut self, mut text: &str) -> Option<()> {
-        while let Some(at) = memchr2(b'"', b'\\', text.as_bytes()) {
+        while let Some(at) = sign(text.as_bytes()) {
             self.plain(&text[..at])?;
             text = &text[at..];
             let spared = |it: &&&str| text.starts_with(**it) && self.rest.starts_with(**it);

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde_json::{Map, Value};
 
 use crate::object::body::Body;
-use crate::object::skim::{Member, find, members};
+use crate::object::skim::{Members, find, members};
 
 /// JSON text of one object plus slim metadata. Cloning copies pointers only.
 #[derive(Clone, Debug)]
@@ -80,29 +80,23 @@ impl Raw {
 struct Skimmed<'a> {
     /// Without surrounding white space.
     text: &'a str,
-    stanzas: Vec<Member<'a>>,
-    metadata: Vec<Member<'a>>,
-    /// Where the metadata begin.
-    offset: usize,
+    stanzas: Members<'a>,
+    metadata: Members<'a>,
 }
 
 impl<'a> Skimmed<'a> {
     fn of(text: &'a str) -> Result<Self, NotAnObject> {
         let text = text.trim_ascii();
-        let stanzas = members(text).ok_or_else(|| refusal(text))?;
-        let found = find(&stanzas, "metadata").filter(|it| it.value != "null");
-        let (metadata, offset) = match found {
-            None => (Vec::new(), 0),
-            Some(it) => {
-                let metadata = members(it.value).ok_or_else(|| refusal(text))?;
-                (metadata, it.at.end - it.value.len())
-            }
-        };
+        let levels = members(text, &["metadata"]).unwrap_or_default();
+        let [stanzas, metadata] = levels.try_into().map_err(|_| refusal(text))?;
+        let found = find(&stanzas, "metadata");
+        if found.is_some_and(|it| it.value != "null" && !it.value.starts_with('{')) {
+            return Err(refusal(text));
+        }
         Ok(Self {
             text,
             stanzas,
             metadata,
-            offset,
         })
     }
 
@@ -133,12 +127,11 @@ impl<'a> Skimmed<'a> {
         let found = all
             .iter()
             .position(|it| it.key == "managedFields" && it.value != "null")?;
-        let cut = match (found.checked_sub(1), all.get(found + 1)) {
+        Some(match (found.checked_sub(1), all.get(found + 1)) {
             (Some(before), _) => all[before].at.end..all[found].at.end,
             (None, Some(after)) => all[found].at.start..after.at.start,
             (None, None) => all[found].at.clone(),
-        };
-        Some(self.offset + cut.start..self.offset + cut.end)
+        })
     }
 }
 

@@ -5,8 +5,6 @@
 
 use std::ops::Range;
 
-use memchr::memchr2;
-
 /// A member of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Member<'a> {
@@ -14,32 +12,21 @@ pub(super) struct Member<'a> {
     pub(super) key: &'a str,
     /// As it is spelled.
     pub(super) value: &'a str,
-    /// Where both stand, in bytes.
+    /// Where both stand in the whole text, in bytes.
     pub(super) at: Range<usize>,
 }
 
-/// The members of the object that `text` is; `None` where it is none.
-pub(super) fn members(text: &str) -> Option<Vec<Member<'_>>> {
+/// The members of one object.
+pub(super) type Members<'a> = Vec<Member<'a>>;
+
+/// The members of the object that `text` is, and those of the object at each step of `path`: empty where there is none. `None` where the
+/// text is no object.
+pub(super) fn members<'a>(text: &'a str, path: &[&str]) -> Option<Vec<Members<'a>>> {
     let mut skim = Skim { text, at: 0 };
-    let mut members = Vec::with_capacity(8);
-    skim.token(b'{')?;
-    while skim.peek()? != b'}' {
-        if !members.is_empty() {
-            skim.token(b',')?;
-        }
-        skim.peek()?;
-        let begin = skim.at;
-        let key = skim.string()?;
-        skim.token(b':')?;
-        let value = skim.value()?;
-        members.push(Member {
-            key: &key[1..key.len() - 1],
-            value,
-            at: begin..skim.at,
-        });
-    }
-    skim.token(b'}')?;
-    text[skim.at..].trim_ascii().is_empty().then_some(members)
+    let mut levels = vec![Vec::new(); path.len() + 1];
+    skim.peek()?;
+    skim.object(path, &mut levels)?;
+    text[skim.at..].trim_ascii().is_empty().then_some(levels)
 }
 
 /// The member called `key`, as it is spelled. Where there are several the last one counts, as in a tree.
@@ -68,21 +55,49 @@ impl<'a> Skim<'a> {
         found.then_some(())
     }
 
-    fn value(&mut self) -> Option<&'a str> {
-        match self.peek()? {
-            b'"' => return self.string(),
-            b'{' | b'[' => {
-                let begin = self.at;
-                self.nested()?;
-                return Some(&self.text[begin..self.at]);
+    /// Fills the first level with the members of the object that begins here, the others along the `path`.
+    fn object(&mut self, path: &[&str], levels: &mut [Members<'a>]) -> Option<()> {
+        let (members, deeper) = levels.split_first_mut()?;
+        members.clear();
+        self.token(b'{')?;
+        while self.peek()? != b'}' {
+            if !members.is_empty() {
+                self.token(b',')?;
+                self.peek()?;
             }
-            _ => {}
+            let begin = self.at;
+            let key = self.string()?;
+            let key = &key[1..key.len() - 1];
+            self.token(b':')?;
+            let is_object = self.peek()? == b'{';
+            let from = self.at;
+            match path.split_first() {
+                Some((step, path)) if *step == key && is_object => self.object(path, deeper)?,
+                _ => self.value()?,
+            }
+            members.push(Member {
+                key,
+                value: &self.text[from..self.at],
+                at: begin..self.at,
+            });
         }
-        let rest = &self.text[self.at..];
-        let part_of = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'+' | b'.');
-        let length = rest.bytes().take_while(|it| part_of(*it)).count();
-        self.at += length;
-        (length > 0).then(|| &rest[..length])
+        self.token(b'}')
+    }
+
+    /// To behind the value that begins here.
+    fn value(&mut self) -> Option<()> {
+        let rest = &self.text.as_bytes()[self.at..];
+        match rest.first()? {
+            b'"' => self.string().map(|_| ()),
+            b'{' | b'[' => self.nested(),
+            _ => {
+                let plain =
+                    |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'+' | b'.');
+                let length = rest.iter().take_while(plain).count();
+                self.at += length;
+                (length > 0).then_some(())
+            }
+        }
     }
 
     /// To behind the last bracket of the list or object that begins here.
@@ -105,20 +120,41 @@ impl<'a> Skim<'a> {
         }
     }
 
-    /// With its quotes.
+    /// The string that begins here, with its quotes.
     fn string(&mut self) -> Option<&'a str> {
+        let bytes = self.text.as_bytes();
         let begin = self.at;
-        self.token(b'"')?;
+        if *bytes.get(begin)? != b'"' {
+            return None;
+        }
+        let mut at = begin + 1;
         loop {
-            let rest = self.text.as_bytes().get(self.at..)?;
-            self.at += memchr2(b'"', b'\\', rest)?;
-            if self.text.as_bytes()[self.at] == b'"' {
-                self.at += 1;
+            at += sign(bytes.get(at..)?)?;
+            if bytes[at] == b'"' {
+                self.at = at + 1;
                 return Some(&self.text[begin..self.at]);
             }
-            self.at += 2;
+            at += 2;
         }
     }
+}
+
+/// Where the first quote or backslash is. By eight bytes at a time: most strings are too short for anything wider to pay.
+pub(super) fn sign(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+    // The lowest high bit that is left is that of the first byte that is zero; those above it may deceive.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zero(word ^ (ONES * u64::from(b'"'))) | zero(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(at * 8 + (found.trailing_zeros() / 8) as usize);
+        }
+    }
+    let found = rest.iter().position(|it| matches!(it, b'"' | b'\\'));
+    found.map(|at| words.len() * 8 + at)
 }
 
 #[cfg(test)]
@@ -126,7 +162,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Option<Vec<(&str, &str)>> {
-        let members = members(text)?;
+        let members = members(text, &[])?.remove(0);
         let mut pairs = Vec::new();
         for Member { key, value, at } in members {
             assert!(text[at.clone()].starts_with('"') && text[at].ends_with(value));
@@ -179,8 +215,39 @@ mod tests {
 
     #[test]
     fn the_last_of_several_counts() {
-        let members = members(r#"{"a":1,"a":2}"#).unwrap();
-        assert_eq!(find(&members, "a").unwrap().value, "2");
-        assert_eq!(find(&members, "b"), None);
+        let levels = members(r#"{"a":{"b":0},"a":{"c":2}}"#, &["a"]).unwrap();
+        assert_eq!(find(&levels[0], "a").unwrap().value, r#"{"c":2}"#);
+        assert_eq!(find(&levels[1], "c").unwrap().value, "2");
+        assert_eq!(find(&levels[1], "b"), None);
+    }
+
+    #[test]
+    fn a_path_leads_down() {
+        let text = r#"{"a":1,"m":{"x": 1,"n":{"y":2}},"z":3}"#;
+        let levels = members(text, &["m", "n"]).unwrap();
+        let keys = |level: &Members<'_>| level.iter().map(|it| it.key).collect::<String>();
+        assert_eq!(
+            levels.iter().map(keys).collect::<Vec<_>>(),
+            ["amz", "xn", "y"]
+        );
+        let deep = &levels[2][0];
+        assert_eq!(&text[deep.at.clone()], r#""y":2"#);
+        let levels = members(r#"{"m":7}"#, &["m", "n"]).unwrap();
+        assert!(levels[1].is_empty() && levels[2].is_empty());
+    }
+
+    #[test]
+    fn signs_are_found_wherever_they_stand() {
+        for length in 0..40 {
+            for mark in [b'"', b'\\'] {
+                for at in 0..length {
+                    let mut bytes = vec![0xFF - mark; length];
+                    bytes[at] = mark;
+                    bytes[length - 1] = mark;
+                    assert_eq!(sign(&bytes), Some(at));
+                }
+            }
+            assert_eq!(sign(&vec![b'#'; length]), None);
+        }
     }
 }
