@@ -99,8 +99,8 @@ fn exists(test: &str) -> bool {
     let Some((file, function)) = test.split_once("::") else {
         return false;
     };
-    let text = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_default();
-    text.contains(&format!("fn {function}("))
+    let source = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_default();
+    source.contains(&format!("fn {function}("))
 }
 
 fn missing(

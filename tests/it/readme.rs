@@ -1,6 +1,7 @@
 //! README.md, followed word for word: its commands are run, its files are written, what it shows is looked for.
 //!
-//! Its Rust is compiled by the doctests of kopf-rs, too.
+//! Its Rust is compiled by the doctests of kopf-rs, too. So that dependencies are not built once more for it, its crates are built
+//! with the versions and the profile of this repository.
 
 use std::collections::HashMap;
 use std::fs;
@@ -60,6 +61,20 @@ fn script(blocks: &[Block<'_>]) -> String {
     script
 }
 
+/// The new crate begins with the versions of this repository, not with the newest ones.
+fn with_lock(script: &str) -> String {
+    let lock = root()
+        .canonicalize()
+        .expect("the root is there")
+        .join("Cargo.lock");
+    let (enter, copy) = (
+        "cd greeter\n",
+        format!("cp {} Cargo.lock\n", lock.display()),
+    );
+    assert_eq!(script.matches(enter).count(), 1, "{script}");
+    script.replace(enter, &format!("{enter}{copy}"))
+}
+
 fn shell(script: &str, dir: &Path, like: &Command) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(dir);
@@ -73,14 +88,26 @@ fn shell(script: &str, dir: &Path, like: &Command) -> Command {
     command
 }
 
-/// A folder away from this repository, removed in the end.
+/// A folder away from this repository, removed in the end. One per checkout, always the same: what is built for it is built once.
 struct Away(PathBuf);
 
 impl Away {
     fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("kopf-rs-tour-{}", std::process::id()));
+        let checkout = env!("CARGO_MANIFEST_DIR").replace('/', "-");
+        let path = std::env::temp_dir().join(format!("kopf-rs-tour{checkout}"));
+        // A run that was killed may have left it.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("the folder for temporary files can be written to");
         Self(path)
+    }
+
+    /// Settings for all crates in it: those parts of this repository's manifest that decide on how dependencies are built.
+    fn profile(&self) {
+        let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("a manifest is there");
+        let start = manifest.find("[profile.dev]").expect("a profile is there");
+        let folder = self.0.join(".cargo");
+        fs::create_dir_all(&folder).expect("folders can be made");
+        fs::write(folder.join("config.toml"), &manifest[start..]).expect("files can be written");
     }
 }
 
@@ -100,7 +127,9 @@ async fn the_tour_leads_to_a_handled_object() {
     let there = fs::canonicalize(root()).expect("the root is there");
     symlink(there, &clone).expect("links can be made");
     let path = std::env::var("PATH").expect("a PATH");
-    let mut command = shell(&script(&blocks), &clone, &kopf_rs(&[]));
+    folder.profile();
+    let script = script(&blocks);
+    let mut command = shell(&with_lock(&script), &clone, &kopf_rs(&[]));
     command
         // `cd ..` goes back along the link, as PWD knows it.
         .env("PWD", &clone)
@@ -111,7 +140,7 @@ async fn the_tour_leads_to_a_handled_object() {
     assert!(!shown.is_empty(), "the tour shows what is to be seen");
     let end = ended(command).await;
     end.with(0, &shown);
-    let runs = script(&blocks).matches("kopf-rs run").count();
+    let runs = script.matches("kopf-rs run").count();
     for line in shown {
         assert_eq!(end.said.matches(line).count(), runs, "{line}\n{}", end.said);
     }
