@@ -10,14 +10,14 @@ use kopf_rs::storage::{
     ProgressStorage, SmartProgressStorage, StatusDiffBaseStorage, StatusProgressStorage,
 };
 use kopf_rs::{Body, Patch};
-use kopf_rs_tests::{KopfError, kopf_python, skipped};
+use kopf_rs_tests::{Package, PythonError, python_of, skipped};
 use serde_json::Value;
 
 /// The Python that can import Kopf; `None` where `test` has to be skipped.
 fn python(test: &str) -> Option<PathBuf> {
-    match kopf_python() {
+    match python_of(Package::Kopf) {
         Ok(python) => Some(python),
-        Err(KopfError::Missing(missing)) => {
+        Err(PythonError::Missing(missing)) => {
             skipped(test, &missing);
             None
         }

@@ -17,6 +17,7 @@ mod kinds;
 mod kopf_mode;
 mod layers;
 mod ledger;
+mod myingress;
 mod operating;
 mod readme;
 mod resume;

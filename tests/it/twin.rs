@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use kopf_rs_tests::{Bed, KopfError, RealServer, Server, kopf_python, play, say, skipped};
+use kopf_rs_tests::{Bed, Package, PythonError, RealServer, Server, play, python_of, say, skipped};
 
 use compare::{Verdict, judge};
 use scenario::Scenario;
@@ -24,14 +24,14 @@ const AT_ONCE: usize = 4;
 
 #[test]
 fn kopf_and_this_do_the_same() {
-    let missing = match (RealServer::shared(), kopf_python()) {
+    let missing = match (RealServer::shared(), python_of(Package::Kopf)) {
         (Err(error), _) => Some(
             error
                 .missing()
                 .cloned()
                 .unwrap_or_else(|| panic!("{error}")),
         ),
-        (_, Err(KopfError::Missing(missing))) => Some(missing),
+        (_, Err(PythonError::Missing(missing))) => Some(missing),
         (_, Err(error)) => panic!("{error}"),
         (Ok(_), Ok(_)) => None,
     };

@@ -14,10 +14,10 @@
 mod bed;
 mod built;
 pub mod corpus;
-mod kopf;
 mod lines;
 mod play;
 mod program;
+mod python;
 mod real;
 mod resource;
 mod skip;
@@ -26,10 +26,10 @@ mod watchdog;
 
 pub use bed::{Asked, Bed};
 pub use built::{built_library, built_program, kopf_rs_binary, leave_outer_cargo};
-pub use kopf::{KopfError, kopf_python};
 pub use lines::Lines;
 pub use play::{Server, play};
 pub use program::Program;
+pub use python::{Package, PythonError, python_of};
 pub use real::{RealServer, StartError};
 pub use resource::documents;
 pub use skip::{Missing, say, skipped};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use kopf_rs_tests::{Program, Server, kopf_python};
+use kopf_rs_tests::{Package, Program, Server, python_of};
 use serde_json::{Value, json};
 
 use super::scenario::Scenario;
@@ -15,7 +15,7 @@ const MARK: &str = "TWIN ";
 
 impl Python {
     pub(super) fn start(field: &Field, scenario: &Scenario, gates: &Path) -> Self {
-        let python = kopf_python().unwrap_or_else(|error| panic!("{error}"));
+        let python = python_of(Package::Kopf).unwrap_or_else(|error| panic!("{error}"));
         let plan = json!({"group": field.group, "lifecycle": scenario.lifecycle, "handlers": scenario.handlers});
         let mut command = Command::new(python);
         command

@@ -1,7 +1,7 @@
-//! Kopf itself, in a Python environment of its own: made once per machine, outside the repository.
+//! Programs in Python, each in an environment of its own: made once per machine, outside the repository.
 //!
-//! What is installed is pinned by `tests/kopf/requirements.txt`. An environment appears under its name only when it is
-//! complete. Must not know what Kopf is asked to run.
+//! What is installed is pinned by `tests/python/*.txt`. An environment appears under its name only when it is complete.
+//! Must not know what is run in it.
 
 use std::fs::File;
 use std::io;
@@ -14,9 +14,18 @@ use crate::toolchain::{cache_root, key};
 /// Tried in turn; the first that starts makes the environment.
 const PYTHONS: [&str; 2] = ["python3", "python"];
 
-/// Why Kopf is not there.
+/// A Python program that the tests run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Package {
+    /// Kopf itself, to compare with.
+    Kopf,
+    /// A cloud on this machine, for the examples.
+    Moto,
+}
+
+/// Why a Python program is not there.
 #[derive(Debug, thiserror::Error)]
-pub enum KopfError {
+pub enum PythonError {
     /// The machine has no Python.
     #[error(transparent)]
     Missing(#[from] Missing),
@@ -38,19 +47,21 @@ pub enum KopfError {
     },
 }
 
-/// The Python that can import the pinned Kopf, installed first where this machine does not have it yet.
+/// The Python that can import the pinned package, installed first where this machine does not have it yet.
 ///
 /// # Errors
 ///
 /// Where Python is missing, the packages cannot be installed, or the cache folder cannot be written.
-pub fn kopf_python() -> Result<PathBuf, KopfError> {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("kopf/requirements.txt");
+pub fn python_of(package: Package) -> Result<PathBuf, PythonError> {
+    let name = format!("{package:?}").to_lowercase();
+    let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
+    let requirements = pinned.join(format!("{name}.txt"));
     let at = |path: &Path| {
         let path = path.to_owned();
-        move |source| KopfError::Cache { path, source }
+        move |source| PythonError::Cache { path, source }
     };
     let hash = key(&[&requirements]).map_err(at(&requirements))?;
-    let home = cache_root().join(format!("kopf-{hash}"));
+    let home = cache_root().join(format!("{name}-{hash}"));
     let python = home.join("bin/python");
     let complete = home.join("complete");
     if complete.exists() {
@@ -61,7 +72,9 @@ pub fn kopf_python() -> Result<PathBuf, KopfError> {
     let lock = File::create(&lock_path).map_err(at(&lock_path))?;
     lock.lock().map_err(at(&lock_path))?;
     if !complete.exists() {
-        say("installing Kopf into a Python environment, once per machine");
+        say(&format!(
+            "installing {name} into a Python environment, once per machine"
+        ));
         run(Command::new(base()?)
             .args(["-m", "venv", "--clear"])
             .arg(&home))?;
@@ -91,9 +104,9 @@ fn base() -> Result<&'static str, Missing> {
     })
 }
 
-fn run(command: &mut Command) -> Result<(), KopfError> {
+fn run(command: &mut Command) -> Result<(), PythonError> {
     let step = format!("{command:?}");
-    let failed = |stderr: String| KopfError::Install {
+    let failed = |stderr: String| PythonError::Install {
         step: step.clone(),
         stderr,
     };

@@ -1,0 +1,172 @@
+//! Load balancers by the name and the owner of the object they are for.
+//!
+//! Promises that asking twice for the same makes one: what is there is found first, and belongs to one object only. Must not
+//! know handlers.
+
+use aws_config::BehaviorVersion;
+use aws_sdk_elasticloadbalancingv2::Client as Elb;
+use aws_sdk_elasticloadbalancingv2::error::{DisplayErrorContext, ProvideErrorMetadata};
+use aws_sdk_elasticloadbalancingv2::types::{
+    IpAddressType, LoadBalancer, LoadBalancerSchemeEnum, LoadBalancerTypeEnum, Tag, TagDescription,
+};
+use aws_smithy_http_client::{Builder, tls};
+use kopf_rs::prelude::*;
+
+/// The tag that says which object a load balancer is for.
+const OWNER: &str = "demo.rtfm.co.ua/owner";
+
+/// How long to leave the cloud alone after it has refused.
+const PAUSE: u64 = 30;
+
+/// The cloud's load balancers. Clones share the connection.
+#[derive(Clone, Debug)]
+pub struct Balancers(Elb);
+
+/// One load balancer.
+#[derive(Clone, Debug)]
+pub struct Balancer {
+    /// Its name in the cloud.
+    pub arn: String,
+    /// Where it answers.
+    pub dns: String,
+}
+
+/// Handlers get it by its type: `balancers: Balancers`.
+impl FromCause<'_> for Balancers {
+    fn from_cause(cause: &Cause) -> HandlerResult<Self> {
+        let connected = cause.memo().get::<Self>();
+        let connected = connected.ok_or_else(|| PermanentError::new("connect() has not run"))?;
+        Ok((*connected).clone())
+    }
+}
+
+impl Balancers {
+    /// As the environment says: `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and all the others.
+    pub async fn from_env() -> Self {
+        let https = Builder::new()
+            .tls_provider(tls::Provider::Rustls(
+                tls::rustls_provider::CryptoMode::Ring,
+            ))
+            .build_https();
+        let config = aws_config::defaults(BehaviorVersion::latest()).http_client(https);
+        Self(Elb::new(&config.load().await))
+    }
+
+    /// The load balancer of an object, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Permanently where the name belongs to another object.
+    pub async fn find(&self, name: &str, owner: &str) -> HandlerResult<Option<Balancer>> {
+        let named = balancer_name(name);
+        let asked = self.0.describe_load_balancers().names(&named).send().await;
+        let found = match asked {
+            Ok(found) => found,
+            Err(error) if error.code() == Some("LoadBalancerNotFound") => return Ok(None),
+            Err(error) => return Err(refused(&DisplayErrorContext(error))),
+        };
+        let Some(balancer) = found.load_balancers().first().and_then(Balancer::of) else {
+            return Ok(None);
+        };
+        let asked = self.0.describe_tags().resource_arns(&balancer.arn).send();
+        let tags = asked
+            .await
+            .map_err(|error| refused(&DisplayErrorContext(error)))?;
+        let mut tags = tags
+            .tag_descriptions()
+            .iter()
+            .flat_map(TagDescription::tags);
+        if tags.any(|tag| tag.key() == Some(OWNER) && tag.value() == Some(owner)) {
+            return Ok(Some(balancer));
+        }
+        let taken = format!("the load balancer {named} exists and belongs to somebody else");
+        Err(PermanentError::new(taken).into())
+    }
+
+    /// The load balancer of an object, made where it has none.
+    ///
+    /// # Errors
+    ///
+    /// For half a minute where the cloud refuses.
+    pub async fn ensure(
+        &self,
+        name: &str,
+        owner: &str,
+        subnets: &[String],
+        scheme: &str,
+    ) -> HandlerResult<Balancer> {
+        if let Some(balancer) = self.find(name, owner).await? {
+            return Ok(balancer);
+        }
+        let made = self
+            .0
+            .create_load_balancer()
+            .name(balancer_name(name))
+            .r#type(LoadBalancerTypeEnum::Application)
+            .ip_address_type(IpAddressType::Ipv4)
+            .scheme(LoadBalancerSchemeEnum::from(scheme))
+            .set_subnets(Some(subnets.to_vec()))
+            .tags(tag("ManagedBy", "kopf-rs"))
+            .tags(tag(OWNER, owner))
+            .send();
+        let made = made
+            .await
+            .map_err(|error| refused(&DisplayErrorContext(error)))?;
+        let made = made.load_balancers().first().and_then(Balancer::of);
+        made.ok_or_else(|| refused(&"the answer names no load balancer"))
+    }
+
+    /// Put a load balancer into subnets.
+    ///
+    /// # Errors
+    ///
+    /// For half a minute where the cloud refuses.
+    pub async fn place(&self, balancer: &Balancer, subnets: &[String]) -> HandlerResult {
+        let asked = self.0.set_subnets().load_balancer_arn(&balancer.arn);
+        let asked = asked.set_subnets(Some(subnets.to_vec())).send();
+        asked
+            .await
+            .map_err(|error| refused(&DisplayErrorContext(error)))?;
+        Ok(())
+    }
+
+    /// Take a load balancer away. It may be gone already.
+    ///
+    /// # Errors
+    ///
+    /// For half a minute where the cloud refuses.
+    pub async fn delete(&self, balancer: &Balancer) -> HandlerResult {
+        let asked = self
+            .0
+            .delete_load_balancer()
+            .load_balancer_arn(&balancer.arn);
+        match asked.send().await {
+            Err(error) if error.code() != Some("LoadBalancerNotFound") => {
+                Err(refused(&DisplayErrorContext(error)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Balancer {
+    fn of(answer: &LoadBalancer) -> Option<Self> {
+        Some(Self {
+            arn: answer.load_balancer_arn()?.to_owned(),
+            dns: answer.dns_name().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+fn balancer_name(name: &str) -> String {
+    format!("{name}-alb")
+}
+
+fn tag(key: &str, value: &str) -> Tag {
+    Tag::builder().key(key).value(value).build()
+}
+
+/// The cloud may think better of it.
+fn refused(why: &dyn std::fmt::Display) -> HandlerError {
+    TemporaryError::new(why.to_string()).delay(PAUSE).into()
+}

@@ -1,0 +1,110 @@
+//! `MyIngress`: every object of this kind is an Application Load Balancer of AWS.
+//!
+//! ```sh
+//! kopf-rs run examples/myingress --embedded --apply examples/myingress
+//! ```
+//!
+//! The region and the credentials come from the environment, as for every program of AWS; `AWS_ENDPOINT_URL` leads elsewhere, for
+//! example to a server of moto. What makes it safe is not in the framework but in [`Balancers::ensure`]: an attempt that died after the
+//! cloud had done its work, and before the object could tell, is found again by its name and by its owner.
+
+mod balancers;
+
+pub use balancers::{Balancer, Balancers};
+use kopf_rs::prelude::*;
+
+/// What an object asks for.
+#[derive(Debug, Deserialize)]
+pub struct MyIngressSpec {
+    #[serde(default)]
+    subnets: Vec<String>,
+    #[serde(default = "internet_facing")]
+    scheme: String,
+}
+
+fn internet_facing() -> String {
+    "internet-facing".into()
+}
+
+impl MyIngressSpec {
+    fn subnets(&self) -> Result<&[String], PermanentError> {
+        match self.subnets.as_slice() {
+            [] => Err(PermanentError::new("spec.subnets is required.")),
+            subnets => Ok(subnets),
+        }
+    }
+}
+
+/// Speaks to the cloud from now on.
+#[on_startup]
+pub async fn connect(memo: Memo) {
+    memo.insert(Balancers::from_env().await);
+}
+
+/// Gives a new object its load balancer.
+///
+/// # Errors
+///
+/// Permanently without subnets; for half a minute where the cloud refuses.
+#[on_create("demo.rtfm.co.ua", "v1", "myingresses")]
+pub async fn create_myingress(
+    spec: MyIngressSpec,
+    name: &str,
+    uid: &str,
+    patch: &mut Patch,
+    logger: Logger,
+    balancers: Balancers,
+) -> HandlerResult<Value> {
+    let subnets = spec.subnets()?;
+    let balancer = balancers.ensure(name, uid, subnets, &spec.scheme).await?;
+    info!(
+        logger,
+        "Load balancer {} at {}.", balancer.arn, balancer.dns
+    );
+    patch["status"]["alb"] = json!({"dns": balancer.dns, "arn": balancer.arn});
+    Ok(json!({"alb-arn": balancer.arn}))
+}
+
+/// Moves the load balancer to other subnets.
+///
+/// # Errors
+///
+/// As [`create_myingress`].
+#[on_update("demo.rtfm.co.ua", "v1", "myingresses", field = "spec.subnets")]
+pub async fn move_myingress(
+    spec: MyIngressSpec,
+    name: &str,
+    uid: &str,
+    logger: Logger,
+    balancers: Balancers,
+) -> HandlerResult {
+    let subnets = spec.subnets()?;
+    let balancer = balancers.ensure(name, uid, subnets, &spec.scheme).await?;
+    balancers.place(&balancer, subnets).await?;
+    info!(
+        logger,
+        "Load balancer {} is in {}.",
+        balancer.arn,
+        subnets.join(", ")
+    );
+    Ok(())
+}
+
+/// Takes the load balancer away before the object goes: the finalizer waits for it.
+///
+/// # Errors
+///
+/// For half a minute where the cloud refuses.
+#[on_delete("demo.rtfm.co.ua", "v1", "myingresses")]
+pub async fn delete_myingress(
+    name: &str,
+    uid: &str,
+    logger: Logger,
+    balancers: Balancers,
+) -> HandlerResult {
+    if let Some(balancer) = balancers.find(name, uid).await? {
+        balancers.delete(&balancer).await?;
+        info!(logger, "Load balancer {} deleted.", balancer.arn);
+    }
+    Ok(())
+}

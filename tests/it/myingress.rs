@@ -1,0 +1,281 @@
+//! The example `MyIngress` against a cloud on this machine: made once whatever happens, moved, refused, taken away.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kopf_rs_tests::{Bed, Package, Program, PythonError, python_of, scenarios, skipped};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use crate::cli::{PATIENCE, kopf_rs, root};
+
+scenarios! {
+    a_load_balancer_lives_and_dies_with_its_object [tcp real];
+    what_the_cloud_refuses_is_tried_again [tcp real];
+}
+
+const KIND: &str = "myingresses";
+
+async fn a_load_balancer_lives_and_dies_with_its_object(bed: Bed) {
+    let Some(cloud) = Cloud::start().await else {
+        return;
+    };
+    bed.apply(&read("crd.yaml")).await;
+    let subnets = cloud.subnets().await;
+    let object = read("example-ingress.yaml")
+        .replace(
+            "namespace: default",
+            &format!("namespace: {}", bed.namespace()),
+        )
+        .replace("subnet-1, subnet-2", &subnets[..2].join(", "));
+    bed.apply(&object).await;
+
+    // Killed when the cloud has made the load balancer, and before the operator hears of it.
+    let silent = Silence::before(cloud.port).await;
+    let mut first = start(&bed, silent.port);
+    silent.fallen.notified().await;
+    first.signal("KILL").await;
+    first.ended().await;
+    let before = bed.get(KIND, "example-ingress").await.expect("it is there");
+    assert!(before["status"]["alb"].is_null(), "{before:#}");
+    assert_eq!(cloud.balancers().await.len(), 1);
+
+    let mut second = start(&bed, cloud.port);
+    let handled = bed
+        .until("it has its address", KIND, "example-ingress", |object| {
+            object.is_some_and(|it| it["status"]["create_myingress"]["alb-arn"].is_string())
+        })
+        .await;
+    let made = cloud.balancers().await;
+    assert_eq!(made.len(), 1, "the same one: {made:?}");
+    assert_eq!(handled["status"]["alb"]["arn"], json!(made[0]));
+    assert_eq!(
+        handled["status"]["create_myingress"]["alb-arn"],
+        json!(made[0])
+    );
+    let dns = handled["status"]["alb"]["dns"].as_str().unwrap_or_default();
+    assert!(dns.contains("example-ingress-alb"), "{dns}");
+
+    let elsewhere = json!({"spec": {"subnets": subnets[1..3]}});
+    bed.patch(KIND, "example-ingress", &elsewhere).await;
+    told(&second, &format!("is in {}.", subnets[1..3].join(", "))).await;
+    let described = cloud
+        .ask("elasticloadbalancing", "DescribeLoadBalancers")
+        .await;
+    assert!(
+        described.contains(&subnets[2]) && !described.contains(&subnets[0]),
+        "{described}"
+    );
+
+    bed.delete(KIND, "example-ingress").await;
+    bed.until("it is gone", KIND, "example-ingress", |object| {
+        object.is_none()
+    })
+    .await;
+    assert_eq!(cloud.balancers().await, Vec::<String>::new());
+    second.signal("TERM").await;
+    assert_eq!(second.ended().await.code(), Some(0));
+}
+
+async fn what_the_cloud_refuses_is_tried_again(bed: Bed) {
+    let Some(cloud) = Cloud::start().await else {
+        return;
+    };
+    bed.apply(&read("crd.yaml")).await;
+    let place = format!("namespace: {}", bed.namespace());
+    let program = start(&bed, cloud.port);
+    // There are no such subnets.
+    bed.apply(&read("example-ingress.yaml").replace("namespace: default", &place))
+        .await;
+    let line = told(&program, "Handler 'create_myingress' failed temporarily").await;
+    assert!(line.contains("subnet-1"), "{line}");
+    bed.apply(&read("missing-subnets.yaml").replace("namespace: default", &place))
+        .await;
+    told(
+        &program,
+        "Handler 'create_myingress' failed permanently: spec.subnets is required.",
+    )
+    .await;
+    let waiting = bed.get(KIND, "example-ingress").await.expect("it is there");
+    let annotations = waiting["metadata"]["annotations"].to_string();
+    assert!(annotations.contains(r#"\"retries\":1"#), "{annotations}");
+    assert_eq!(cloud.balancers().await, Vec::<String>::new());
+}
+
+fn read(file: &str) -> String {
+    let path = root().join("examples/myingress").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The operator, with its cloud at a port of this machine.
+fn start(bed: &Bed, port: u16) -> Program {
+    let kubeconfig = bed.kubeconfig().to_str().expect("an ASCII path");
+    let flags = [
+        "run",
+        "examples/myingress",
+        "--kubeconfig",
+        kubeconfig,
+        "-n",
+        bed.namespace(),
+    ];
+    let mut command = kopf_rs(&flags);
+    command
+        .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"))
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test");
+    Program::start(command, PATIENCE)
+}
+
+async fn told(program: &Program, text: &str) -> String {
+    program
+        .lines()
+        .until(text, |line| line.contains(text))
+        .await
+}
+
+/// Moto: AWS as far as load balancers and subnets go.
+struct Cloud {
+    _server: Program,
+    port: u16,
+}
+
+impl Cloud {
+    async fn start() -> Option<Self> {
+        let python = match tokio::task::spawn_blocking(|| python_of(Package::Moto)).await {
+            Ok(Ok(python)) => python,
+            Ok(Err(PythonError::Missing(missing))) => {
+                skipped("myingress", &missing);
+                return None;
+            }
+            Ok(Err(error)) => panic!("{error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let mut command = Command::new(python);
+        command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]);
+        let server = Program::start(command, PATIENCE);
+        let mark = "Running on http://127.0.0.1:";
+        let line = server
+            .lines()
+            .until("of the port", |line| line.contains(mark))
+            .await;
+        let port = line
+            .split(mark)
+            .nth(1)
+            .and_then(|rest| rest.trim().parse().ok());
+        Some(Self {
+            _server: server,
+            port: port.unwrap_or_else(|| panic!("no port in {line}")),
+        })
+    }
+
+    /// The answer to a question without parameters.
+    async fn ask(&self, service: &str, action: &str) -> String {
+        let version = if service == "ec2" {
+            "2016-11-15"
+        } else {
+            "2015-12-01"
+        };
+        let body = format!("Action={action}&Version={version}");
+        let request = format!(
+            "POST / HTTP/1.0\r\nHost: {service}.us-east-1.amazonaws.com\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\
+             Authorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/{service}/aws4_request, \
+             SignedHeaders=host, Signature=0\r\n\r\n{body}",
+            body.len(),
+        );
+        let mut stream = connect(self.port).await;
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("the cloud listens");
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer).await;
+        read.expect("the cloud answers");
+        answer
+    }
+
+    async fn subnets(&self) -> Vec<String> {
+        texts(&self.ask("ec2", "DescribeSubnets").await, "subnetId")
+    }
+
+    async fn balancers(&self) -> Vec<String> {
+        texts(
+            &self
+                .ask("elasticloadbalancing", "DescribeLoadBalancers")
+                .await,
+            "LoadBalancerArn",
+        )
+    }
+}
+
+async fn connect(port: u16) -> TcpStream {
+    TcpStream::connect(("127.0.0.1", port))
+        .await
+        .expect("somebody listens")
+}
+
+/// The texts of all elements of a name.
+fn texts(xml: &str, element: &str) -> Vec<String> {
+    let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+    let text = |rest: &str| rest.split(&close).next().unwrap_or_default().to_owned();
+    xml.split(&open).skip(1).map(text).collect()
+}
+
+/// A wire to the cloud that falls silent when a load balancer has been made.
+struct Silence {
+    port: u16,
+    fallen: Arc<Notify>,
+}
+
+impl Silence {
+    async fn before(cloud: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .expect("a free port");
+        let port = listener.local_addr().expect("a port").port();
+        let fallen = Arc::new(Notify::new());
+        let told = Arc::clone(&fallen);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(wire(client, connect(cloud).await, Arc::clone(&told)));
+            }
+        });
+        Self { port, fallen }
+    }
+}
+
+async fn wire(client: TcpStream, cloud: TcpStream, told: Arc<Notify>) {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_cloud, mut to_cloud) = cloud.into_split();
+    let made = AtomicBool::new(false);
+    let asking = async {
+        let mut chunk = [0; 4096];
+        while let Ok(size @ 1..) = from_client.read(&mut chunk).await {
+            let sent = &chunk[..size];
+            let create = b"Action=CreateLoadBalancer";
+            if sent.windows(create.len()).any(|window| window == create) {
+                made.store(true, Ordering::Relaxed);
+            }
+            if to_cloud.write_all(sent).await.is_err() {
+                return;
+            }
+        }
+    };
+    let answering = async {
+        let mut chunk = [0; 4096];
+        while let Ok(size @ 1..) = from_cloud.read(&mut chunk).await {
+            if made.load(Ordering::Relaxed) {
+                told.notify_one();
+                std::future::pending::<()>().await;
+            }
+            if to_client.write_all(&chunk[..size]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(asking, answering);
+}
