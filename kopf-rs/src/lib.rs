@@ -1,6 +1,36 @@
 //! Kubernetes operators from annotated async functions: Kopf for Rust.
 //!
-//! The one public list of the framework. What is not re-exported here is internal.
+//! ```
+//! use kopf_rs::prelude::*;
+//!
+//! #[on_create("kopfexamples")]
+//! async fn create_fn(spec: &Value, name: &str, patch: &mut Patch, logger: Logger) -> HandlerResult {
+//!     let size = spec["size"].as_u64().ok_or_else(|| PermanentError::new("field spec.size must be a number"))?;
+//!     patch["status"]["size"] = size.into();
+//!     info!(logger, "{name} is of size {size}");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - [`on_create`](macro@on_create) documents all that the eight attributes have in common: how resources are selected, options,
+//!   arguments, what may be returned.
+//! - `kopf-rs run PATH` runs such functions from a single file or a library crate; `kopf_rs::main!()` makes a program of them;
+//!   [`Operator`] runs them inside of a program of yours.
+//! - [`TemporaryError`] and [`PermanentError`] say what is to become of a failed attempt, [`Patch`] what is to be changed on the object,
+//!   [`Memo`] keeps values in the process, [`State`] hands yours to the functions.
+//! - [`Registry`] takes closures instead of annotated functions. [`Settings`] are for operators that need other timings or limits.
+//!
+//! # Cargo features
+//!
+//! | feature | default | what it brings |
+//! |---|---|---|
+//! | `inventory` | yes | annotated functions are collected by constructors before `main` |
+//! | `linkme` | | they are collected by the linker, without code before `main`; wins over `inventory` |
+//! | `cli` | yes | `kopf_rs::main!()`, the flags, the log lines |
+//! | `embedded` | yes | the API server behind `--embedded` |
+//! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
+
+// The one public list of the framework: what is not re-exported here is internal.
 
 // What linkme collects from this crate's own tests counts as unsafe code.
 #![cfg_attr(not(feature = "linkme"), forbid(unsafe_code))]

@@ -8,7 +8,10 @@ use serde_json::{Map, Value};
 
 /// A merge patch (RFC 7386): `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
 ///
-/// Absent keys come into being when written to. Lists are replaced whole.
+/// Absent keys come into being when written to. Lists are replaced whole. What the object says already is not sent.
+///
+/// What is put into `status` is no change in the eyes of handlers, but for those whose `field` it is. Labels, annotations and `spec`
+/// are: a handler that patches them on its own object brings about one more cycle, an update, with one more write, as in Kopf.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch(Value);
 

@@ -160,6 +160,21 @@ impl Operator {
     ///
     /// Dropping the future instead ends everything at once.
     ///
+    /// # The client
+    ///
+    /// Any [`Client`] will do. Those that kube makes of a configuration repeat what the server refuses with 429, 503 or 504 on their
+    /// own, up to 15 times and unseen. The operator has its own back-off for that, which says so in the log, and stops when told to;
+    /// to leave it to the operator:
+    ///
+    /// ```no_run
+    /// # async fn example(operator: kopf_rs::Operator) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut config = kube::Config::infer().await?;
+    /// config.default_retry = false;
+    /// let client = kube::Client::try_from(config)?;
+    /// operator.run(client, tokio::signal::ctrl_c()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// Where the operator cannot start, or its cleanup fails.
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
