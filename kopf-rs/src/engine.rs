@@ -10,6 +10,7 @@ pub(crate) mod queue;
 pub(crate) mod worker;
 pub(crate) mod write;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -97,6 +99,8 @@ pub(crate) struct Shared {
     /// Everything ends now.
     ended: CancellationToken,
     failures: Mutex<Vec<Failure>>,
+    /// Missing permissions, and when they were told: many objects may lack the same one.
+    lacking: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Engine {
@@ -111,6 +115,7 @@ impl Engine {
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Mutex::default(),
+            lacking: Mutex::default(),
             setup,
         }))
     }
@@ -163,7 +168,7 @@ impl Engine {
         {
             return;
         }
-        let left = self.0.queue.busy();
+        let left = self.0.tasks.len();
         tracing::warn!("Unprocessed streams left for {left} object(s).");
         self.0.ended.cancel();
     }
@@ -210,6 +215,21 @@ impl Shared {
             Some(places) => places.acquire().await.ok(),
             None => None,
         }
+    }
+
+    /// Whether this is the time to tell that a permission is missing.
+    pub(crate) fn tells_lack_of(&self, rule: &str) -> bool {
+        const AGAIN: Duration = Duration::from_secs(300);
+        // The first line says where: the same for every namespace but for its name.
+        let what = rule.split_once('\n').map_or(rule, |(_, what)| what);
+        let now = Instant::now();
+        let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = lacking.get(what);
+        let is_news = told.is_none_or(|told| now.duration_since(*told) >= AGAIN);
+        if is_news {
+            lacking.insert(what.to_owned(), now);
+        }
+        is_news
     }
 
     pub(crate) fn failed(&self, handler: &str, object: &Reference) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
+    Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
 };
 use kopf_rs_tests::Bed;
 use serde_json::{Value, json};
@@ -250,8 +250,11 @@ pub(crate) struct Working {
 
 impl Working {
     pub(crate) fn start(bed: &Bed, operator: Operator) -> Self {
+        Self::start_as(bed.client(), operator)
+    }
+
+    pub(crate) fn start_as(client: Client, operator: Operator) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        let client = bed.client();
         Self {
             stop,
             task: tokio::spawn(async move { operator.run(client, stopped).await }),

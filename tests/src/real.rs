@@ -203,6 +203,16 @@ impl RealServer {
         format!("user{number}")
     }
 
+    /// A client of a user, `admin` or one that [`RealServer::restricted_user`] named.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be made.
+    pub async fn client_of(&self, user: &str) -> kube::Client {
+        let client = client_of(&self.kubeconfig_of(user)).await;
+        client.unwrap_or_else(|error| panic!("a client of {user}: {error}"))
+    }
+
     /// Runs kubectl as the administrator, building it first where needed.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Level, Span};
 
@@ -65,7 +66,7 @@ impl Invoker {
                         .await
                 }
                 Callee::Fn(Call::Blocking(function)) => {
-                    Ok(self.on_a_thread(*function, cause, patch).await)
+                    self.on_a_thread(*function, cause, patch).await
                 }
             }
         };
@@ -96,22 +97,26 @@ impl Invoker {
         }
     }
 
-    /// A thread cannot be interrupted: it is waited for, past its timeout and past the operator's stop.
+    /// A thread cannot be interrupted: it is waited for, past its timeout and past the operator's stop, and that is said.
     async fn on_a_thread(
         &self,
         function: fn(&Cause, &mut Patch) -> Returned,
         cause: &Cause,
         patch: &mut Patch,
-    ) -> Outcome {
-        let place = self.blocking.clone().acquire_owned().await;
-        let (cause, mut taken) = (cause.clone(), std::mem::take(patch));
+    ) -> Result<Outcome, Cancelled> {
+        let place = tokio::select! {
+            biased;
+            () = self.cancelled.cancelled() => return Err(Cancelled),
+            place = self.blocking.clone().acquire_owned() => place,
+        };
+        let (attempt, mut taken) = (cause.clone(), std::mem::take(patch));
         let span = Span::current();
         let thread = tokio::task::spawn_blocking(move || {
             let _place = place;
-            let returned = span.in_scope(|| caught(|| function(&cause, &mut taken)));
+            let returned = span.in_scope(|| caught(|| function(&attempt, &mut taken)));
             (returned, taken)
         });
-        match thread.await {
+        Ok(match self.patiently(cause, thread).await {
             Ok((returned, changed)) => {
                 *patch = changed;
                 ended(returned)
@@ -119,7 +124,37 @@ impl Invoker {
             Err(error) => Outcome::Arbitrary {
                 message: error.to_string(),
             },
+        })
+    }
+
+    /// Wait for a thread; tell when it should have ended.
+    async fn patiently<T>(&self, cause: &Cause, thread: JoinHandle<T>) -> Result<T, JoinError> {
+        let mut thread = std::pin::pin!(thread);
+        let complain = |why: std::fmt::Arguments<'_>| {
+            let id = &cause.handler.id;
+            let text =
+                format_args!("Handler '{id}' {why}: a blocking function cannot be interrupted.");
+            cause.surroundings.logger.log(Level::WARN, text);
+        };
+        if let Some(limit) = cause.handler.options.timeout {
+            tokio::select! {
+                biased;
+                ended = &mut thread => return ended,
+                () = self.cancelled.cancelled() => {}
+                () = tokio::time::sleep(self.left(cause, limit)) => complain(format_args!(
+                    "runs past its timeout of {} seconds",
+                    limit.as_secs_f64()
+                )),
+            }
         }
+        tokio::select! {
+            biased;
+            ended = &mut thread => return ended,
+            () = self.cancelled.cancelled() => {
+                complain(format_args!("still runs although the operator stops"));
+            }
+        }
+        thread.await
     }
 
     fn left(&self, cause: &Cause, limit: Duration) -> Duration {

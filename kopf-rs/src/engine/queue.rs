@@ -206,6 +206,7 @@ impl Queue {
     }
 
     /// How many objects have a worker.
+    #[cfg(test)]
     pub(crate) fn busy(&self) -> usize {
         self.lock().busy
     }

@@ -247,7 +247,10 @@ impl Worker {
             Level::WARN,
             format_args!("{doing} failed; will retry in {seconds:.1} seconds: {error}"),
         );
-        if let ClusterError::Denied { rule, .. } = error {
+        if let ClusterError::Denied { rule, .. } = error
+            && !rule.is_empty()
+            && self.shared.tells_lack_of(rule)
+        {
             self.log(
                 Level::WARN,
                 format_args!("The missing permission, as a rule for RBAC: {rule}"),

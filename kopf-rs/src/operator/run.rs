@@ -355,6 +355,7 @@ fn refused(error: &ClusterError) -> OperatorError {
         ClusterError::Unauthorized(_) => {
             format!("{error}. Are the credentials in the kubeconfig right, and not expired?")
         }
+        ClusterError::Denied { message, rule } if rule.is_empty() => message.clone(),
         ClusterError::Denied { message, rule } => {
             format!("{message}\nTo permit it, add {rule}")
         }

@@ -26,6 +26,9 @@ pub(crate) async fn follow(
 
 fn tell(what: &Watched, error: &ClusterError) {
     match error {
+        ClusterError::Denied { message, rule } if rule.is_empty() => {
+            tracing::error!("The watch-stream for {what} is forbidden; will retry: {message}");
+        }
         ClusterError::Denied { message, rule } => tracing::error!(
             "Not enough permissions to watch {what}: {message}\nTo permit it, add {rule}"
         ),

@@ -1,0 +1,135 @@
+//! How much at a time, how long, and what cannot be interrupted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use kopf_rs::{Queueing, Registry, Settings, TemporaryError};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, Gate, Working, is_handled};
+
+scenarios! {
+    so_many_objects_are_worked_on_at_a_time;
+    who_waits_for_a_retry_keeps_nobody_out;
+    blocking_handlers_that_do_not_end_are_named_and_left_behind [tcp real];
+}
+
+fn one_at_a_time() -> Settings {
+    Settings {
+        queueing: Queueing {
+            worker_limit: Some(1),
+            ..Queueing::default()
+        },
+        ..Settings::default()
+    }
+}
+
+async fn so_many_objects_are_worked_on_at_a_time(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (held, counted) = (gate.clone(), most.clone());
+    let create = field.handler("create_fn", move |_| {
+        let (gate, running, most) = (held.clone(), running.clone(), counted.clone());
+        async move {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            gate.pass().await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(Value::Null)
+        }
+    });
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        field.create(name, json!({})).await;
+    }
+    let registry = Registry::new().on_create(field.selector(), create);
+    let working = Working::start(
+        &field.bed,
+        field.operator(registry).settings(one_at_a_time()),
+    );
+    for called in 1..=names.len() {
+        field.calls.until(called).await;
+        gate.open(1);
+    }
+    for name in names {
+        field.until("it is handled", name, is_handled).await;
+    }
+    working.stop().await;
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+async fn who_waits_for_a_retry_keeps_nobody_out(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |context| async move {
+        match context.name() {
+            "waiting" => Err(TemporaryError::new("not yet").delay(3600).into()),
+            _ => Ok(Value::Null),
+        }
+    });
+    let registry = Registry::new().on_create(field.selector(), create);
+    let working = Working::start(
+        &field.bed,
+        field.operator(registry).settings(one_at_a_time()),
+    );
+    field.create("waiting", json!({})).await;
+    field.line("failed temporarily: not yet").await;
+    field.create("other", json!({})).await;
+    field.until("it is handled", "other", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn waiting", "create_fn other"]);
+}
+
+mod blocking {
+    use std::sync::mpsc::Receiver;
+    use std::sync::{Arc, Mutex};
+
+    use kopf_rs::prelude::*;
+
+    #[on_create("endless.kopf.dev", "v1", "kopfexamples", timeout = 0.1)]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "handlers get what they ask for by value"
+    )]
+    fn waits(name: &str, until: State<Arc<Mutex<Receiver<()>>>>) -> HandlerResult {
+        if name == "endless" {
+            until.lock().map_err(|_| "poisoned")?.recv()?;
+        }
+        Ok(())
+    }
+}
+
+async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(bed: Bed) {
+    let mut field = Field::bare(bed);
+    "endless.kopf.dev".clone_into(&mut field.group);
+    field.serve().await;
+    let (release, until) = mpsc::sync_channel(1);
+    let until = Arc::new(Mutex::new(until));
+    let module = concat!(module_path!(), "::blocking");
+    let registry = Registry::in_module(module).expect("the handler is well declared");
+    let settings = Settings {
+        queueing: Queueing {
+            exit_timeout: Duration::from_millis(100),
+            ..Queueing::default()
+        },
+        ..Settings::default()
+    };
+    let operator = field.operator(registry).settings(settings).with(until);
+    let working = Working::start(&field.bed, operator);
+    field.create("endless", json!({})).await;
+    field
+        .line("Handler 'waits' runs past its timeout of 0.1 seconds: a blocking function cannot be interrupted.")
+        .await;
+    field.create("other", json!({})).await;
+    field.until("it is handled", "other", is_handled).await;
+    working.stop().await;
+    field
+        .line("Handler 'waits' still runs although the operator stops: a blocking function cannot be interrupted.")
+        .await;
+    field
+        .line("Unprocessed streams left for 1 object(s).")
+        .await;
+    assert!(!is_handled(&field.get("endless").await));
+    release.send(()).expect("the handler still waits");
+}
