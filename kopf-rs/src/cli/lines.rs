@@ -108,14 +108,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         let mut fields = Fields::of(attributes.metadata());
         attributes.record(&mut fields);
         if let (Some(about), Some(span)) = (fields.about(), context.span(id)) {
-            span.extensions_mut().insert(about.clone());
+            span.extensions_mut().insert(about);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields::of(event.metadata());
         event.record(&mut fields);
-        let about = fields.about().cloned().or_else(|| {
+        let about = fields.about().or_else(|| {
             let mut spans = context.event_scope(event)?;
             spans.find_map(|span| span.extensions().get::<Reference>().cloned())
         });
@@ -238,8 +238,9 @@ impl Fields {
         }
     }
 
-    fn about(&self) -> Option<&Reference> {
-        let about = &self.about;
+    /// Takes the reference out, where it is one.
+    fn about(&mut self) -> Option<Reference> {
+        let about = std::mem::take(&mut self.about);
         let complete = ![&about.api_version, &about.kind, &about.name].contains(&&String::new());
         complete.then_some(about)
     }

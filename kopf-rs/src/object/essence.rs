@@ -80,6 +80,10 @@ impl Essence {
     pub(crate) fn value(&self) -> &Arc<Value> {
         &self.value
     }
+    /// As compact JSON.
+    pub(crate) fn text(&self) -> String {
+        text(&self.value)
+    }
     /// A short name of this very essence.
     pub(crate) fn digest(&self) -> &str {
         self.digest.get_or_init(|| digest(&self.value))
@@ -187,7 +191,12 @@ impl Marks {
 
 /// The digest of a JSON value: 16 characters of base64.
 pub(crate) fn digest(value: &Value) -> String {
-    hash(value.to_string().as_bytes())
+    hash(text(value).as_bytes())
+}
+
+/// Twice as fast as by way of `Display`, and it cannot fail either.
+fn text(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 fn hash(bytes: &[u8]) -> String {

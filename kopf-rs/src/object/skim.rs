@@ -23,7 +23,8 @@ pub(super) type Members<'a> = Vec<Member<'a>>;
 /// text is no object.
 pub(super) fn members<'a>(text: &'a str, path: &[&str]) -> Option<Vec<Members<'a>>> {
     let mut skim = Skim { text, at: 0 };
-    let mut levels = vec![Vec::new(); path.len() + 1];
+    let levels = (0..=path.len()).map(|_| Vec::with_capacity(16));
+    let mut levels: Vec<_> = levels.collect();
     skim.peek()?;
     skim.object(path, &mut levels)?;
     text[skim.at..].trim_ascii().is_empty().then_some(levels)

@@ -100,7 +100,7 @@ impl EssenceStore for AnnotatedEssence {
 }
 
 fn encode(essence: &Essence) -> (String, Kept) {
-    let text = essence.value().to_string();
+    let text = essence.text();
     if text.len() < COMPRESSED_FROM {
         return (text, Kept::Whole);
     }
