@@ -12,14 +12,14 @@ const ABOUT: &str = "Run Kubernetes operators written as annotated Rust function
 
 const EXAMPLES: &str = "\
 Examples:
-  kopf-rs run                                   the crate in this folder, on the cluster kubectl speaks to
+  kopf-rs run                                   the crate in this folder, on the cluster of kubectl
   kopf-rs run ./myapp -n default --verbose      a handler crate: a library with annotated functions
   kopf-rs run op.rs --embedded                  one single file, on an API server of its own
   kopf-rs run ./myapp --embedded --apply ./myapp --once
                                                 apply the objects in ./myapp, handle them, exit
 
-Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once not everything could be handled;
-2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
+not everything could be handled; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]

@@ -28,8 +28,8 @@ use crate::state::Persistence;
 const WRONG_USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once a handler failed for good, or
-there are handlers for what is not served or forbidden; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
+not everything could be handled; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 /// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
 ///
