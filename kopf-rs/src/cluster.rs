@@ -72,7 +72,7 @@ impl Default for ClusterSettings {
     fn default() -> Self {
         Self {
             operator: "kopf-rs".to_owned(),
-            writes: 32,
+            writes: 16,
         }
     }
 }

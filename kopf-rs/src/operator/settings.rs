@@ -146,7 +146,7 @@ impl Default for Networking {
         Self {
             first_backoff: Duration::from_millis(250),
             longest_backoff: Duration::from_secs(30),
-            concurrent_writes: 32,
+            concurrent_writes: 16,
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 const HANDLED: &str = "bench.kopf.rs/handled";
 const OBJECTS: &str = "/apis/bench.kopf.rs/v1/namespaces";
 /// Patches in flight at most: as many as kopf-rs allows itself by default.
-const CONCURRENCY: usize = 32;
+const CONCURRENCY: usize = 16;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
