@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::managed::outline::Outline;
+use crate::object::Body;
 use crate::status::Subject;
 use crate::typed::{self, Struct};
 
@@ -113,6 +115,26 @@ impl Kind {
     pub(crate) fn typed(&self) -> Option<&'static Struct> {
         let builtin = self.traits.builtin;
         builtin.then(|| typed::of_kind(&self.api_version(), &self.kind))?
+    }
+
+    /// How its objects come apart when they are merged.
+    pub(crate) fn outline(&self) -> Outline<'_> {
+        if self.traits.builtin {
+            let stored = match self.shape {
+                Shape::Stored => self.typed(),
+                Shape::NewEvent => typed::of_kind("v1", "Event"),
+            };
+            return stored.map_or(Outline::Free, Outline::Struct);
+        }
+        self.schema.as_deref().map_or(Outline::Free, Outline::Root)
+    }
+
+    /// What an object is when nothing is set.
+    pub(crate) fn empty(&self) -> Body {
+        match self.outline() {
+            Outline::Struct(of) => typed::zero_object(of),
+            _ => Body::new(),
+        }
     }
 
     /// The subject of a refusal, by plural.

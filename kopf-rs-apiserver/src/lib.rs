@@ -48,6 +48,7 @@ mod clock;
 mod fault;
 mod journal;
 mod kind;
+mod managed;
 mod object;
 mod patch;
 mod render;

@@ -3,9 +3,16 @@
 //! Promise: reading never fails, it finds or it does not. Must not know kinds or verbs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+
+use crate::managed::Kept;
+
+/// Where metadata says who manages what.
+pub(crate) const MANAGED: &str = "managedFields";
 
 /// A whole object, or any JSON map in one.
 pub(crate) type Body = Map<String, Value>;
@@ -28,38 +35,65 @@ pub(crate) struct Stored {
     pub(crate) slim: Slim,
     /// `{"apiVersion":...,"kind":...,` and then the rest, in this order.
     pub(crate) json: Bytes,
+    /// Who manages what; part of the text, not of [`Self::body`].
+    pub(crate) kept: Arc<Kept>,
     /// Where the rest begins.
     head: usize,
+    /// Where in the text the managed fields are.
+    managed: Range<usize>,
 }
 
 // === impl Stored ===
 
 impl Stored {
     /// Write the object down; `body` says its metadata, the caller its type.
-    pub(crate) fn new(body: &Body, api_version: &str, kind: &str, revision: u64) -> Self {
+    pub(crate) fn new(
+        body: &Body,
+        kept: Arc<Kept>,
+        (api_version, kind): (&str, &str),
+        revision: u64,
+    ) -> Self {
         let mut text = head(api_version, kind);
         let head = text.len();
-        let mut rest: Vec<u8> = Vec::with_capacity(512);
+        let mut managed = 0..0;
         let fields = body
             .iter()
             .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind"));
         for (key, value) in fields {
-            rest.push(b',');
-            write_json(&mut rest, key);
-            rest.push(b':');
-            write_json(&mut rest, value);
+            text.push(b',');
+            write_json(&mut text, key);
+            text.push(b':');
+            match value {
+                Value::Object(meta) if key == "metadata" => {
+                    managed = write_metadata(&mut text, meta, &kept.text);
+                }
+                value => write_json(&mut text, value),
+            }
         }
-        text.extend_from_slice(&rest);
         text.push(b'}');
         Self {
             slim: slim(body, revision),
             json: text.into(),
+            kept,
             head,
+            managed,
         }
     }
 
-    /// The object as a map.
+    /// The object as a map, without its managed fields: cheaper, and what most rules are about.
     pub(crate) fn body(&self) -> Body {
+        if self.managed.is_empty() {
+            return self.whole_body();
+        }
+        let (before, after) = (
+            &self.json[..self.managed.start],
+            &self.json[self.managed.end..],
+        );
+        serde_json::from_slice(&[before, after].concat()).unwrap_or_default()
+    }
+
+    /// The object as a map.
+    pub(crate) fn whole_body(&self) -> Body {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
@@ -78,6 +112,32 @@ impl Stored {
         text.extend_from_slice(rest.strip_prefix(b",").unwrap_or(rest));
         text.into()
     }
+}
+
+/// Write metadata with the managed fields first; where those are.
+fn write_metadata(text: &mut Vec<u8>, meta: &Body, managed: &[u8]) -> Range<usize> {
+    text.push(b'{');
+    let start = text.len();
+    let mut fields = meta.iter().filter(|(key, _)| *key != MANAGED).peekable();
+    if !managed.is_empty() {
+        write_json(text, MANAGED);
+        text.push(b':');
+        text.extend_from_slice(managed);
+        if fields.peek().is_some() {
+            text.push(b',');
+        }
+    }
+    let range = start..text.len();
+    for (at, (key, value)) in fields.enumerate() {
+        if at > 0 {
+            text.push(b',');
+        }
+        write_json(text, key);
+        text.push(b':');
+        write_json(text, value);
+    }
+    text.push(b'}');
+    range
 }
 
 fn head(api_version: &str, kind: &str) -> Vec<u8> {
@@ -204,7 +264,12 @@ mod tests {
     #[test]
     fn a_stored_object_changes_its_type_without_being_parsed() {
         let body = json!({"data": {"a": "b"}, "kind": "X", "metadata": {"name": "n", "labels": {"l": "1"}}});
-        let stored = Stored::new(body.as_object().unwrap(), "v1", "ConfigMap", 7);
+        let stored = Stored::new(
+            body.as_object().unwrap(),
+            Arc::default(),
+            ("v1", "ConfigMap"),
+            7,
+        );
         assert_eq!(stored.slim.name, "n");
         assert_eq!(stored.body()["kind"], "ConfigMap");
         let other: Value = serde_json::from_slice(&stored.retyped("v2", "Y")).unwrap();

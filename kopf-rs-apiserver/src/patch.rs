@@ -2,6 +2,8 @@
 //!
 //! Promise: a JSON patch applies as a whole or not at all. Must not know objects or requests.
 
+pub(crate) mod strategic;
+
 use serde_json::{Map, Value};
 
 /// Why a JSON patch was not applied.

@@ -83,13 +83,13 @@ pub(crate) fn list_meta(meta: &ListMeta) -> Map<String, Value> {
 
 /// An object's metadata alone.
 pub(crate) fn partial(stored: &Stored) -> Value {
-    let metadata = stored.body().remove("metadata").unwrap_or_default();
+    let metadata = stored.whole_body().remove("metadata").unwrap_or_default();
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 /// The object in the version of `kind`, as a map.
 pub(crate) fn body(kind: &Kind, stored: &Stored) -> Body {
-    shape::from_stored(kind, stored.body())
+    shape::from_stored(kind, stored.whole_body())
 }
 
 fn whole(kind: &Kind, stored: &Stored) -> Bytes {

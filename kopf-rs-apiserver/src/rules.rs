@@ -7,14 +7,14 @@ pub(crate) mod names;
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::object::{Body, finalizers, metadata, metadata_mut, owners, text};
+use crate::object::{Body, MANAGED, finalizers, metadata, metadata_mut, owners, text};
 use crate::status::{Cause, shown};
 
 /// All annotations of an object together, keys and values.
 const ANNOTATION_LIMIT: usize = 256 * 1024;
 
 /// The fields `metadata` may have; others are dropped as the real server drops them.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "annotations",
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -23,6 +23,7 @@ const FIELDS: [&str; 13] = [
     "generateName",
     "generation",
     "labels",
+    MANAGED,
     "name",
     "namespace",
     "ownerReferences",
@@ -38,7 +39,7 @@ pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
     let mut unknown = Vec::new();
     metadata_mut(body).retain(|key, value| {
         let known = FIELDS.contains(&key.as_str());
-        if !known && !matches!(key.as_str(), "managedFields" | "selfLink") {
+        if !known && key != "selfLink" {
             unknown.push(format!("metadata.{key}"));
         }
         if let Value::Object(map) = value {
@@ -53,7 +54,8 @@ pub(crate) fn tidy(body: &mut Body) -> Vec<String> {
             Value::String(text) => text.is_empty(),
             _ => false,
         };
-        known && !empty
+        // An empty list of managers is a wish to forget them.
+        known && (!empty || (key == MANAGED && value.is_array()))
     });
     unknown
 }

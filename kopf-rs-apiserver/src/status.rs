@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::managed::apply::Conflict;
+
 /// A single complaint inside an `Invalid` refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
@@ -196,6 +198,21 @@ impl Refusal {
             subject,
             "the object has been modified; please apply your changes to the latest version and try again",
         )
+    }
+
+    /// What is applied is somebody else's.
+    pub(crate) fn apply_conflict(message: &str, conflicts: &[Conflict]) -> Self {
+        let mut refusal = Self::new(409, "Conflict", message);
+        let causes: Vec<Value> = conflicts
+            .iter()
+            .map(|found| {
+                let message = format!("conflict with {}", found.manager);
+                json!({"reason": "FieldManagerConflict", "message": message, "field": found.field})
+            })
+            .collect();
+        let details = refusal.details.get_or_insert_default();
+        details.insert("causes".to_owned(), causes.into());
+        refusal
     }
 
     pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Self {

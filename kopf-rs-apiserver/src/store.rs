@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
 use crate::kind::{CollectionId, Kinds, builtin};
-use crate::object::{Body, Stored, metadata_mut};
+use crate::managed::Kept;
+use crate::object::{Body, Stored, meta_text, metadata_mut};
 use feed::{Change, Event, Feed};
 
 /// How many changes of a kind are kept for watchers that come back or are slow.
@@ -99,7 +100,9 @@ impl Store {
         }
         for stored in collection.objects.values_mut() {
             let revision = stored.slim.revision;
-            *stored = Arc::new(Stored::new(&stored.body(), &api_version, &kind, revision));
+            let kept = stored.kept.clone();
+            let names = (api_version.as_str(), kind.as_str());
+            *stored = Arc::new(Stored::new(&stored.body(), kept, names, revision));
         }
         collection.api_version = api_version;
         collection.kind = kind;
@@ -128,8 +131,21 @@ impl Store {
             .unwrap_or_default()
     }
 
+    /// Replace; who manages what stays as it was.
+    pub(crate) fn put(&mut self, id: CollectionId, body: Body) -> Arc<Stored> {
+        let namespace = Some(meta_text(&body, "namespace")).filter(|name| !name.is_empty());
+        let before = self.get(id, &key(namespace, meta_text(&body, "name")));
+        let kept = before.map(|found| found.kept.clone()).unwrap_or_default();
+        self.put_kept(id, body, kept)
+    }
+
     /// Create or replace; the resourceVersion is set here.
-    pub(crate) fn put(&mut self, id: CollectionId, mut body: Body) -> Arc<Stored> {
+    pub(crate) fn put_kept(
+        &mut self,
+        id: CollectionId,
+        mut body: Body,
+        kept: Arc<Kept>,
+    ) -> Arc<Stored> {
         self.revision += 1;
         let revision = self.revision;
         metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
@@ -137,7 +153,7 @@ impl Store {
             Some(found) => (found.api_version.as_str(), found.kind.as_str()),
             None => ("", ""),
         };
-        let stored = Arc::new(Stored::new(&body, api_version, kind, revision));
+        let stored = Arc::new(Stored::new(&body, kept, (api_version, kind), revision));
         let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
         let before = self
             .collections
@@ -168,7 +184,8 @@ impl Store {
         let revision = self.revision;
         let mut body = before.body();
         metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
-        let last = Stored::new(&body, &collection.api_version, &collection.kind, revision);
+        let names = (collection.api_version.as_str(), collection.kind.as_str());
+        let last = Stored::new(&body, before.kept.clone(), names, revision);
         let last = Arc::new(last);
         self.forget_owners(id, key, &before);
         self.uids.remove(&before.slim.uid);

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-pub(crate) use shape::{shape, zero_field};
+pub(crate) use shape::{shape, zero_field, zero_object};
 
 const TABLE: &str = include_str!("../tables/types.txt");
 
@@ -76,7 +76,7 @@ pub(crate) struct Field {
     omit_zero: bool,
     pub(crate) relation: Relation,
     pub(crate) strategy: Strategy,
-    pub(crate) default: Option<Value>,
+    default: Option<Value>,
 }
 
 /// A struct.
@@ -85,7 +85,6 @@ pub(crate) struct Struct {
     /// The end of its package, and its name: `core/v1.Pod`.
     name: &'static str,
     /// Merged as a whole.
-    #[expect(dead_code, reason = "for server-side apply, which comes next")]
     pub(crate) atomic: bool,
     pub(crate) fields: Vec<Field>,
 }
@@ -101,6 +100,13 @@ struct Types {
 // === impl Field ===
 
 impl Field {
+    /// What the field is taken for when it is not there.
+    pub(crate) fn usual(&self) -> Option<Value> {
+        let written = !self.omit_empty && !matches!(self.of, Type::Pointer(_));
+        let zero = || written.then(|| shape::zero(&self.of));
+        self.default.clone().or_else(zero)
+    }
+
     fn is_inline(&self) -> bool {
         self.name == "-"
     }
@@ -163,8 +169,20 @@ impl Type {
         }
     }
 
+    /// What JSON has to be here, in the words of server-side apply; `None` where several things may be.
+    pub(crate) fn wanted(&self) -> Option<&'static str> {
+        match self {
+            Self::Text(_) | Self::Bytes | Self::Time | Self::MicroTime => Some("string"),
+            Self::Bool => Some("boolean"),
+            Self::Int32 | Self::Int64 | Self::Float => Some("numeric (int or float)"),
+            Self::Struct(_) | Self::Map(_) => Some("map"),
+            Self::List(_) | Self::Wrapped(_) => Some("list"),
+            Self::Pointer(of) => of.wanted(),
+            _ => None,
+        }
+    }
+
     /// What a list or map holds.
-    #[cfg(test)]
     pub(crate) fn element(&self) -> Option<&Self> {
         match self {
             Self::Pointer(of) => of.element(),
@@ -181,6 +199,14 @@ pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Struct> 
         .kinds
         .get(&(api_version, kind))
         .map(|index| by_index(*index))
+}
+
+/// What metadata looks like.
+pub(crate) fn metadata() -> Option<&'static Struct> {
+    of_kind("v1", "ConfigMap")?
+        .field("metadata")?
+        .of
+        .as_struct()
 }
 
 fn by_index(index: usize) -> &'static Struct {

@@ -2,6 +2,7 @@
 //!
 //! Promise: synchronous, under the store's lock, one call at a time. Must not know transports, faults or the journal.
 
+mod apply;
 mod create;
 mod delete;
 mod get;
@@ -20,6 +21,8 @@ use serde_json::Value;
 
 use crate::call::{Call, Form, Path, Verb, Wanted};
 use crate::kind::Kind;
+use crate::managed::Author;
+use crate::managed::set::Set;
 use crate::object::Stored;
 use crate::render;
 use crate::status::Refusal;
@@ -106,6 +109,24 @@ impl Target<'_> {
 
     fn key(&self) -> String {
         key(self.namespace(), self.name())
+    }
+
+    /// Who writes.
+    fn author(&self, store: &Store) -> Result<Author, Refusal> {
+        let (subresource, closed) = match self.part {
+            Part::Main if self.kind.traits.status => ("", &[&["status"][..]][..]),
+            Part::Main => ("", &[][..]),
+            Part::Status => ("status", &[&["metadata"][..], &["spec"]][..]),
+            Part::Scale => ("scale", &[][..]),
+            Part::Finalize => ("finalize", &[][..]),
+        };
+        Ok(Author {
+            manager: self.call.manager()?,
+            api_version: self.kind.api_version(),
+            subresource,
+            time: store.clock.stamp(),
+            closed: Arc::new(Set::of_fields(closed)),
+        })
     }
 
     /// The type bodies should have.
@@ -239,9 +260,17 @@ pub(crate) fn seed(store: &mut Store) {
     };
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         let body = serde_json::json!({"metadata": {"name": name}});
+        let author = Author::server(&kind.api_version(), store.clock.stamp());
+        let birth = create::Birth {
+            kind: &kind,
+            namespace: None,
+            author: &author,
+            managed: None,
+            dry_run: false,
+        };
         if let Value::Object(body) = body {
             // These are valid and there are no others yet: nothing can be refused.
-            let _created = create::create_body(store, &kind, None, body, false);
+            let _created = create::create_body(store, &birth, body);
         }
     }
 }

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::cascade;
 use crate::kind::{Kind, crd, defaults};
-use crate::object::{Body, Stored, finalizers, meta_text, metadata, metadata_mut};
+use crate::managed::set::Set;
+use crate::managed::{self, Author, Kept, Managed};
+use crate::object::{Body, MANAGED, Stored, finalizers, meta_text, metadata, metadata_mut};
 use crate::rules;
 use crate::schema;
 use crate::status::{Cause, Refusal};
@@ -22,12 +24,29 @@ pub(crate) struct Written {
     pub(crate) changed: bool,
 }
 
+/// How an object is to change.
+#[derive(Clone, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) kind: &'a Kind,
+    pub(crate) part: Part,
+    pub(crate) author: &'a Author,
+    /// Who manages what from then on, where that is known.
+    pub(crate) managed: Option<Managed>,
+    pub(crate) dry_run: bool,
+}
+
 /// Store a new object that was found in order.
-pub(crate) fn create(store: &mut Store, kind: &Kind, body: Body, dry_run: bool) -> Arc<Stored> {
+pub(crate) fn create(
+    store: &mut Store,
+    kind: &Kind,
+    body: Body,
+    kept: Arc<Kept>,
+    dry_run: bool,
+) -> Arc<Stored> {
     if dry_run {
-        return Arc::new(draft(kind, &body, 0));
+        return Arc::new(draft(kind, &body, kept, 0));
     }
-    let stored = store.put(kind.collection, body);
+    let stored = store.put_kept(kind.collection, body, kept);
     follow(store, kind, &stored);
     stored
 }
@@ -35,17 +54,19 @@ pub(crate) fn create(store: &mut Store, kind: &Kind, body: Body, dry_run: bool) 
 /// Store a new state of an object, if it is one and is in order.
 pub(crate) fn replace(
     store: &mut Store,
-    kind: &Kind,
-    part: Part,
+    change: Change<'_>,
     old: &Stored,
     new: Body,
-    dry_run: bool,
 ) -> Result<Written, Refusal> {
+    let Change { kind, part, .. } = change;
+    let dry_run = change.dry_run;
     let before = old.body();
     let mut new = confine(kind, part, &before, new);
+    let requested = metadata_mut(&mut new).remove(MANAGED);
     if part == Part::Main {
         defaults::fill(kind, &mut new);
     }
+    let kept = track(change, old, &before, requested, &new);
     let unchanged = rules::check_change(&before, &mut new);
     set_generation(kind, &before, &mut new);
     let causes = complaints(kind, part, &unchanged, &new);
@@ -60,17 +81,17 @@ pub(crate) fn replace(
         "resourceVersion".to_owned(),
         old_revision.cloned().unwrap_or_default(),
     );
-    let changed = !same(&before, &new);
+    let changed = !same(&before, &new) || !Arc::ptr_eq(&kept, &old.kept);
     let released = !kind.is_core("namespaces") && is_released(&before, &new);
     if dry_run || (!changed && !released) {
-        let stored = Arc::new(draft(kind, &new, old.slim.revision));
+        let stored = Arc::new(draft(kind, &new, kept, old.slim.revision));
         return Ok(Written {
             stored,
             changed: false,
         });
     }
     if released {
-        let stored = Arc::new(draft(kind, &new, old.slim.revision));
+        let stored = Arc::new(draft(kind, &new, kept, old.slim.revision));
         remove(
             store,
             kind,
@@ -81,12 +102,67 @@ pub(crate) fn replace(
             changed: true,
         });
     }
-    let stored = store.put(kind.collection, new);
+    let stored = store.put_kept(kind.collection, new, kept);
     follow(store, kind, &stored);
     Ok(Written {
         stored,
         changed: true,
     })
+}
+
+/// Who manages what after a change: as it was, if that says nothing new.
+fn track(
+    change: Change<'_>,
+    old: &Stored,
+    before: &Body,
+    requested: Option<Value>,
+    new: &Body,
+) -> Arc<Kept> {
+    let managed = match change.managed {
+        Some(managed) => managed,
+        // A scale carries the managers of its number only, and where there is none, nobody is noted.
+        None if change.part == Part::Scale
+            && !has_scale_manager(change.kind, &old.kept.managed) =>
+        {
+            return old.kept.clone();
+        }
+        None => {
+            let base = base(change.part, &old.kept.managed, requested);
+            if base.entries.is_empty() {
+                // Nobody is told of changes to an object that was never tracked.
+                base
+            } else {
+                managed::update(change.kind.outline(), change.author, &base, before, new)
+            }
+        }
+    };
+    if managed.is_same_but_times(&old.kept.managed) {
+        return old.kept.clone();
+    }
+    Kept::new(managed)
+}
+
+fn has_scale_manager(kind: &Kind, managed: &Managed) -> bool {
+    let path = kind.scale.as_ref().map_or("", |scale| scale.spec.as_str());
+    let fields: Vec<&str> = path.split('.').filter(|part| !part.is_empty()).collect();
+    let replicas = Set::of_fields(&[fields.as_slice()]);
+    let mut entries = managed.entries.iter();
+    entries.any(|entry| !entry.fields.shared(&replicas).is_empty())
+}
+
+/// Who manages what before a change: what the request says, if it says something; what is stored otherwise.
+fn base(part: Part, stored: &Managed, requested: Option<Value>) -> Managed {
+    let requested = requested.filter(|_| part == Part::Main);
+    let entries = requested.as_ref().and_then(Value::as_array);
+    match entries.map(Vec::as_slice) {
+        Some([]) => Managed::default(),
+        Some([Value::Object(only)]) if only.values().all(|value| value == "") => Managed::default(),
+        Some(_) => {
+            let read = requested.as_ref().and_then(Managed::from_json);
+            read.unwrap_or_else(|| stored.clone())
+        }
+        None => stored.clone(),
+    }
 }
 
 /// What is wrong with a new state; `unchanged` is what is wrong with the change to it.
@@ -212,9 +288,9 @@ fn is_released(before: &Body, new: &Body) -> bool {
 }
 
 /// An object as it would be stored.
-pub(crate) fn draft(kind: &Kind, body: &Body, revision: u64) -> Stored {
+pub(crate) fn draft(kind: &Kind, body: &Body, kept: Arc<Kept>, revision: u64) -> Stored {
     let api_version = crate::kind::api_version(&kind.group, &kind.stored_version);
-    Stored::new(body, &api_version, &kind.kind, revision)
+    Stored::new(body, kept, (&api_version, &kind.kind), revision)
 }
 
 fn follow(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {

@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 
 use super::{Column, Kind, Scale, Shape, Traits, api_version};
 use crate::cascade;
+use crate::managed::outline::Outline;
+use crate::managed::{self, Author, Kept};
 use crate::object::{Body, Stored, at_path, map_mut, meta_text, text};
 use crate::status::Cause;
 use crate::store::Store;
+use crate::typed;
 use crate::verb::{Deletion, delete_key};
 use crate::write;
 
@@ -191,7 +194,12 @@ pub(crate) fn settle(store: &mut Store, stored: &Arc<Stored>) {
     if body != before
         && let Some((id, _)) = store.place_of(&stored.slim.uid).cloned()
     {
-        store.put(id, body.clone());
+        let mut author = Author::server("apiextensions.k8s.io/v1", now);
+        author.subresource = "status";
+        let outline = typed::of_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        let outline = outline.map_or(Outline::Free, Outline::Struct);
+        let managed = managed::update(outline, &author, &stored.kept.managed, &before, &body);
+        store.put_kept(id, body.clone(), Kept::new(managed));
     }
     if conflict.is_none() {
         serve(store, &body);

@@ -35,6 +35,7 @@ pub(crate) fn fill(kind: &Kind, body: &mut Body) {
             fold_string_data(body);
             return;
         }
+        ("", "namespaces") => return label(body),
         ("", "pods") => pod,
         ("", "services") => service,
         ("apps", "deployments") => deployment,
@@ -61,10 +62,14 @@ fn absent(body: &mut Body, field: &str, value: Value) {
     }
 }
 
-fn namespace(body: &mut Body) {
+/// A namespace is labelled with its name.
+fn label(body: &mut Body) {
     let meta = metadata_mut(body);
     let name = meta.get("name").cloned().unwrap_or(Value::Null);
     map_mut(meta, "labels").insert("kubernetes.io/metadata.name".to_owned(), name);
+}
+
+fn namespace(body: &mut Body) {
     map_mut(body, "spec").insert("finalizers".to_owned(), json!(["kubernetes"]));
     body.insert("status".to_owned(), json!({"phase": "Active"}));
 }
@@ -141,6 +146,10 @@ fn quality(body: &Body) -> &'static str {
 }
 
 fn pod_spec(spec: &mut Body) {
+    // The old name of the field goes along with the new one.
+    if let Some(account) = spec.get("serviceAccountName").cloned() {
+        spec.insert("serviceAccount".to_owned(), account);
+    }
     absent(spec, "dnsPolicy", "ClusterFirst".into());
     absent(spec, "restartPolicy", "Always".into());
     absent(spec, "schedulerName", "default-scheduler".into());

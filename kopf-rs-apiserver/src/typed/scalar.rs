@@ -110,12 +110,27 @@ fn time(of: &Type, text: &str) -> Result<Value, Why> {
         Type::MicroTime => "2006-01-02T15:04:05.000000Z07:00",
         _ => "2006-01-02T15:04:05Z07:00",
     };
+    if *of == Type::MicroTime
+        && let Some(rest) = text.get(19..)
+        && !is_micro(rest)
+    {
+        return Err(Why::Text(format!(
+            "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""
+        )));
+    }
     let time: Timestamp = text.parse().map_err(|_| {
         Why::Text(format!(
             "parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""
         ))
     })?;
     Ok(written(of, time).into())
+}
+
+/// Whether six digits follow the seconds.
+fn is_micro(rest: &str) -> bool {
+    let digits = rest.strip_prefix('.').unwrap_or_default();
+    let end = digits.find(|letter: char| !letter.is_ascii_digit());
+    end.unwrap_or(digits.len()) == 6
 }
 
 /// A time as it is written down.
@@ -166,8 +181,15 @@ mod tests {
             ),
             (
                 Type::MicroTime,
-                json!("2026-01-02T03:04:05Z"),
-                Ok(json!("2026-01-02T03:04:05.000000Z")),
+                json!("2026-01-02T03:04:05.12Z"),
+                Err(
+                    "parsing time \"2026-01-02T03:04:05.12Z\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \".12Z\" as \".000000\"",
+                ),
+            ),
+            (
+                Type::MicroTime,
+                json!("2026-01-02T03:04:05.120000Z"),
+                Ok(json!("2026-01-02T03:04:05.120000Z")),
             ),
             (Type::IntOrString, json!("25%"), Ok(json!("25%"))),
             (Type::IntOrString, json!(true), Err("bool")),

@@ -96,7 +96,7 @@ fn can_be_empty(of: &Type) -> bool {
     )
 }
 
-fn zero(of: &Type) -> Value {
+pub(super) fn zero(of: &Type) -> Value {
     match of {
         Type::Text(_) => "".into(),
         Type::Bool => false.into(),

@@ -2,13 +2,16 @@
 //!
 //! Promise: metadata the server owns is the server's. Must not know what kinds mean beyond their traits.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Answer, Target};
 use crate::call::Document;
 use crate::kind::{Kind, Shape, crd, defaults, shape};
-use crate::object::{Body, meta_text, metadata_mut, text};
+use crate::managed::{self, Author, Kept, Managed};
+use crate::object::{Body, MANAGED, Stored, meta_text, metadata, metadata_mut, text};
 use crate::rules;
 use crate::schema;
 use crate::status::{Cause, Refusal};
@@ -28,7 +31,14 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     }
     let (body, mut warnings) = decode(store, target, document)?;
     warnings.extend(rules::warnings(&body));
-    let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
+    let birth = Birth {
+        kind: &target.kind,
+        namespace: target.namespace(),
+        author: &target.author(store)?,
+        managed: None,
+        dry_run,
+    };
+    let stored = create_body(store, &birth, body)?;
     let mut answer = Answer::object(201, store, target, &stored);
     answer.changed = !dry_run;
     answer.warnings = warnings;
@@ -72,12 +82,20 @@ pub(crate) fn shaped(kind: &Kind, body: Body) -> Result<(Body, Vec<String>), Str
     for field in ["apiVersion", "kind"] {
         body.remove(field);
     }
+    // Go tells an empty list of managers from none, and means something by it.
+    let wish = metadata(&body).and_then(|meta| meta.get(MANAGED));
+    let forget = wish
+        .filter(|wish| wish.as_array().is_some_and(Vec::is_empty))
+        .cloned();
     let (body, unknown) = typed::shape(known, body).map_err(|misfit| misfit.to_string())?;
     let mut body = shape::to_stored(kind, body);
     if let Some(core) = typed::of_kind("v1", "Event").filter(|_| kind.shape == Shape::NewEvent) {
         body = typed::shape(core, body)
             .map_err(|misfit| misfit.to_string())?
             .0;
+    }
+    if let Some(forget) = forget {
+        metadata_mut(&mut body).insert(MANAGED.to_owned(), forget);
     }
     let _told_already = rules::tidy(&mut body);
     Ok((body, unknown))
@@ -137,14 +155,29 @@ fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(),
     Err(Refusal::invalid(subject, &[cause]))
 }
 
+/// How an object comes to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Birth<'a> {
+    pub(crate) kind: &'a Kind,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) author: &'a Author,
+    /// Who manages what, where that is known.
+    pub(crate) managed: Option<Managed>,
+    pub(crate) dry_run: bool,
+}
+
 /// Create an object from a decoded body.
 pub(crate) fn create_body(
     store: &mut Store,
-    kind: &Kind,
-    namespace: Option<&str>,
+    birth: &Birth<'_>,
     mut body: Body,
-    dry_run: bool,
-) -> Result<std::sync::Arc<crate::object::Stored>, Refusal> {
+) -> Result<Arc<Stored>, Refusal> {
+    let Birth {
+        kind,
+        namespace,
+        dry_run,
+        ..
+    } = *birth;
     place(kind, namespace, &mut body)?;
     check_namespace(store, kind, namespace, meta_text(&body, "name"))?;
     let meta = metadata_mut(&mut body);
@@ -166,9 +199,9 @@ pub(crate) fn create_body(
     if kind.traits.status {
         reset_status(kind, &mut body);
     }
+    let kept = track(birth, &mut body);
     defaults::fill_new(kind, &mut body);
     if kind.is_crd() {
-        crd::fill_names(&mut body);
         crd::fill_status(&mut body);
     }
     let name = meta_text(&body, "name").to_owned();
@@ -183,7 +216,28 @@ pub(crate) fn create_body(
         let subject = kind.subject(&name);
         return Err(Refusal::already_exists(subject, found.slim.terminating));
     }
-    Ok(write::create(store, kind, body, dry_run))
+    Ok(write::create(store, kind, body, kept, dry_run))
+}
+
+/// Complete a new object with what counts as its author's, and note that.
+fn track(birth: &Birth<'_>, body: &mut Body) -> Arc<Kept> {
+    let requested = metadata_mut(body).remove(MANAGED);
+    defaults::fill(birth.kind, body);
+    if birth.kind.is_crd() {
+        crd::fill_names(body);
+    }
+    let managed = birth.managed.clone().unwrap_or_else(|| {
+        let before = requested.as_ref().and_then(Managed::from_json);
+        let (outline, empty) = (birth.kind.outline(), birth.kind.empty());
+        managed::update(
+            outline,
+            birth.author,
+            &before.unwrap_or_default(),
+            &empty,
+            body,
+        )
+    });
+    Kept::new(managed)
 }
 
 /// The status of a new object is nobody's to say.

@@ -248,7 +248,8 @@ pub(crate) fn delete_key(
     let held = grace > 0 || waits || contains || !finalizers(&body).is_empty();
     if how.dry_run {
         mark(store, kind, &mut body, grace);
-        let stored = Arc::new(write::draft(kind, &body, stored.slim.revision));
+        let revision = stored.slim.revision;
+        let stored = Arc::new(write::draft(kind, &body, stored.kept.clone(), revision));
         return Ok(Deleted {
             stored,
             removed: !held,
@@ -267,7 +268,7 @@ pub(crate) fn delete_key(
         let revision = write::remove(store, kind, key).map_or(0, |last| last.slim.revision);
         metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
         return Ok(Deleted {
-            stored: Arc::new(write::draft(kind, &body, revision)),
+            stored: Arc::new(write::draft(kind, &body, stored.kept.clone(), revision)),
             removed: true,
             changed: true,
         });

@@ -4,12 +4,13 @@
 
 use serde_json::Value;
 
+use super::apply::APPLY;
 use super::create::{place, shaped};
-use super::{Answer, Part, Target, update};
+use super::{Answer, Part, Target, apply, update};
 use crate::call::go;
 use crate::kind::shape;
-use crate::object::{Body, Stored, text};
-use crate::patch::{self, PatchError};
+use crate::object::{Body, MANAGED, Stored, text};
+use crate::patch::{self, PatchError, strategic};
 use crate::rules;
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
@@ -20,13 +21,20 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
-    let dry_run = target.call.dry_run()?;
     let accepted = accepted(target);
     if !accepted.contains(&target.call.media_type()) {
         return Err(Refusal::unsupported_media(&accepted));
     }
+    if target.call.media_type() == APPLY {
+        return apply::apply(store, target);
+    }
+    let dry_run = target.call.dry_run()?;
+    if !target.call.param("force").is_empty() {
+        let why = "may not be specified for non-apply patch";
+        return Err(target.call.bad_options(&[Cause::forbidden("force", why)]));
+    }
     let old = target.stored(store)?;
-    let Value::Object(body) = apply(target, &old)? else {
+    let Value::Object(body) = patched(target, &old)? else {
         return Err(Refusal::bad_request("Invalid JSON Patch"));
     };
     if target.part == Part::Scale {
@@ -42,10 +50,10 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
 }
 
 fn accepted(target: &Target<'_>) -> Vec<&'static str> {
-    if target.kind.traits.builtin {
-        vec![JSON, MERGE, STRATEGIC]
-    } else {
-        vec![JSON, MERGE]
+    match (target.part, target.kind.traits.builtin) {
+        (Part::Scale, _) => vec![JSON, MERGE],
+        (_, true) => vec![JSON, MERGE, STRATEGIC, APPLY],
+        (_, false) => vec![JSON, MERGE, APPLY],
     }
 }
 
@@ -92,13 +100,19 @@ fn decode(target: &Target<'_>, body: Body) -> Result<(Body, Vec<String>), Refusa
     Ok((body, warnings))
 }
 
-fn apply(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
+fn patched(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
     let bad = |why: &str| Refusal::bad_request(format!("error decoding patch: {why}"));
     let change = go::parse(&target.call.body).map_err(|why| bad(&why))?;
-    let mut document = if target.part == Part::Scale {
+    let document = if target.part == Part::Scale {
         update::scale_of(&target.kind, old)
     } else {
-        Value::Object(shape::from_stored(&target.kind, old.body()))
+        // Managers are looked at only by who changes them.
+        let of_managers = target.call.body.windows(MANAGED.len());
+        let whole = of_managers
+            .into_iter()
+            .any(|part| part == MANAGED.as_bytes());
+        let body = if whole { old.whole_body() } else { old.body() };
+        Value::Object(shape::from_stored(&target.kind, body))
     };
     if target.call.media_type() == JSON {
         return patch::apply(&document, &change).map_err(|error| match error {
@@ -106,15 +120,31 @@ fn apply(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
             PatchError::Inapplicable(_) => Refusal::unprocessable(),
         });
     }
-    match change {
-        Value::Object(_) => {
+    match (change, document) {
+        (Value::Object(change), Value::Object(document))
+            if target.call.media_type() == STRATEGIC =>
+        {
+            let of = target.kind.typed();
+            let mut merged = strategic::merge(of, document, change).map_err(Refusal::internal)?;
+            // Such a patch is applied to a Go struct, and its type is no part of that.
+            merged.insert("apiVersion".to_owned(), target.kind.api_version().into());
+            merged.insert("kind".to_owned(), target.kind.kind.as_str().into());
+            Ok(Value::Object(merged))
+        }
+        (change @ Value::Object(_), mut document) => {
             patch::merge(&mut document, change);
             Ok(document)
         }
-        Value::Null => Err(Refusal::bad_request("Invalid JSON Patch")),
-        other => Err(bad(&format!(
-            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            rules::go_type(&other)
-        ))),
+        (Value::Null, _) => Err(Refusal::bad_request("Invalid JSON Patch")),
+        (other, _) => {
+            let found = rules::go_type(&other);
+            let why = format!(
+                "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            );
+            Err(match target.call.media_type() {
+                STRATEGIC => Refusal::bad_request(why),
+                _ => bad(&why),
+            })
+        }
     }
 }

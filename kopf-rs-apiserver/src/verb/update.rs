@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::create::{create_body, decode, place};
+use super::create::{Birth, create_body, decode, place};
 use super::{Answer, Part, Target};
 use crate::call::Wanted;
 use crate::kind::Kind;
@@ -34,7 +34,14 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         if !target.kind.traits.create_on_update || target.part != Part::Main {
             return Err(Refusal::not_found(target.kind.subject(target.name())));
         }
-        let stored = create_body(store, &target.kind, target.namespace(), body, dry_run)?;
+        let birth = Birth {
+            kind: &target.kind,
+            namespace: target.namespace(),
+            author: &target.author(store)?,
+            managed: None,
+            dry_run,
+        };
+        let stored = create_body(store, &birth, body)?;
         let mut answer = Answer::object(201, store, target, &stored);
         answer.changed = !dry_run;
         answer.warnings = warnings;
@@ -55,8 +62,27 @@ pub(crate) fn replace(
     body: Body,
     dry_run: bool,
 ) -> Result<Answer, Refusal> {
+    let author = target.author(store)?;
+    let change = write::Change {
+        kind: &target.kind,
+        part: target.part,
+        author: &author,
+        managed: None,
+        dry_run,
+    };
+    store_change(store, target, change, old, body)
+}
+
+/// Store a change and answer with what came of it.
+pub(crate) fn store_change(
+    store: &mut Store,
+    target: &Target<'_>,
+    change: write::Change<'_>,
+    old: &Stored,
+    body: Body,
+) -> Result<Answer, Refusal> {
     let warnings = rules::warnings(&body);
-    let written = write::replace(store, &target.kind, target.part, old, body, dry_run)?;
+    let written = write::replace(store, change, old, body)?;
     let mut answer = Answer::object(200, store, target, &written.stored);
     answer.changed = written.changed;
     answer.warnings = warnings;

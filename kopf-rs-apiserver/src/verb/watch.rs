@@ -297,7 +297,8 @@ impl Watch {
         crate::object::metadata_mut(&mut body)
             .insert("resourceVersion".to_owned(), revision.to_string().into());
         let api_version = crate::kind::api_version(&self.kind.group, &self.kind.stored_version);
-        Stored::new(&body, &api_version, &self.kind.kind, revision)
+        let names = (api_version.as_str(), self.kind.kind.as_str());
+        Stored::new(&body, stored.kept.clone(), names, revision)
     }
 
     fn event_line(&mut self, event: Event, stored: &Stored) -> Bytes {

@@ -5,6 +5,7 @@
     reason = "a test that meets the unexpected should end there"
 )]
 
+mod apply;
 mod crd;
 mod fault;
 mod journal;

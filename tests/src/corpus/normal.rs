@@ -43,7 +43,6 @@ impl Marker<'_> {
         let mut normal = Map::new();
         for (key, value) in map {
             let value = match (key.as_str(), value) {
-                ("managedFields", _) => continue,
                 ("metadata", Value::Object(meta)) if is_list => list_meta(meta).into(),
                 ("metadata", Value::Object(meta)) => self.meta(meta).into(),
                 ("storageVersionHash", _) => "<hash>".into(),

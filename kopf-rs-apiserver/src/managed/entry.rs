@@ -1,0 +1,163 @@
+//! The entries of `metadata.managedFields`.
+//!
+//! Promise: written in the real server's order; what cannot be read is as good as absent. Must not know how entries come about.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::set::Set;
+use crate::object::write_json;
+
+/// How a manager came by its fields; in the order entries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Apply,
+    Update,
+}
+
+/// What one manager has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) manager: String,
+    pub(crate) operation: Operation,
+    pub(crate) api_version: String,
+    pub(crate) subresource: String,
+    pub(crate) time: Option<String>,
+    pub(crate) fields: Arc<Set>,
+}
+
+/// What all managers of a stored object have, and its text.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) managed: Managed,
+    pub(crate) text: Vec<u8>,
+}
+
+/// What all managers have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Managed {
+    pub(crate) entries: Vec<Entry>,
+}
+
+// === impl Operation ===
+
+impl Operation {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Whether both are the same manager's: an applier's whatever its version.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    fn from_json(json: &Value) -> Option<Self> {
+        let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
+            return None;
+        }
+        let fields = json.get("fieldsV1").filter(|fields| !fields.is_null());
+        Some(Self {
+            manager: text("manager").to_owned(),
+            operation,
+            api_version: text("apiVersion").to_owned(),
+            subresource: text("subresource").to_owned(),
+            time: Some(text("time").to_owned()).filter(|time| !time.is_empty()),
+            fields: Arc::new(fields.map_or(Some(Set::default()), Set::from_json)?),
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let mut json = json!({
+            "manager": self.manager,
+            "operation": self.operation.word(),
+            "apiVersion": self.api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.to_json(),
+        });
+        if let Some(time) = &self.time {
+            json["time"] = time.as_str().into();
+        }
+        if !self.subresource.is_empty() {
+            json["subresource"] = self.subresource.as_str().into();
+        }
+        json
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    pub(crate) fn new(managed: Managed) -> Arc<Self> {
+        let mut text = Vec::new();
+        if !managed.entries.is_empty() {
+            write_json(&mut text, &managed.to_json());
+        }
+        Arc::new(Self { managed, text })
+    }
+}
+
+// === impl Managed ===
+
+impl Managed {
+    /// From `metadata.managedFields`; `None` if an entry makes no sense.
+    pub(crate) fn from_json(json: &Value) -> Option<Self> {
+        let entries = json.as_array()?.iter().map(Entry::from_json);
+        let mut managed = Self {
+            entries: entries.collect::<Option<_>>()?,
+        };
+        managed.sort();
+        Some(managed)
+    }
+
+    /// As `metadata.managedFields`.
+    pub(crate) fn to_json(&self) -> Value {
+        self.entries.iter().map(Entry::to_json).collect()
+    }
+
+    /// Appliers first, the oldest first.
+    pub(crate) fn sort(&mut self) {
+        self.entries.sort_by(|a, b| {
+            let key = |entry: &Entry| {
+                (
+                    entry.operation,
+                    entry.time.clone(),
+                    entry.manager.clone(),
+                    entry.api_version.clone(),
+                    entry.subresource.clone(),
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+    }
+
+    /// Whether both say the same but for the times.
+    pub(crate) fn is_same_but_times(&self, other: &Self) -> bool {
+        let timeless = |managed: &Self| {
+            let mut entries = managed.entries.clone();
+            for entry in &mut entries {
+                entry.time = None;
+            }
+            let mut managed = Self { entries };
+            managed.sort();
+            managed
+        };
+        timeless(self) == timeless(other)
+    }
+}

@@ -1,0 +1,238 @@
+//! Objects merged with what is applied to them, and fields taken out of objects.
+//!
+//! Promise: what is applied wins; parts it does not name stay. Must not know managers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::outline::{Form, Outline};
+use super::set::Set;
+
+/// What cannot be applied, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flaw {
+    pub(crate) place: String,
+    pub(crate) why: String,
+}
+
+// === impl Flaw ===
+
+impl Flaw {
+    fn here(why: String) -> Self {
+        Self {
+            place: String::new(),
+            why,
+        }
+    }
+
+    fn under(mut self, way: &str) -> Self {
+        self.place.insert_str(0, way);
+        self
+    }
+}
+
+/// What cannot be applied of an object: fields its type does not have, items that cannot be told apart.
+pub(crate) fn flaws(outline: Outline<'_>, object: &Map<String, Value>) -> Vec<Flaw> {
+    let mut found = Vec::new();
+    for (name, value) in object {
+        let child = outline.child(name);
+        if matches!(child, Outline::Undeclared) {
+            found.push(Flaw {
+                place: format!(".{name}"),
+                why: "field not declared in schema".to_owned(),
+            });
+            continue;
+        }
+        let below = flaws_of(child, value);
+        found.extend(
+            below
+                .into_iter()
+                .map(|flaw| flaw.under(&format!(".{name}"))),
+        );
+    }
+    found
+}
+
+fn flaws_of(outline: Outline<'_>, value: &Value) -> Vec<Flaw> {
+    match (outline.form(value), value) {
+        (Form::Map, Value::Object(map)) => flaws(outline, map),
+        (form @ (Form::Set | Form::Keyed(_)), Value::Array(items)) => {
+            let mut found = Vec::new();
+            let mut seen = BTreeSet::new();
+            for (at, item) in items.iter().enumerate() {
+                match outline.item_name(&form, item) {
+                    Ok(name) => {
+                        let shown = super::set::shown(&name);
+                        if !seen.insert(name) {
+                            found.push(Flaw {
+                                place: String::new(),
+                                why: format!("duplicate entries for key {shown}"),
+                            });
+                        }
+                        let below = flaws_of(outline.item(), item);
+                        found.extend(below.into_iter().map(|flaw| flaw.under(&shown)));
+                    }
+                    Err(why) => found.push(Flaw {
+                        place: String::new(),
+                        why: format!("element {at}: {why}"),
+                    }),
+                }
+            }
+            found
+        }
+        _ => outline.misfit(value).into_iter().map(Flaw::here).collect(),
+    }
+}
+
+/// An object with what is applied to it.
+pub(crate) fn merge(
+    outline: Outline<'_>,
+    live: &Map<String, Value>,
+    applied: &Map<String, Value>,
+) -> Map<String, Value> {
+    let mut merged = live.clone();
+    for (name, value) in applied {
+        let value = match merged.get(name) {
+            Some(before) => values(outline.child(name), before, value),
+            None => value.clone(),
+        };
+        merged.insert(name.clone(), value);
+    }
+    merged
+}
+
+fn values(outline: Outline<'_>, live: &Value, applied: &Value) -> Value {
+    match (live, applied) {
+        (Value::Object(old), Value::Object(new)) => match outline.form(applied) {
+            Form::Map => Value::Object(merge(outline, old, new)),
+            _ => applied.clone(),
+        },
+        (Value::Array(old), Value::Array(new)) => match outline.form(applied) {
+            Form::Map | Form::Whole => applied.clone(),
+            form => lists(outline, &form, old, new),
+        },
+        // Nothing, applied to something that has parts, leaves the parts.
+        (Value::Object(map), Value::Null) if !map.is_empty() => match outline.form(live) {
+            Form::Map => live.clone(),
+            _ => Value::Null,
+        },
+        (Value::Array(items), Value::Null) if !items.is_empty() => match outline.form(live) {
+            Form::Whole | Form::Map => Value::Null,
+            _ => live.clone(),
+        },
+        _ => applied.clone(),
+    }
+}
+
+/// Two lists of items that are told apart: the applied order rules, other items keep their place among their neighbours.
+fn lists(outline: Outline<'_>, form: &Form<'_>, live: &[Value], applied: &[Value]) -> Value {
+    let name = |item: &Value| outline.item_name(form, item).unwrap_or_default();
+    let old: Vec<(String, &Value)> = live.iter().map(|item| (name(item), item)).collect();
+    let new: Vec<(String, &Value)> = applied.iter().map(|item| (name(item), item)).collect();
+    let mut of_old: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for (name, item) in &old {
+        of_old.entry(name).or_default().push(item);
+    }
+    let in_new: BTreeSet<&str> = new.iter().map(|(name, _)| name.as_str()).collect();
+    let mut shared = new
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| of_old.contains_key(name));
+    let mut next = shared.next();
+    let merged = |name: &str, item: &Value| match of_old.get(name).map(Vec::as_slice) {
+        Some([before]) => values(outline.item(), before, item),
+        _ => item.clone(),
+    };
+    let mut out = Vec::with_capacity(live.len().max(applied.len()));
+    let (mut at_old, mut at_new) = (0, 0);
+    while at_old < old.len() || at_new < new.len() {
+        if let (Some((left, _)), Some((right, item))) = (old.get(at_old), new.get(at_new)) {
+            if left == right {
+                out.push(merged(right, item));
+                (at_old, at_new) = (at_old + 1, at_new + 1);
+                next = shared.next();
+                continue;
+            }
+            // An item of both, but another one comes first.
+            if in_new.contains(left.as_str()) && next.is_some_and(|next| next != left) {
+                at_old += 1;
+                continue;
+            }
+        }
+        if let Some((left, item)) = old.get(at_old) {
+            at_old += 1;
+            if !in_new.contains(left.as_str()) {
+                out.push((*item).clone());
+                continue;
+            }
+            if new[..at_new].iter().all(|(name, _)| name != left) {
+                at_old -= 1;
+            }
+        }
+        if let Some((right, item)) = new.get(at_new) {
+            out.push(merged(right, item));
+            at_new += 1;
+            if next == Some(right.as_str()) {
+                next = shared.next();
+            }
+        }
+    }
+    Value::Array(out)
+}
+
+/// An object without the fields in a set.
+pub(crate) fn remove(
+    outline: Outline<'_>,
+    object: &Map<String, Value>,
+    set: &Set,
+) -> Map<String, Value> {
+    let mut rest = Map::new();
+    for (name, value) in object {
+        let Some(part) = set.parts.get(&format!("f:{name}")) else {
+            rest.insert(name.clone(), value.clone());
+            continue;
+        };
+        if part.member {
+            continue;
+        }
+        rest.insert(
+            name.clone(),
+            remove_of(outline.child(name), value, &part.below),
+        );
+    }
+    rest
+}
+
+fn remove_of(outline: Outline<'_>, value: &Value, set: &Set) -> Value {
+    match (outline.form(value), value) {
+        (Form::Map, Value::Object(map)) => {
+            let rest = remove(outline, map, set);
+            if rest.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(rest)
+            }
+        }
+        (form @ (Form::Set | Form::Keyed(_)), Value::Array(items)) => {
+            let kept: Vec<Value> = items
+                .iter()
+                .filter_map(|item| {
+                    let name = outline.item_name(&form, item).unwrap_or_default();
+                    match set.parts.get(&name) {
+                        Some(part) if part.member => None,
+                        Some(part) => Some(remove_of(outline.item(), item, &part.below)),
+                        None => Some(item.clone()),
+                    }
+                })
+                .collect();
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
+            }
+        }
+        (Form::Whole, Value::Object(_) | Value::Array(_)) => Value::Null,
+        _ => value.clone(),
+    }
+}

@@ -1,0 +1,264 @@
+//! Which fields an object has, and in which two objects differ.
+//!
+//! Promise: total; what has no schema is looked at as it is. Must not know managers.
+//!
+//! The rules are those of structured merge (<https://kubernetes.io/docs/reference/using-api/server-side-apply/>), with the
+//! real server's habits: a map or list that is there but empty is a field of its own; one that has parts is owned by its
+//! parts, and by itself too if it was not there before.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::outline::{Form, Outline};
+use super::set::{Part, Set};
+
+/// The fields in which two objects differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) added: Set,
+    pub(crate) modified: Set,
+    pub(crate) removed: Set,
+}
+
+/// The same at one place.
+#[derive(Default)]
+struct Change {
+    added: Part,
+    modified: Part,
+    removed: Part,
+}
+
+// === impl Change ===
+
+impl Change {
+    fn take(&mut self, name: &str, part: Self) {
+        for (into, from) in [
+            (&mut self.added, part.added),
+            (&mut self.modified, part.modified),
+            (&mut self.removed, part.removed),
+        ] {
+            if !from.is_empty() {
+                into.below.insert(name.to_owned(), from);
+            }
+        }
+    }
+
+    /// Mark the place itself.
+    fn mark(mut self, old: Option<&Value>, new: Option<&Value>) -> Self {
+        match (old, new) {
+            (None, _) => self.added.member = true,
+            (_, None) => self.removed.member = true,
+            (Some(old), Some(new)) => self.modified.member |= !equal(old, new),
+        }
+        self
+    }
+}
+
+/// How the new object differs from the old one.
+pub(crate) fn compare(
+    outline: Outline<'_>,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Difference {
+    let change = maps(outline, Some(old), Some(new));
+    Difference {
+        added: change.added.below,
+        modified: change.modified.below,
+        removed: change.removed.below,
+    }
+}
+
+fn values(outline: Outline<'_>, old: Option<&Value>, new: Option<&Value>) -> Change {
+    if let (Some(old), Some(new)) = (old, new)
+        && old == new
+    {
+        return Change::default();
+    }
+    let Some(guide) = new.filter(|new| !new.is_null()).or(old) else {
+        return Change::default().mark(old, new);
+    };
+    let form = outline.form(guide);
+    let alike = match (&form, guide) {
+        (Form::Whole, _) => false,
+        (_, Value::Object(_)) => [old, new]
+            .into_iter()
+            .flatten()
+            .all(|v| v.is_object() || v.is_null()),
+        _ => [old, new]
+            .into_iter()
+            .flatten()
+            .all(|v| v.is_array() || v.is_null()),
+    };
+    // If nothing is in either, the place is a field of its own.
+    let hollow = |value: Option<&Value>| value.is_none_or(is_hollow);
+    if !alike || (hollow(old) && hollow(new)) {
+        return Change::default().mark(old, new);
+    }
+    let mut change = match form {
+        Form::Map => maps(
+            outline,
+            old.and_then(Value::as_object),
+            new.and_then(Value::as_object),
+        ),
+        form => lists(outline, &form, items(old), items(new)),
+    };
+    if old.is_none() {
+        change.added.member = true;
+    } else if new.is_none() {
+        change.removed.member = true;
+    }
+    change
+}
+
+fn is_hollow(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn maps(
+    outline: Outline<'_>,
+    old: Option<&Map<String, Value>>,
+    new: Option<&Map<String, Value>>,
+) -> Change {
+    let mut change = Change::default();
+    for (name, value) in old.into_iter().flatten() {
+        let other = new.and_then(|map| map.get(name));
+        if other != Some(value) {
+            let part = values(outline.child(name), Some(value), other);
+            change.take(&format!("f:{name}"), part);
+        }
+    }
+    for (name, value) in new.into_iter().flatten() {
+        if old.is_none_or(|map| !map.contains_key(name)) {
+            let part = values(outline.child(name), None, Some(value));
+            change.take(&format!("f:{name}"), part);
+        }
+    }
+    change
+}
+
+fn lists(outline: Outline<'_>, form: &Form<'_>, old: &[Value], new: &[Value]) -> Change {
+    let (old, new) = (by_name(outline, form, old), by_name(outline, form, new));
+    let of = outline.item();
+    let mut change = Change::default();
+    let names: Vec<&String> = old
+        .keys()
+        .chain(new.keys().filter(|name| !old.contains_key(*name)))
+        .collect();
+    for name in names {
+        let before = old.get(name).map_or(&[][..], Vec::as_slice);
+        let after = new.get(name).map_or(&[][..], Vec::as_slice);
+        let mut part = match (before, after) {
+            (before, after) if before.len() <= 1 && after.len() <= 1 => {
+                values(of, before.first().copied(), after.first().copied())
+            }
+            // Items that are there several times are one field together.
+            (before, after) if before.len() > 1 && after.len() > 1 => {
+                let mut part = Change::default();
+                part.modified.member = before != after;
+                part
+            }
+            (_, []) | ([], _) => Change::default(),
+            (before, [after]) if before.len() > 1 => values(of, None, Some(after)),
+            ([before], _) => values(of, Some(before), None),
+            _ => Change::default(),
+        };
+        if before.len() > 1 && after.len() <= 1 {
+            part.removed.member = true;
+        }
+        if after.len() > 1 && before.len() <= 1 {
+            part.added.member = true;
+        }
+        change.take(name, part);
+    }
+    change
+}
+
+/// The items of a list by their names; those that cannot be named are left out.
+fn by_name<'v>(
+    outline: Outline<'_>,
+    form: &Form<'_>,
+    items: &'v [Value],
+) -> BTreeMap<String, Vec<&'v Value>> {
+    let mut named: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    for item in items {
+        if let Ok(name) = outline.item_name(form, item) {
+            named.entry(name).or_default().push(item);
+        }
+    }
+    named
+}
+
+/// Numbers are equal by value.
+fn equal(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Number(old), Value::Number(new)) => old == new || old.as_f64() == new.as_f64(),
+        _ => old == new,
+    }
+}
+
+/// The fields an object has.
+pub(crate) fn fields(outline: Outline<'_>, object: &Map<String, Value>) -> Set {
+    let mut set = Set::default();
+    for (name, value) in object {
+        let child = outline.child(name);
+        let mut part = fields_of(child, value);
+        let hollow = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        part.member |= hollow || !outline.names(name);
+        set.insert(format!("f:{name}"), part);
+    }
+    set
+}
+
+fn fields_of(outline: Outline<'_>, value: &Value) -> Part {
+    match (outline.form(value), value) {
+        (Form::Map, Value::Object(map)) => Part {
+            member: false,
+            below: fields(outline, map),
+        },
+        (form @ (Form::Set | Form::Keyed(_)), Value::Array(items)) => {
+            let of = outline.item();
+            let mut below = Set::default();
+            for (name, items) in by_name(outline, &form, items) {
+                let mut part = match items.as_slice() {
+                    [item] => fields_of(of, item),
+                    _ => Part::default(),
+                };
+                part.member = true;
+                below.insert(name, part);
+            }
+            Part {
+                member: false,
+                below,
+            }
+        }
+        _ => Part::leaf(),
+    }
+}
+
+/// The same set, with each field that its type names a member if anything below it is.
+pub(crate) fn with_named(outline: Outline<'_>, set: &Set) -> Set {
+    let parts = set.parts.iter().map(|(name, part)| {
+        let (child, named) = match name.split_at(2) {
+            ("f:", field) => (outline.child(field), outline.names(field)),
+            _ => (outline.item(), false),
+        };
+        let part = Part {
+            member: part.member || (named && !part.below.is_empty()),
+            below: with_named(child, &part.below),
+        };
+        (name.clone(), part)
+    });
+    Set {
+        parts: parts.collect(),
+    }
+}
