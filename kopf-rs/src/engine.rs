@@ -2,6 +2,7 @@
 //!
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
+pub(crate) mod brood;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;

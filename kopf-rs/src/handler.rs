@@ -8,12 +8,14 @@ pub(crate) mod error;
 pub(crate) mod extensions;
 pub(crate) mod extract;
 pub(crate) mod filter;
+pub(crate) mod lifecycle;
 pub(crate) mod logger;
 pub(crate) mod memo;
 pub(crate) mod outcome;
 pub(crate) mod registry;
 pub(crate) mod returned;
 pub(crate) mod seconds;
+pub(crate) mod subhandlers;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -61,12 +61,14 @@ pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, Tem
 pub use crate::handler::extensions::Extensions;
 pub use crate::handler::extract::{FromArg, FromCause, LendArg, State, arg};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
+pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
 pub use crate::handler::registry::callback::{Callback, Context, handler};
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::seconds::Seconds;
+pub use crate::handler::subhandlers::Subhandlers;
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::patch::Patch;
@@ -79,7 +81,6 @@ pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
     Execution, LiveSettings, Networking, Queueing, Scanning, Settings, Watching,
 };
-pub use crate::reaction::plan::Lifecycle;
 pub use crate::state::Persistence;
 
 /// What a [`Persistence`] can be made of: Kopf's storages, and the traits for your own.

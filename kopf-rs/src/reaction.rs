@@ -28,6 +28,7 @@
 //! Outside the guarantee: what happens to an object after it was marked for deletion (deletion supersedes everything), changes while
 //! its filters exclude a handler, and creation handlers, which are owed one successful run.
 
+pub(crate) mod children;
 pub(crate) mod cycle;
 pub(crate) mod detect;
 pub(crate) mod glance;

@@ -24,6 +24,7 @@ mod readme;
 mod resume;
 mod retry;
 mod rights;
+mod subhandlers;
 mod twin;
 mod ui;
 mod update;

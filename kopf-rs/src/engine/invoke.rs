@@ -164,19 +164,24 @@ impl Invoker {
 }
 
 fn ended(returned: Result<Returned, Panicked>) -> Outcome {
+    returned.map_or_else(|Panicked(message)| Outcome::Arbitrary { message }, outcome)
+}
+
+/// What a handler has returned, as an outcome.
+pub(super) fn outcome(returned: Returned) -> Outcome {
     match returned {
-        Ok(Ok(result)) => Outcome::Succeeded(result),
-        Ok(Err(HandlerError::Temporary(error))) => Outcome::Temporary {
+        Ok(result) => Outcome::Succeeded(result),
+        Err(HandlerError::Temporary(error)) => Outcome::Temporary {
             message: error.to_string(),
             delay: error.delay_wanted(),
         },
-        Ok(Err(HandlerError::Permanent(error))) => Outcome::Permanent {
+        Err(HandlerError::Permanent(error)) => Outcome::Permanent {
             message: error.to_string(),
         },
-        Ok(Err(error)) => Outcome::Arbitrary {
+        Err(error) if error.is_unfinished() => Outcome::Waiting,
+        Err(error) => Outcome::Arbitrary {
             message: error.to_string(),
         },
-        Err(Panicked(message)) => Outcome::Arbitrary { message },
     }
 }
 
@@ -236,9 +241,10 @@ fn record_panics() {
 
 /// Run `user` code; a panic is a value.
 fn caught<T>(user: impl FnOnce() -> T) -> Result<T, Panicked> {
-    RUNNING.set(Running::Users(None));
+    // A sub-handler runs within its parent.
+    let outer = RUNNING.replace(Running::Users(None));
     let result = std::panic::catch_unwind(AssertUnwindSafe(user));
-    let ran = RUNNING.take();
+    let ran = RUNNING.replace(outer);
     result.map_err(|payload| match ran {
         Running::Users(place) => Panicked::new(payload.as_ref(), place.as_deref()),
         Running::Ours => Panicked::new(payload.as_ref(), None),

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::engine::Shared;
+use crate::engine::brood::Brood;
 use crate::engine::invoke::{Cancelled, guarded};
 use crate::engine::key::Key;
 use crate::engine::kind::Kind;
@@ -269,13 +270,25 @@ impl Worker {
         }
         let mut attempted = Vec::with_capacity(plan.changing.len());
         for cause in &plan.changing {
-            match self.invoke(cause, &mut patch).await {
-                Ok(outcome) => attempted.push(Attempted {
+            let Some(nest) = plan.nest(&cause.handler) else {
+                break;
+            };
+            let brood = Brood::new(shared.clone(), self.about.clone(), nest);
+            let called = brood.call(cause.clone(), &mut patch).await;
+            let children = brood.end(&mut patch);
+            let stopped = called.is_err();
+            if stopped && children.is_empty() && attempted.is_empty() {
+                return Err(Due::Stopped);
+            }
+            if !stopped || !children.is_empty() {
+                attempted.push(Attempted {
                     id: cause.handler.id.clone(),
-                    outcome,
-                }),
-                Err(Cancelled) if attempted.is_empty() => return Err(Due::Stopped),
-                Err(Cancelled) => break,
+                    outcome: called.unwrap_or(Outcome::Waiting),
+                    children,
+                });
+            }
+            if stopped {
+                break;
             }
         }
         let now = shared.setup.clock.now();
@@ -325,6 +338,7 @@ impl Worker {
             Outcome::Arbitrary { message } => {
                 format!("failed with an exception and will ignore it: {message}")
             }
+            Outcome::Waiting => "waits for sub-handlers".to_owned(),
             Outcome::TimedOut { after } => {
                 format!("has timed out after {} seconds.", after.as_secs_f64())
             }

@@ -16,6 +16,7 @@ use crate::handler::extract::json::{self, Absent};
 use crate::handler::extract::{nothing_given, param};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
+use crate::handler::subhandlers::Subhandlers;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::object::resource::Resource;
@@ -54,6 +55,8 @@ pub struct Cause {
     pub(crate) attempt: Attempt,
     /// `None` in activities.
     pub(crate) subject: Option<Subject>,
+    /// Lent by the engine to handlers of changes.
+    pub(crate) subs: Option<Subhandlers>,
 }
 
 /// What does not depend on the change: the same for all calls for one object.

@@ -17,4 +17,6 @@ pub(crate) enum Outcome {
     Arbitrary { message: String },
     /// Cancelled at the handler's timeout.
     TimedOut { after: Duration },
+    /// Its sub-handlers are left to be done: no attempt of its own.
+    Waiting,
 }

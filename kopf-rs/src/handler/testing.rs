@@ -54,6 +54,7 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> Cause {
             event: Some(EventType::Listed),
             body: Arc::new(Body::new(object)),
         }),
+        subs: None,
     }
 }
 

@@ -83,6 +83,7 @@ impl Activities<'_> {
             surroundings: self.surroundings.clone(),
             attempt: attempt(record, self.clock.now()),
             subject: None,
+            subs: None,
         };
         let about = Reference::default();
         self.invoker.invoke(&cause, &about, &mut Patch::new()).await

@@ -334,7 +334,7 @@ impl Running {
                 .clone()
                 .unwrap_or_else(|| Persistence::named(&self.name)),
             policy: Policy {
-                lifecycle: execution.lifecycle,
+                lifecycle: execution.lifecycle.clone(),
                 backoff: (execution.first_backoff, execution.longest_backoff),
                 verbose: tracing::enabled!(target: "kopf.objects", tracing::Level::DEBUG),
             },

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cluster::watch::WatchPace;
-use crate::reaction::plan::Lifecycle;
+use crate::handler::lifecycle::Lifecycle;
 use crate::state::Persistence;
 
 /// All settings of an operator. Startup handlers may change them through [`LiveSettings`]; later changes have no effect.

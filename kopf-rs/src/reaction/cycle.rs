@@ -11,10 +11,12 @@ use tracing::Level;
 
 use crate::handler::cause::{Attempt, Reason};
 use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
+use crate::reaction::children::Offspring;
 use crate::reaction::detect::Sides;
-use crate::reaction::plan::{Input, Lifecycle, Seen};
+use crate::reaction::plan::{Input, Seen};
 use crate::reaction::settle::Line;
 use crate::state::progress::Record;
 
@@ -73,6 +75,10 @@ pub(super) struct Cycle {
     pub(super) unwritten: Vec<(Arc<str>, Record)>,
     /// Records to take off now: of a cycle that was superseded.
     pub(super) superseded: Vec<Arc<str>>,
+    /// This process has begun the cycle.
+    pub(super) ongoing: bool,
+    /// Sub-handlers, as far as they are known in this pass.
+    pub(super) children: BTreeMap<Arc<str>, Offspring>,
     /// Ids with anything on the object: to be taken off at the end.
     pub(super) on_object: Vec<Arc<str>>,
     /// Sub-handlers' ids that go with them.
@@ -148,6 +154,8 @@ impl Cycle {
             members: Vec::with_capacity(selected.len()),
             unwritten: Vec::new(),
             superseded: Vec::new(),
+            ongoing,
+            children: children(input, &entries),
             on_object: Vec::new(),
             subrefs: Vec::new(),
             is_damaged: entries.iter().any(|entry| entry.is_damaged),
@@ -234,25 +242,55 @@ impl Cycle {
     }
 
     /// Find those whose limits are reached, and pick those to call now.
-    pub(super) fn pick(&mut self, now: Timestamp, lifecycle: Lifecycle) -> Vec<&Member> {
-        let gone = self.mode == Mode::Gone;
+    pub(super) fn pick(&mut self, input: &Input<'_>) -> Vec<&Member> {
+        let (now, gone) = (input.now, self.mode == Mode::Gone);
         let is_due = |record: &Record| record.is_due(now) || (gone && !record.is_final());
         for member in &mut self.members {
             if is_due(&member.record) {
                 member.exhausted = Exhausted::of(&member.handler, &member.record, now);
             }
         }
-        let due = self
+        let open: Vec<&Member> = self
             .members
             .iter()
-            .filter(|it| it.exhausted.is_none() && is_due(&it.record));
-        match lifecycle {
-            _ if gone => due.collect(),
-            Lifecycle::AllAtOnce => due.collect(),
-            Lifecycle::OneByOne => due.take(1).collect(),
-            Lifecycle::Asap => due.min_by_key(|it| it.record.retries).into_iter().collect(),
+            .filter(|it| it.exhausted.is_none() && is_due(&it.record))
+            .collect();
+        if gone {
+            return open;
         }
+        let candidates: Vec<DueHandler<'_>> = open.iter().map(|it| due(it)).collect();
+        let lifecycle: &Lifecycle = &input.policy.lifecycle;
+        let picked = lifecycle.pick(input.body, &candidates, input.chance);
+        picked.into_iter().map(|place| open[place]).collect()
     }
+}
+
+/// A member as lifecycles see it.
+pub(super) fn due(member: &Member) -> DueHandler<'_> {
+    DueHandler::new(&member.handler.id, member.record.retries)
+}
+
+/// The sub-handlers that memory knows of.
+fn children(input: &Input<'_>, entries: &[Entry]) -> BTreeMap<Arc<str>, Offspring> {
+    let is_child = |id: &str| {
+        let below = |entry: &Entry| {
+            id.strip_prefix(&*entry.id)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        entries.iter().any(below) && entries.iter().all(|entry| *entry.id != *id)
+    };
+    let held = input.seen.records().into_iter().flatten();
+    let child = |(id, record): (&Arc<str>, &Record)| {
+        let stored = input.persistence.progress.fetch(id, input.body);
+        let offspring = Offspring {
+            id: id.clone(),
+            record: record.clone(),
+            stored: stored.ok().flatten(),
+            result: None,
+        };
+        (id.clone(), offspring)
+    };
+    held.filter(|(id, _)| is_child(id)).map(child).collect()
 }
 
 impl Member {

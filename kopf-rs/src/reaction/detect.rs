@@ -226,6 +226,7 @@ pub(super) fn cause(
             event: change.is_none().then_some(input.event).flatten(),
             change,
         }),
+        subs: None,
     }
 }
 

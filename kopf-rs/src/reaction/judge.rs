@@ -63,6 +63,7 @@ impl Judge {
                 let text = format!("failed with an exception and will {words}: {message}");
                 (verdict, text, Some(message))
             }
+            Outcome::Waiting => return None,
             Outcome::TimedOut { after } => {
                 let words = format!("has timed out after {}.", timedelta(after));
                 let message = format!("{handler} {words}");

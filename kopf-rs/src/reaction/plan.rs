@@ -13,11 +13,13 @@ use tracing::Level;
 use crate::handler::cause::{Cause, EventType, Reason, Surroundings};
 use crate::handler::decl::{Handler, HandlerKind};
 use crate::handler::filter::Former;
+use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::object::python::Python;
 use crate::object::resource::Resource;
+use crate::reaction::children::Nest;
 use crate::reaction::cycle::{Cycle, Entry, Mode, entries, supersession, target_of, title};
 use crate::reaction::detect::{Candidate, Sides, Situation, cause, first_attempt};
 use crate::reaction::settle::Line;
@@ -51,18 +53,6 @@ pub(crate) struct Policy {
     pub(crate) backoff: (Duration, Duration),
     /// Whether lines at level DEBUG are wanted: the body of every object is in them.
     pub(crate) verbose: bool,
-}
-
-/// Which of the due handlers run in one pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lifecycle {
-    /// The one with the fewest attempts. The default.
-    #[default]
-    Asap,
-    /// The first one.
-    OneByOne,
-    /// All of them, one after another.
-    AllAtOnce,
 }
 
 /// The few facts of an object that live in memory. Opaque to the engine: made by [`Seen::first`], replaced by what `settle` gives.
@@ -114,6 +104,7 @@ pub(crate) struct Plan {
 /// What `settle` needs of the plan, whatever its course.
 pub(super) struct Book {
     pub(super) persistence: Persistence,
+    pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
     pub(super) chance: f64,
     pub(super) body: Arc<Body>,
@@ -194,12 +185,37 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         course,
         book: Book {
             persistence: input.persistence.clone(),
+            lifecycle: input.policy.lifecycle.clone(),
             backoff: input.policy.backoff,
             chance: input.chance,
             body: input.body.clone(),
             gone: input.event == Some(EventType::Deleted),
             seen: input.seen.clone(),
         },
+    }
+}
+
+impl Plan {
+    /// A nest for the sub-handlers of one call of [`changing`](Self::changing).
+    pub(crate) fn nest(&self, parent: &Handler) -> Option<Nest> {
+        let Course::Cycle(cycle) = &self.course else {
+            return None;
+        };
+        Some(Nest {
+            persistence: self.book.persistence.clone(),
+            body: self.book.body.clone(),
+            held: self.book.seen.records().cloned().unwrap_or_default(),
+            reason: cycle.reason,
+            gone: cycle.mode == Mode::Gone,
+            ongoing: cycle.ongoing,
+            newest: cycle.sides.newest.clone(),
+            seen: cycle.sides.seen_by(parent),
+            field: parent.options.field.clone(),
+            lifecycle: self.book.lifecycle.clone(),
+            backoff: self.book.backoff,
+            chance: self.book.chance,
+            children: Vec::new(),
+        })
     }
 }
 
@@ -373,7 +389,7 @@ impl Planning<'_> {
         }
         let mut cycle = Cycle::new(input, (reason, mode), sides, selected, entries);
         let sides = cycle.sides.clone();
-        let picked = cycle.pick(input.now, input.policy.lifecycle);
+        let picked = cycle.pick(input);
         let call = |handler: &Arc<Handler>, attempt| {
             let change = sides.change(reason, handler.options.field.as_ref());
             cause(input, handler, Some(change), attempt)

@@ -3,7 +3,7 @@
 //! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
 //! Promises that an annotation of ours never makes the object too large. Must not know how it is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,6 +14,8 @@ use crate::handler::cause::Reason;
 use crate::handler::outcome::Outcome;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
+use crate::object::path::FieldPath;
+use crate::reaction::children::{Offspring, refer, waiting};
 use crate::reaction::cycle::{Cycle, Member, Mode, title};
 use crate::reaction::judge::{Judge, shortened};
 use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
@@ -29,6 +31,8 @@ pub(crate) struct Attempted {
     /// Handler id.
     pub(crate) id: Arc<str>,
     pub(crate) outcome: Outcome,
+    /// Its sub-handlers.
+    pub(crate) children: Vec<Offspring>,
 }
 
 /// What is to be done after the calls.
@@ -192,12 +196,30 @@ impl Settling {
             backoff: self.book.backoff,
             chance: self.book.chance,
         };
-        for Attempted { id, outcome } in attempted {
+        for Attempted {
+            id,
+            outcome,
+            children,
+        } in attempted
+        {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
                 continue;
             };
             let (handler, record) = (&member.handler, &mut member.record);
             record.target = Some(cycle.sides.seen_by(handler));
+            refer(record, children.iter().map(|child| &*child.id));
+            cycle.subrefs.extend(record.subrefs.iter().cloned());
+            let left = children.iter().filter(|child| !child.record.is_final());
+            let wake = left.map(|it| it.record.delayed.unwrap_or(self.now)).min();
+            for mut child in children {
+                self.adopt(&mut child);
+                cycle.children.insert(child.id.clone(), child);
+            }
+            if matches!(outcome, Outcome::Waiting) {
+                self.effects.lines.push(waiting(&id));
+                record.delayed = wake;
+                continue;
+            }
             let result = judge.attempted(handler, record, outcome, &mut self.effects.lines);
             if let Some(result) = result {
                 deliver(&mut self.wanted, &id, result);
@@ -214,6 +236,16 @@ impl Settling {
                 judge.exhausted(handler, record, exhausted, &mut self.effects.lines);
                 self.effects.failed.push(handler.id.clone());
             }
+        }
+    }
+
+    /// Take over what a sub-handler has come to in this pass.
+    fn adopt(&mut self, child: &mut Offspring) {
+        if let Some(result) = child.result.take() {
+            deliver(&mut self.wanted, &child.id, result);
+        }
+        if child.record.failure && child.stored.as_ref().is_none_or(|it| !it.failure) {
+            self.effects.failed.push(child.id.clone());
         }
     }
 
@@ -274,6 +306,13 @@ impl Settling {
             });
             for member in changed {
                 records &= this.store(&member.handler.id, &member.record, room, patch, lines);
+            }
+            let changed = cycle
+                .children
+                .values()
+                .filter(|child| child.stored.as_ref() != Some(&child.record) && room < Room::None);
+            for child in changed {
+                records &= this.store(&child.id, &child.record, room, patch, lines);
             }
             for (id, record) in cycle.unwritten.iter().filter(|_| room < Room::None) {
                 records &= this.store(id, record, room, patch, lines);
@@ -359,7 +398,9 @@ impl Settling {
         for id in cycle.on_object.iter().filter(|id| !is_mark(id)) {
             self.purge(id, patch, lines);
         }
-        for id in &cycle.subrefs {
+        let children = cycle.children.keys().map(|id| &**id);
+        let subs = cycle.subrefs.iter().map(String::as_str).chain(children);
+        for id in subs.collect::<BTreeSet<_>>() {
             self.purge(id, patch, lines);
         }
         if room == Room::None {
@@ -504,13 +545,19 @@ fn deliver(patch: &mut Patch, id: &str, result: Value) {
 fn records(cycle: &Cycle) -> BTreeMap<Arc<str>, Record> {
     let pair = |member: &Member| (member.handler.id.clone(), member.record.clone());
     let members = cycle.members.iter().map(pair);
-    members.chain(cycle.unwritten.iter().cloned()).collect()
+    let children = cycle.children.iter();
+    let children = children.map(|(id, child)| (id.clone(), child.record.clone()));
+    let unwritten = cycle.unwritten.iter().cloned();
+    members.chain(unwritten).chain(children).collect()
 }
 
 /// The cycle has begun once something was attempted; until then its target is whatever the object is.
 fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
-    let begun = |member: &Member| member.record.retries > 0;
-    cycle.members.iter().any(begun).then(|| Ongoing {
+    let begun = |record: &Record| record.retries > 0;
+    let begun = cycle.ongoing
+        || cycle.members.iter().any(|member| begun(&member.record))
+        || cycle.children.values().any(|child| begun(&child.record));
+    begun.then(|| Ongoing {
         reason: cycle.reason,
         target: cycle.sides.target.clone(),
     })
@@ -518,10 +565,16 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 
 /// The records of handlers whose last attempt has seen another state than the one stored as handled: to be called again.
 fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
+    let is_other = |record: &Record, field: Option<&FieldPath>| {
+        let seen = record.target.as_ref();
+        seen.is_some_and(|seen| !seen.is_of(&cycle.sides.target, field))
+    };
     let is_ahead = |member: &&Member| {
-        let seen = member.record.target.as_ref();
+        let refs = &member.record.subrefs;
+        let children = refs.iter().filter_map(|id| cycle.children.get(id.as_str()));
+        let mut records = children.map(|child| &child.record).chain([&member.record]);
         let field = member.handler.options.field.as_ref();
-        member.recurs && seen.is_some_and(|seen| !seen.is_of(&cycle.sides.target, field))
+        member.recurs && records.any(|record| is_other(record, field))
     };
     let again = |member: &Member| (member.handler.id.clone(), member.record.again(None, now));
     cycle.members.iter().filter(is_ahead).map(again).collect()

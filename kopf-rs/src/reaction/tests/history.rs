@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::world::{FINALIZER, World, handlers};
 use crate::handler::cause::{Cause, EventType};
+use crate::handler::lifecycle::Lifecycle;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::reaction::plan::Lifecycle;
 use crate::reaction::settle::{Attempted, Effects, settle};
 
 /// A small random number generator (xorshift): the same seed gives the same history.
@@ -83,8 +83,14 @@ impl History {
         ];
         let words: Vec<_> = all.into_iter().filter(|_| dice.one_in(2)).collect();
         let mut world = World::new(handlers(&format!("create:z {}", words.join(" "))));
-        world.policy.lifecycle =
-            [Lifecycle::Asap, Lifecycle::OneByOne, Lifecycle::AllAtOnce][dice.roll(3)];
+        world.policy.lifecycle = [
+            Lifecycle::Asap,
+            Lifecycle::OneByOne,
+            Lifecycle::AllAtOnce,
+            Lifecycle::Randomized,
+            Lifecycle::Shuffled,
+        ][dice.roll(5)]
+        .clone();
         world.put(json!({"a": 0, "b": 0}));
         world.object.as_mut().unwrap()["metadata"]["generation"] = json!(0);
         Self {
@@ -155,6 +161,7 @@ impl History {
             attempted.push(Attempted {
                 id: cause.handler.id.clone(),
                 outcome,
+                children: Vec::new(),
             });
         }
         let effects = settle(plan, attempted, Patch::new(), self.world.now);

@@ -97,7 +97,7 @@ fn one_more_write_per_handler() {
         assert_eq!(world.records(), "", "{words}");
     }
     let mut world = World::of("create:a create:b create:c");
-    world.policy.lifecycle = crate::reaction::plan::Lifecycle::AllAtOnce;
+    world.policy.lifecycle = crate::handler::lifecycle::Lifecycle::AllAtOnce;
     world.create(json!({}));
     assert_eq!(
         (world.calls(), world.writes()),

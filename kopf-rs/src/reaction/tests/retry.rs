@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::world::{World, handlers, with};
 use crate::handler::decl::{ErrorsMode, Options};
-use crate::reaction::plan::Lifecycle;
+use crate::handler::lifecycle::Lifecycle;
 
 fn one(options: impl FnOnce(&mut Options), outcomes: &str) -> World {
     let mut world =
@@ -213,7 +213,7 @@ fn lifecycles() {
         let mut world = World::of("create:a create:b create:c")
             .script("a", "t5 t5 ok")
             .script("b", "t5 t5 ok");
-        world.policy.lifecycle = lifecycle;
+        world.policy.lifecycle = lifecycle.clone();
         world.create(json!({})).wait();
         assert_eq!(
             world.calls().replace(" create#", ""),

@@ -334,7 +334,11 @@ impl World {
             during(object);
             self.bump();
         }
-        Attempted { id, outcome }
+        Attempted {
+            id,
+            outcome,
+            children: Vec::new(),
+        }
     }
 
     pub(super) fn write(&mut self, effects: Effects) -> bool {

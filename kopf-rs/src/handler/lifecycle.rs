@@ -1,0 +1,159 @@
+//! Which of the due handlers run in one pass (core.md 8.2).
+//!
+//! Must not know what a pass is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::object::body::Body;
+
+/// Which of the due handlers of an object run in one pass; of an operator, or of one group of sub-handlers.
+///
+/// What has been done is written to the object after each pass. Handlers of one object never run at the same time.
+///
+/// ```
+/// use kopf_rs::{Lifecycle, Settings};
+///
+/// let mut settings = Settings::default();
+/// // Two at a time:
+/// settings.execution.lifecycle = Lifecycle::custom(|_, due| (0..due.len().min(2)).collect());
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Lifecycle {
+    /// The one with the fewest attempts. The default.
+    #[default]
+    Asap,
+    /// The first one.
+    OneByOne,
+    /// All of them, one after another.
+    AllAtOnce,
+    /// A random one.
+    Randomized,
+    /// All of them in random order.
+    Shuffled,
+    /// As a function of yours says.
+    Custom(CustomLifecycle),
+}
+
+/// A function that picks handlers: made by [`Lifecycle::custom`].
+#[derive(Clone)]
+pub struct CustomLifecycle(Arc<Picking>);
+
+type Picking = dyn Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync;
+
+/// A handler that could run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueHandler<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// How many attempts were made.
+    pub retries: u32,
+}
+
+impl<'a> DueHandler<'a> {
+    pub(crate) fn new(id: &'a str, retries: u32) -> Self {
+        Self { id, retries }
+    }
+}
+
+impl Lifecycle {
+    /// Run those that the function picks, in its order: places in the list of due handlers. Where it picks none, the first one runs.
+    pub fn custom(
+        pick: impl Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Custom(CustomLifecycle(Arc::new(pick)))
+    }
+
+    /// Places in `due`, each at most once, at least one unless there are none. `chance` is in `0.0..1.0`.
+    pub(crate) fn pick(&self, body: &Body, due: &[DueHandler<'_>], chance: f64) -> Vec<usize> {
+        let places = 0..due.len();
+        match self {
+            _ if due.is_empty() => Vec::new(),
+            Self::Asap => {
+                let fewest = places.min_by_key(|place| due[*place].retries);
+                fewest.into_iter().collect()
+            }
+            Self::OneByOne => vec![0],
+            Self::AllAtOnce => places.collect(),
+            Self::Randomized => shuffled(due.len(), chance).into_iter().take(1).collect(),
+            Self::Shuffled => shuffled(due.len(), chance),
+            Self::Custom(CustomLifecycle(pick)) => {
+                let mut picked = Vec::new();
+                for place in pick(body, due) {
+                    if place < due.len() && !picked.contains(&place) {
+                        picked.push(place);
+                    }
+                }
+                if picked.is_empty() {
+                    picked.push(0);
+                }
+                picked
+            }
+        }
+    }
+}
+
+impl fmt::Debug for CustomLifecycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CustomLifecycle(..)")
+    }
+}
+
+/// One random number decides over all places.
+fn shuffled(count: usize, chance: f64) -> Vec<usize> {
+    let mut state = chance.to_bits();
+    let mut next = |below: usize| {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let limit = u64::try_from(below).unwrap_or(1);
+        usize::try_from((mixed ^ (mixed >> 31)) % limit).unwrap_or_default()
+    };
+    let mut places: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        places.swap(last, next(last + 1));
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn picks(lifecycle: &Lifecycle, retries: &[u32], chance: f64) -> Vec<usize> {
+        let due: Vec<_> = retries.iter().map(|it| DueHandler::new("h", *it)).collect();
+        lifecycle.pick(&Body::new(json!({})), &due, chance)
+    }
+
+    #[test]
+    fn each_picks_its_own() {
+        let retries = [2, 1, 1];
+        for (lifecycle, expected) in [
+            (Lifecycle::Asap, vec![1]),
+            (Lifecycle::OneByOne, vec![0]),
+            (Lifecycle::AllAtOnce, vec![0, 1, 2]),
+            (Lifecycle::custom(|_, _| vec![2, 9, 2, 0]), vec![2, 0]),
+            (Lifecycle::custom(|_, _| vec![]), vec![0]),
+        ] {
+            assert_eq!(picks(&lifecycle, &retries, 0.5), expected, "{lifecycle:?}");
+            assert!(picks(&lifecycle, &[], 0.5).is_empty(), "{lifecycle:?}");
+        }
+    }
+
+    #[test]
+    fn chance_reaches_every_order() {
+        let mut orders = std::collections::BTreeSet::new();
+        let mut firsts = std::collections::BTreeSet::new();
+        for step in 0..200 {
+            let chance = f64::from(step) / 200.0;
+            orders.insert(picks(&Lifecycle::Shuffled, &[0, 0, 0], chance));
+            firsts.insert(picks(&Lifecycle::Randomized, &[0, 0, 0], chance));
+        }
+        assert_eq!((orders.len(), firsts.len()), (6, 3));
+    }
+}

@@ -1,0 +1,189 @@
+//! Handlers within a handler (core.md 8.5): registered while their parent runs, each with progress and retries of its own.
+//!
+//! Must not know how they are called: the engine lends a runner.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::handler::cause::Cause;
+use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
+use crate::handler::extract::FromCause;
+use crate::handler::lifecycle::Lifecycle;
+use crate::handler::registry::callback::Callback;
+
+/// The sub-handlers of one call: Kopf's `@kopf.subhandler` and `kopf.execute()`.
+///
+/// The parent registers them, in each of its calls the same ones for the same object. They run when it has returned, or where it awaits
+/// [`execute`](Self::execute); what each has done is written to the object, and the parent is called again until all are done. Their ids are
+/// `parent/child`. A parent's `retry` counts its own failures, not the calls it takes to get its sub-handlers done.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+/// use kopf_rs::{Subhandlers, handler};
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(spec: &Value, subs: Subhandlers, patch: &mut Patch) -> HandlerResult {
+///     for item in spec["items"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+///         let (name, item) = (item.to_owned(), item.to_owned());
+///         subs.add(handler(name, move |cause| {
+///             info!(cause.logger(), "handling {item}, attempt {}", cause.retry());
+///             async { Ok(()) }
+///         }).retries(3));
+///     }
+///     subs.execute().await?;
+///     // Only when all items are handled:
+///     patch["status"]["items"] = json!("handled");
+///     Ok(())
+/// }
+/// ```
+///
+/// A failed sub-handler fails its parent when all others are done, unless [`ignore_failures`](Self::ignore_failures) was said.
+/// In a closure they are `cause.subhandlers()?`. A sub-handler may have sub-handlers.
+#[derive(Clone)]
+pub struct Subhandlers(Arc<Shared>);
+
+struct Shared {
+    group: Mutex<Group>,
+    runner: Option<Box<dyn RunGroup>>,
+}
+
+/// What was registered since the last execution.
+#[derive(Default)]
+pub(crate) struct Group {
+    pub(crate) callbacks: Vec<Callback>,
+    pub(crate) lifecycle: Option<Lifecycle>,
+    pub(crate) tolerant: bool,
+}
+
+impl Group {
+    fn taken(&mut self) -> Self {
+        Self {
+            callbacks: std::mem::take(&mut self.callbacks),
+            lifecycle: self.lifecycle.clone(),
+            tolerant: self.tolerant,
+        }
+    }
+}
+
+/// Who can run a group for one parent.
+pub(crate) trait RunGroup: Send + Sync {
+    fn run(&self, group: Group) -> Running;
+}
+
+/// The future of a group.
+pub(crate) type Running = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+
+/// Some sub-handlers are left for the next call of their parent.
+#[derive(Debug)]
+pub(crate) struct Unfinished;
+
+impl Subhandlers {
+    /// For unit tests of handlers: they are registered, but nobody runs them.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::lent(None)
+    }
+
+    pub(crate) fn lent(runner: Option<Box<dyn RunGroup>>) -> Self {
+        Self(Arc::new(Shared {
+            group: Mutex::default(),
+            runner,
+        }))
+    }
+
+    /// Register one. Its id is the parent's, a slash, and its own.
+    pub fn add(&self, handler: Callback) {
+        self.group().callbacks.push(handler);
+    }
+
+    /// Failed sub-handlers do not fail the parent, as in Kopf.
+    pub fn ignore_failures(&self) {
+        self.group().tolerant = true;
+    }
+
+    /// Run them by this lifecycle, and not by the operator's.
+    pub fn lifecycle(&self, lifecycle: Lifecycle) {
+        self.group().lifecycle = Some(lifecycle);
+    }
+
+    /// The ids of those that are registered and were not executed yet, without the parent's.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        self.group().callbacks.iter().map(Callback::id).collect()
+    }
+
+    /// Run those that are due now. What follows in the handler is only reached when all are done.
+    ///
+    /// # Errors
+    /// Where some are left to be done, which is no failure: hand it on with `?`, and the handler is called again. And where some have
+    /// failed for good.
+    pub async fn execute(&self) -> HandlerResult {
+        let group = self.group().taken();
+        match &self.0.runner {
+            _ if group.callbacks.is_empty() => Ok(()),
+            Some(runner) => runner.run(group).await,
+            None => Ok(()),
+        }
+    }
+
+    fn group(&self) -> MutexGuard<'_, Group> {
+        self.0.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Subhandlers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FromCause<'_> for Subhandlers {
+    fn from_cause(cause: &Cause) -> Result<Self, HandlerError> {
+        cause.subhandlers()
+    }
+}
+
+impl Cause {
+    /// The sub-handlers of this call.
+    ///
+    /// # Errors
+    /// In raw-event handlers and activities, which have no progress: nor could their sub-handlers have any.
+    pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
+        let text = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
+        let subs = self.subs.clone();
+        Ok(subs.ok_or_else(|| PermanentError::new(text))?)
+    }
+}
+
+impl HandlerError {
+    /// Whether it only says that sub-handlers are left.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        let Self::Arbitrary(error) = self else {
+            return false;
+        };
+        let mut next: Option<&(dyn Error + 'static)> = Some(error.as_ref());
+        while let Some(error) = next {
+            if error.is::<Unfinished>() {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("some sub-handlers are left to be done")
+    }
+}
+
+impl Error for Unfinished {}
+
+impl fmt::Debug for Subhandlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Subhandlers").field(&self.ids()).finish()
+    }
+}

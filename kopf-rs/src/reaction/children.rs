@@ -1,0 +1,346 @@
+//! Sub-handlers of one call: their records, which of them are due, what their attempts mean.
+//!
+//! The same rules as for handlers, with the parent's cause for a frame. Must not know how they are called.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tracing::Level;
+
+use crate::handler::cause::{Cause, Change, Reason, Subject};
+use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::filter::Former;
+use crate::handler::lifecycle::{DueHandler, Lifecycle};
+use crate::handler::outcome::Outcome;
+use crate::handler::registry::callback::Callback;
+use crate::object::body::Body;
+use crate::object::diff::same;
+use crate::object::essence::{Essence, Sight};
+use crate::object::path::FieldPath;
+use crate::reaction::cycle::{Exhausted, Member, due};
+use crate::reaction::judge::Judge;
+use crate::reaction::settle::Line;
+use crate::state::Persistence;
+use crate::state::progress::Record;
+
+/// The sub-handlers of all levels under one call of a handler.
+pub(crate) struct Nest {
+    pub(super) persistence: Persistence,
+    pub(super) body: Arc<Body>,
+    pub(super) held: BTreeMap<Arc<str>, Record>,
+    pub(super) reason: Reason,
+    /// There is no later: all that are left run now.
+    pub(super) gone: bool,
+    /// This process has begun the cycle: what is finished in it stands.
+    pub(super) ongoing: bool,
+    pub(super) newest: Essence,
+    /// What an attempt made now has seen, and the field by which the parent judges it.
+    pub(super) seen: Sight,
+    pub(super) field: Option<FieldPath>,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) backoff: (Duration, Duration),
+    pub(super) chance: f64,
+    pub(super) children: Vec<Child>,
+}
+
+/// One sub-handler.
+pub(super) struct Child {
+    parent: Arc<str>,
+    member: Member,
+    result: Option<Value>,
+}
+
+/// What `settle` has to know of a sub-handler.
+#[derive(Clone, Debug)]
+pub(crate) struct Offspring {
+    pub(super) id: Arc<str>,
+    pub(super) record: Record,
+    /// What the object carries.
+    pub(super) stored: Option<Record>,
+    pub(super) result: Option<Value>,
+}
+
+/// How far a group of sub-handlers is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Done,
+    Left,
+    /// All are done, and some have failed: their ids and messages.
+    Failed(String),
+}
+
+impl Nest {
+    /// Take in what `parent` has registered: places of those whose filters let the change pass.
+    pub(crate) fn enroll(
+        &mut self,
+        parent: &Cause,
+        callbacks: Vec<Callback>,
+        now: Timestamp,
+        lines: &mut Vec<Line>,
+    ) -> Result<Vec<usize>, String> {
+        let mut group = Vec::new();
+        for callback in callbacks {
+            // A field is not needed, and either side of a change may be asked for.
+            if let Some(misuse) = callback.misuse(HandlerKind::Update) {
+                return Err(format!("sub-handler '{}': {misuse}", callback.id()));
+            }
+            let handler = child_of(parent, callback);
+            if self
+                .children
+                .iter()
+                .any(|it| it.member.handler.id == handler.id)
+            {
+                return Err(format!("there are two sub-handlers '{}'", handler.id));
+            }
+            if !accepts(parent, &handler) {
+                continue;
+            }
+            let stored = self.fetch(&handler.id, lines);
+            let held = self.held.get(&handler.id).cloned();
+            let known = held.or_else(|| stored.clone());
+            let record = known.map(|record| self.continued(record, now));
+            group.push(self.children.len());
+            self.children.push(Child {
+                parent: parent.handler.id.clone(),
+                member: Member {
+                    record: record.unwrap_or_else(|| Record::fresh(self.reason, now)),
+                    handler: Arc::new(handler),
+                    stored,
+                    recurs: false,
+                    exhausted: None,
+                },
+                result: None,
+            });
+        }
+        Ok(group)
+    }
+
+    /// The calls to make now, with their places.
+    pub(crate) fn pick(
+        &mut self,
+        group: &[usize],
+        parent: &Cause,
+        lifecycle: Option<&Lifecycle>,
+        now: Timestamp,
+        lines: &mut Vec<Line>,
+    ) -> Vec<(usize, Cause)> {
+        let gone = self.gone;
+        let is_due = |record: &Record| record.is_due(now) || (gone && !record.is_final());
+        let judge = self.judge(now);
+        for place in group {
+            let member = &mut self.children[*place].member;
+            if is_due(&member.record)
+                && let Some(exhausted) = Exhausted::of(&member.handler, &member.record, now)
+            {
+                judge.exhausted(&member.handler, &mut member.record, exhausted, lines);
+            }
+        }
+        let is_open = |place: &usize| is_due(&self.children[*place].member.record);
+        let open: Vec<usize> = group.iter().copied().filter(is_open).collect();
+        let candidates: Vec<DueHandler<'_>> = open
+            .iter()
+            .map(|place| due(&self.children[*place].member))
+            .collect();
+        let all = Lifecycle::AllAtOnce;
+        let lifecycle = lifecycle.unwrap_or(&self.lifecycle);
+        let lifecycle = if gone { &all } else { lifecycle };
+        let picked = lifecycle.pick(parent.body(), &candidates, self.chance);
+        let picked = picked.into_iter().map(|place| open[place]);
+        picked
+            .map(|place| (place, self.call(place, parent, now)))
+            .collect()
+    }
+
+    /// Enter what an attempt has come to.
+    pub(crate) fn attempted(
+        &mut self,
+        place: usize,
+        outcome: Outcome,
+        now: Timestamp,
+    ) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let judge = self.judge(now);
+        // One random number has to do for all: a golden step keeps them apart.
+        self.chance = (self.chance + 0.618).fract();
+        let id = self.children[place].member.handler.id.clone();
+        let wake = self.wake(&id, now);
+        let child = &mut self.children[place];
+        child.member.record.target = Some(self.seen.clone());
+        if matches!(outcome, Outcome::Waiting) {
+            lines.push(waiting(&id));
+            child.member.record.delayed = wake;
+            return lines;
+        }
+        let Member {
+            handler, record, ..
+        } = &mut child.member;
+        child.result = judge.attempted(handler, record, outcome, &mut lines);
+        lines
+    }
+
+    /// How far a group is.
+    pub(crate) fn progress(&self, group: &[usize]) -> Progress {
+        let members = || group.iter().map(|place| &self.children[*place].member);
+        if members().any(|member| !member.record.is_final()) {
+            return Progress::Left;
+        }
+        let failed = members().filter(|member| member.record.failure);
+        let told = failed.map(|member| {
+            let message = member.record.message.as_deref().unwrap_or("no message");
+            format!("'{}' ({message})", member.handler.id)
+        });
+        let told: Vec<String> = told.collect();
+        if told.is_empty() {
+            Progress::Done
+        } else {
+            Progress::Failed(told.join(", "))
+        }
+    }
+
+    /// Whether sub-handlers of `parent` are left to be done.
+    pub(crate) fn is_left(&self, parent: &str) -> bool {
+        let mut of_parent = self.children.iter().filter(|it| *it.parent == *parent);
+        of_parent.any(|it| !it.member.record.is_final())
+    }
+
+    pub(crate) fn into_children(self) -> Vec<Offspring> {
+        let ids: Vec<_> = self
+            .children
+            .iter()
+            .map(|it| it.member.handler.id.clone())
+            .collect();
+        let offspring = |child: Child| {
+            let Member {
+                handler,
+                mut record,
+                stored,
+                ..
+            } = child.member;
+            let below = format!("{}/", handler.id);
+            let below = ids.iter().filter(|id| id.starts_with(&below));
+            refer(&mut record, below.map(|id| &**id));
+            Offspring {
+                id: handler.id.clone(),
+                record,
+                stored,
+                result: child.result,
+            }
+        };
+        self.children.into_iter().map(offspring).collect()
+    }
+
+    fn judge(&self, now: Timestamp) -> Judge {
+        Judge {
+            now,
+            backoff: self.backoff,
+            chance: self.chance,
+        }
+    }
+
+    /// When the first of those below `parent` is due.
+    fn wake(&self, parent: &str, now: Timestamp) -> Option<Timestamp> {
+        let below = self.children.iter().filter(|it| *it.parent == *parent);
+        let left = below.filter(|it| !it.member.record.is_final());
+        left.map(|it| it.member.record.delayed.unwrap_or(now)).min()
+    }
+
+    fn fetch(&self, id: &str, lines: &mut Vec<Line>) -> Option<Record> {
+        let found = self.persistence.progress.fetch(id, &self.body);
+        found.unwrap_or_else(|damage| {
+            let text = format!("{damage}: the progress of handler '{id}' is lost, it starts anew.");
+            lines.push(Line::new(Level::WARN, text));
+            None
+        })
+    }
+
+    /// The record as it is in this cycle: as for handlers.
+    fn continued(&self, record: Record, now: Timestamp) -> Record {
+        let of_deletion = record.purpose == Some(Reason::Delete);
+        if of_deletion != (self.reason == Reason::Delete) && record.purpose.is_some() {
+            return Record::fresh(self.reason, now);
+        }
+        let stands = self.ongoing || of_deletion;
+        let seen = record.target.as_ref();
+        let ahead = || seen.is_some_and(|it| !it.is_of(&self.newest, self.field.as_ref()));
+        if record.is_final() && !stands && ahead() {
+            return record.again(Some(self.reason), now);
+        }
+        Record {
+            purpose: Some(self.reason),
+            ..record
+        }
+    }
+
+    fn call(&self, place: usize, parent: &Cause, now: Timestamp) -> Cause {
+        let member = &self.children[place].member;
+        let field = member.handler.options.field.as_ref();
+        let subject = parent.subject.as_ref().map(|subject| Subject {
+            change: subject.change.as_ref().map(|change| match field {
+                None => change.clone(),
+                Some(field) => {
+                    let at = |side: &Option<Arc<Value>>| {
+                        let value = side.as_deref().and_then(|side| field.resolve(side));
+                        value.cloned().map(Arc::new)
+                    };
+                    Change {
+                        reason: change.reason,
+                        old: at(&change.old),
+                        new: at(&change.new),
+                        diff: Arc::new(change.diff.reduced(field)),
+                    }
+                }
+            }),
+            ..subject.clone()
+        });
+        Cause {
+            handler: member.handler.clone(),
+            surroundings: parent.surroundings.clone(),
+            attempt: member.attempt(now),
+            subject,
+            subs: None,
+        }
+    }
+}
+
+/// The line on a parent that has to wait.
+pub(super) fn waiting(id: &str) -> Line {
+    let text = format!("Handler '{id}' has unfinished sub-handlers. Will retry soon.");
+    Line::new(Level::DEBUG, text)
+}
+
+/// Note sub-handlers on their parent's record, so that they are taken off with it.
+pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>) {
+    record.subrefs.extend(ids.map(str::to_owned));
+    record.subrefs.sort_unstable();
+    record.subrefs.dedup();
+}
+
+fn child_of(parent: &Cause, callback: Callback) -> Handler {
+    let id = format!("{}/{}", parent.handler.id, callback.id());
+    Handler {
+        id: id.into(),
+        kind: HandlerKind::Field,
+        selector: None,
+        options: callback.options,
+        origin: callback.origin,
+        callee: callback.callee,
+    }
+}
+
+/// Filters see what the parent is told: a `field` is one within the parent's field.
+fn accepts(parent: &Cause, child: &Handler) -> bool {
+    let (filters, field) = (&child.options.filters, child.options.field.as_ref());
+    let at = |side: Option<&'_ Value>| match (side, field) {
+        (Some(side), Some(field)) => field.resolve(side).cloned(),
+        (side, _) => side.cloned(),
+    };
+    let (old, new) = (at(parent.old()), at(parent.new()));
+    let (old, new) = (old.as_ref(), new.as_ref());
+    let former = Former::Known(old);
+    filters.accept_object(parent.body(), field, former, new)
+        && (field.is_none() || !same(old, new) && filters.accept_change(former, new))
+        && filters.when.as_ref().is_none_or(|when| when(parent))
+}

@@ -1,0 +1,357 @@
+//! Handlers within handlers: each has progress of its own, and their parent is done when they are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kopf_rs::{
+    Callback, Context, HandlerResult, Lifecycle, PermanentError, Registry, TemporaryError, handler,
+};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Calls, Field, is_handled};
+
+scenarios! {
+    a_parent_is_done_when_its_children_are;
+    what_follows_the_execution_is_reached_once [memory tcp];
+    a_failed_child_fails_its_parent_when_the_others_are_done [memory tcp];
+    failures_are_ignored_where_it_is_said [memory tcp];
+    children_have_children [memory tcp];
+    children_have_filters_and_lifecycles [memory tcp];
+    a_finished_child_is_not_called_again_after_a_kill;
+    a_second_change_calls_all_children_again [memory tcp];
+    misused_children_are_told [memory tcp];
+}
+
+/// A child that notes its calls as `id retry`, and fails so many times.
+fn child(id: &str, calls: &Calls, failures: u32) -> Callback {
+    let calls = calls.clone();
+    handler(id, move |cause: Context| {
+        calls.note(format!("{} {}", cause.handler_id(), cause.retry()));
+        let retry = cause.retry();
+        async move {
+            if retry < failures {
+                Err(TemporaryError::new("not yet").delay(0.5))?;
+            }
+            Ok(json!({"tries": retry + 1}))
+        }
+    })
+}
+
+/// A parent that notes its calls, then does `more`.
+fn parent<F>(field: &Field, more: F) -> Callback
+where
+    F: Fn(&Context, &Calls) -> HandlerResult<Value> + Send + Sync + Copy + 'static,
+{
+    let calls = field.calls.clone();
+    handler("parent", move |cause: Context| {
+        let calls = calls.clone();
+        async move {
+            calls.note(format!("parent {}", cause.retry()));
+            more(&cause, &calls)
+        }
+    })
+}
+
+fn progress(object: &Value) -> Vec<String> {
+    let annotations = object["metadata"]["annotations"].as_object();
+    let keys = annotations.into_iter().flatten().map(|(key, _)| key);
+    keys.filter_map(|key| key.strip_prefix("tester.kopf.rs/parent"))
+        .map(str::to_owned)
+        .collect()
+}
+
+async fn a_parent_is_done_when_its_children_are(bed: Bed) {
+    let field = Field::of(bed).await;
+    let parent = parent(&field, |cause, calls| {
+        let subs = cause.subhandlers()?;
+        subs.add(child("one", calls, 0));
+        subs.add(child("two", calls, 1));
+        Ok(json!("done"))
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("o", json!({})).await;
+    let between = |object: &Value| progress(object).len() == 3;
+    let between = field.until("the records", "o", between).await;
+    assert_eq!(progress(&between), ["", ".one", ".two"]);
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert!(progress(&object).is_empty(), "{object}");
+    assert_eq!(
+        object["status"],
+        json!({"parent": "done", "parent/one": {"tries": 1}, "parent/two": {"tries": 2}})
+    );
+    working.stop().await;
+    let expected = [
+        "parent 0",
+        "parent/one 0",
+        "parent 0",
+        "parent/two 0",
+        "parent 0",
+        "parent/two 1",
+    ];
+    assert_eq!(field.calls.all(), expected);
+    field.line("Handler 'parent' succeeded.").await;
+    field
+        .line("Creation is processed: 1 succeeded; 0 failed.")
+        .await;
+}
+
+async fn what_follows_the_execution_is_reached_once(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let parent = handler("parent", move |cause: Context| {
+        let calls = calls.clone();
+        async move {
+            let subs = cause.subhandlers()?;
+            for id in ["a", "b", "c"] {
+                subs.add(child(id, &calls, 1));
+            }
+            calls.note("before");
+            subs.execute().await?;
+            calls.note("after");
+            cause.patch()["spec"]["size"] = json!(7);
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("o", json!({})).await;
+    field
+        .until("it is handled", "o", |object| {
+            is_handled(object) && object["spec"]["size"] == 7
+        })
+        .await;
+    working.stop().await;
+    let count = |text: &str| {
+        field
+            .calls
+            .all()
+            .iter()
+            .filter(|call| *call == text)
+            .count()
+    };
+    assert_eq!(
+        (count("after"), count("parent/a 0"), count("parent/c 1")),
+        (1, 1, 1)
+    );
+    assert!(count("before") >= 6);
+}
+
+async fn a_failed_child_fails_its_parent_when_the_others_are_done(bed: Bed) {
+    let field = Field::of(bed).await;
+    let parent = parent(&field, |cause, calls| {
+        let subs = cause.subhandlers()?;
+        subs.add(handler("bad", |_| async {
+            Err::<(), _>(PermanentError::new("no way").into())
+        }));
+        subs.add(child("limited", calls, 9).retries(2));
+        subs.add(child("good", calls, 1));
+        Ok(json!("done"))
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("o", json!({})).await;
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert!(progress(&object).is_empty());
+    assert_eq!(object["status"], json!({"parent/good": {"tries": 2}}));
+    let report = working.stop().await;
+    let failed: Vec<_> = report.failed.iter().map(|it| it.handler.as_str()).collect();
+    assert_eq!(failed, ["parent/bad", "parent/limited", "parent"]);
+    field.line("Handler 'parent' failed permanently: sub-handlers have failed: 'parent/bad' (no way), 'parent/limited'").await;
+}
+
+async fn failures_are_ignored_where_it_is_said(bed: Bed) {
+    let field = Field::of(bed).await;
+    let parent = parent(&field, |cause, calls| {
+        let subs = cause.subhandlers()?;
+        subs.ignore_failures();
+        subs.add(child("limited", calls, 9).retries(1));
+        subs.add(child("good", calls, 0));
+        Ok(json!("done"))
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent.retries(1)));
+    field.create("o", json!({})).await;
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert_eq!(
+        object["status"],
+        json!({"parent": "done", "parent/good": {"tries": 1}})
+    );
+    working.stop().await;
+}
+
+async fn children_have_children(bed: Bed) {
+    let field = Field::of(bed).await;
+    let parent = parent(&field, |cause, calls| {
+        let calls = calls.clone();
+        let middle = handler("middle", move |cause: Context| {
+            let calls = calls.clone();
+            calls.note(format!("middle {}", cause.retry()));
+            async move {
+                cause.subhandlers()?.add(child("leaf", &calls, 1));
+                cause.patch()["metadata"]["annotations"]["middle"] = json!("was here");
+                Ok(())
+            }
+        });
+        cause.subhandlers()?.add(middle);
+        Ok(Value::Null)
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("o", json!({})).await;
+    let deep = |object: &Value| progress(object).len() == 3;
+    let between = field.until("all levels", "o", deep).await;
+    let record = &between["metadata"]["annotations"]["tester.kopf.rs/parent"];
+    let record: Value = serde_json::from_str(record.as_str().expect("text")).expect("JSON");
+    assert_eq!(
+        record["subrefs"],
+        json!(["parent/middle", "parent/middle/leaf"])
+    );
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert_eq!(
+        object["status"],
+        json!({"parent/middle/leaf": {"tries": 2}})
+    );
+    assert_eq!(object["metadata"]["annotations"]["middle"], "was here");
+    assert!(progress(&object).is_empty());
+    working.stop().await;
+    let leaves = |call: &String| call.starts_with("parent/middle/leaf");
+    assert_eq!(field.calls.all().into_iter().filter(leaves).count(), 2);
+}
+
+async fn children_have_filters_and_lifecycles(bed: Bed) {
+    let field = Field::of(bed).await;
+    let parent = parent(&field, |cause, calls| {
+        let subs = cause.subhandlers()?;
+        subs.lifecycle(Lifecycle::AllAtOnce);
+        subs.add(child("of_a", calls, 0).field("a"));
+        subs.add(child("of_b", calls, 0).field("b"));
+        subs.add(child("labelled", calls, 0).label("wanted", "yes"));
+        subs.add(child("big", calls, 0).when(|cause| cause.new().is_some_and(|new| new["a"] == 2)));
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("created"))
+        .on_update(field.selector(), parent.field("spec"));
+    let working = field.start(registry);
+    field.create("o", json!({"a": 1, "b": 1})).await;
+    field.until("it is handled", "o", is_handled).await;
+    field.patch("o", json!({"spec": {"a": 2}})).await;
+    field.calls.until(4).await;
+    field
+        .line("Updating is processed: 1 succeeded; 0 failed.")
+        .await;
+    working.stop().await;
+    let id = "parent/spec";
+    let expected = [
+        "created o".into(),
+        "parent 0".into(),
+        format!("{id}/of_a/a 0"),
+        format!("{id}/big 0"),
+    ];
+    assert_eq!(field.calls.all(), expected);
+}
+
+async fn a_finished_child_is_not_called_again_after_a_kill(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = || {
+        let parent = parent(&field, |cause, calls| {
+            let subs = cause.subhandlers()?;
+            subs.add(child("one", calls, 0));
+            subs.add(child("two", calls, 2));
+            Ok(Value::Null)
+        });
+        Registry::new().on_create(field.selector(), parent)
+    };
+    let first = field.start(registry());
+    field.create("o", json!({})).await;
+    let tried = |object: &Value| {
+        let record = &object["metadata"]["annotations"]["tester.kopf.rs/parent.two"];
+        record
+            .as_str()
+            .is_some_and(|text| text.contains("\"retries\":1"))
+    };
+    field.until("an attempt is written", "o", tried).await;
+    first.kill().await;
+    let second = field.start(registry());
+    field.until("it is handled", "o", is_handled).await;
+    second.stop().await;
+    let children = field
+        .calls
+        .all()
+        .into_iter()
+        .filter(|call| call.starts_with("parent/"));
+    let children: Vec<_> = children.collect();
+    assert_eq!(
+        children,
+        [
+            "parent/one 0",
+            "parent/two 0",
+            "parent/two 1",
+            "parent/two 2"
+        ]
+    );
+}
+
+async fn a_second_change_calls_all_children_again(bed: Bed) {
+    let field = Field::of(bed).await;
+    let open = Arc::new(AtomicBool::new(false));
+    let (calls, door) = (field.calls.clone(), open.clone());
+    let parent = handler("parent", move |cause: Context| {
+        let (calls, door) = (calls.clone(), door.clone());
+        async move {
+            let subs = cause.subhandlers()?;
+            let size = cause
+                .new()
+                .map(|new| new["spec"]["size"].clone())
+                .unwrap_or_default();
+            subs.add(handler("one", move |_| {
+                calls.note(format!("one {size}"));
+                async { Ok(()) }
+            }));
+            subs.add(handler("two", move |_| {
+                let open = door.load(Ordering::SeqCst);
+                async move {
+                    if open {
+                        Ok(())
+                    } else {
+                        Err(TemporaryError::new("closed").delay(1).into())
+                    }
+                }
+            }));
+            Ok(())
+        }
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("created"))
+        .on_update(field.selector(), parent);
+    let working = field.start(registry);
+    field.create("o", json!({"size": 1})).await;
+    field.until("it is handled", "o", is_handled).await;
+    field.patch("o", json!({"spec": {"size": 2}})).await;
+    field.calls.until(2).await;
+    // While the second child waits, the object changes: the first one has seen another state than there will be.
+    field.patch("o", json!({"spec": {"size": 3}})).await;
+    open.store(true, Ordering::SeqCst);
+    let calls = field.calls.until(3).await;
+    assert_eq!(calls, ["created o", "one 2", "one 3"]);
+    working.stop().await;
+}
+
+async fn misused_children_are_told(bed: Bed) {
+    let field = Field::of(bed).await;
+    let twins = parent(&field, |cause, calls| {
+        let subs = cause.subhandlers()?;
+        subs.add(child("twin", calls, 0));
+        subs.add(child("twin", calls, 0));
+        Ok(Value::Null)
+    });
+    let raw = handler("raw", |cause: Context| async move {
+        cause.subhandlers()?;
+        Ok(())
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), twins)
+        .on_event(field.selector(), raw);
+    let working = field.start(registry);
+    field.create("o", json!({})).await;
+    field.line("there are two sub-handlers 'parent/twin'").await;
+    field.line("Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change").await;
+    working.stop().await;
+}
