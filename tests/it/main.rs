@@ -25,6 +25,7 @@ mod resume;
 mod retry;
 mod rights;
 mod subhandlers;
+mod transform;
 mod twin;
 mod ui;
 mod update;

@@ -14,6 +14,7 @@ use crate::object::patch::Patch;
 use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
+mod operations;
 mod pruned;
 #[cfg(test)]
 mod tests;

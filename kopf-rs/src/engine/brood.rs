@@ -96,7 +96,7 @@ impl Brood {
         let Some(Young { nest, patch: own }) = self.young().take() else {
             return Vec::new();
         };
-        patch.merge(own.into_value());
+        patch.absorb(own);
         nest.into_children()
     }
 
@@ -119,7 +119,7 @@ impl Brood {
             let mut patch = Patch::new();
             let called = self.call(cause, &mut patch).await;
             if let Some(young) = self.young().as_mut() {
-                young.patch.merge(patch.into_value());
+                young.patch.absorb(patch);
             }
             let Ok(outcome) = called else {
                 return Err(Unfinished.into());

@@ -4,12 +4,15 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tracing::Level;
 
 use crate::cluster::error::ClusterError;
+use crate::engine::invoke::guarded;
 use crate::engine::memory::Version;
 use crate::engine::worker::{Due, Trouble, Worker};
-use crate::object::patch::Patch;
+use crate::object::operations::Operations;
+use crate::object::patch::{Patch, apply as merge};
 use crate::object::raw::Raw;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
@@ -167,10 +170,35 @@ impl Worker {
         finalizers: Option<&[String]>,
     ) -> Result<Option<Raw>, ClusterError> {
         let cluster = &self.shared.setup.cluster;
-        let facts = self.raw.facts();
-        cluster
-            .apply(&self.kind.resource, facts, patch, finalizers)
-            .await
+        let (resource, facts) = (&self.kind.resource, self.raw.facts());
+        if patch.functions().is_empty() {
+            return cluster.apply(resource, facts, patch, finalizers).await;
+        }
+        let body = self.raw.body();
+        let found = body.map_err(|error| ClusterError::Invalid(error.to_string()))?;
+        let wanted = self.transformed(&found, patch);
+        let changes = Operations::between(&found, &wanted);
+        if changes.is_empty() {
+            return Ok(Some(self.raw.clone()));
+        }
+        cluster.apply_operations(resource, facts, changes).await
+    }
+
+    /// The object as the patch wants it: merged, then changed by its functions, without those that panic.
+    fn transformed(&self, found: &Value, patch: &Patch) -> Value {
+        let mut wanted = found.clone();
+        merge(&mut wanted, patch.as_value());
+        for function in patch.functions() {
+            let mut changed = wanted.clone();
+            match guarded(|| function.to(&mut changed)) {
+                Ok(()) => wanted = changed,
+                Err(panic) => self.log(
+                    Level::ERROR,
+                    format_args!("A patch function is left out: {panic}"),
+                ),
+            }
+        }
+        wanted
     }
 
     /// After a conflict: what is the object now?

@@ -3,6 +3,7 @@
 //! Promises to stay a JSON object whatever is put in. Must not know how it is sent.
 
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -12,8 +13,52 @@ use serde_json::{Map, Value};
 ///
 /// What is put into `status` is no change in the eyes of handlers, but for those whose `field` it is. Labels, annotations and `spec`
 /// are: a handler that patches them on its own object brings about one more cycle, an update, with one more write, as in Kopf.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Patch(Value);
+///
+/// Where lists or the values of concurrent writers would be overwritten, a function of the object does better:
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(patch: &mut Patch) {
+///     patch.transform(|object| {
+///         if let Some(items) = object["spec"]["items"].as_array_mut() {
+///             items.push(json!("one more"));
+///         }
+///     });
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Patch {
+    merge: Value,
+    functions: Vec<Transformation>,
+}
+
+/// A change of the object as it will be then.
+#[derive(Clone)]
+pub(crate) struct Transformation(Arc<dyn Fn(&mut Value) + Send + Sync>);
+
+impl Transformation {
+    /// Do it.
+    pub(crate) fn to(&self, object: &mut Value) {
+        (self.0)(object);
+    }
+}
+
+impl std::fmt::Debug for Transformation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Transformation(..)")
+    }
+}
+
+impl PartialEq for Patch {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Transformation, &Transformation)| Arc::ptr_eq(&one.0, &other.0);
+        self.merge == other.merge
+            && self.functions.len() == other.functions.len()
+            && self.functions.iter().zip(&other.functions).all(same)
+    }
+}
 
 impl Patch {
     /// An empty patch.
@@ -24,22 +69,35 @@ impl Patch {
     /// Whether nothing is to be changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.as_object().is_none_or(Map::is_empty)
+        self.functions.is_empty() && self.merge.as_object().is_none_or(Map::is_empty)
     }
     /// The patch as JSON.
     #[must_use]
     pub fn as_value(&self) -> &Value {
-        &self.0
-    }
-    /// The patch as JSON, by value.
-    pub(crate) fn into_value(self) -> Value {
-        self.0
+        &self.merge
     }
     /// Add another merge patch, which wins where both speak. Anything but a JSON object changes nothing.
     pub fn merge(&mut self, other: Value) {
         if other.is_object() {
-            compose(&mut self.0, other);
+            compose(&mut self.merge, other);
         }
+    }
+    /// Change the object by a function, after everything else in this patch.
+    ///
+    /// The patch is then sent as a JSON patch bound to the version that the function was given: where another writer was faster, it is
+    /// asked again with what the object is by then. So it may be called several times, and must only depend on its argument. It sees the
+    /// object without `metadata.managedFields`. A function that panics is told in the logs and left out.
+    pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
+        self.functions.push(Transformation(Arc::new(function)));
+    }
+    /// The functions, in order.
+    pub(crate) fn functions(&self) -> &[Transformation] {
+        &self.functions
+    }
+    /// Add all of another patch, which wins where both speak.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.merge(other.merge);
+        self.functions.extend(other.functions);
     }
     /// The patch so far; an empty one stays behind.
     #[must_use]
@@ -50,11 +108,11 @@ impl Patch {
     /// What stands at `path`.
     pub(crate) fn get(&self, path: &[&str]) -> Option<&Value> {
         path.iter()
-            .try_fold(&self.0, |value, key| value.as_object()?.get(*key))
+            .try_fold(&self.merge, |value, key| value.as_object()?.get(*key))
     }
     /// Put `value` at `path`. Unlike indexing it cannot fail: what is no object on the way is replaced.
     pub(crate) fn set(&mut self, path: &[&str], value: Value) {
-        let mut at = &mut self.0;
+        let mut at = &mut self.merge;
         for key in path {
             at = object(at).entry((*key).to_owned()).or_insert(Value::Null);
         }
@@ -62,11 +120,11 @@ impl Patch {
     }
     /// Forget what is wanted at `path`, and the parents that are empty then.
     pub(crate) fn unset(&mut self, path: &[&str]) {
-        unset(&mut self.0, path);
+        unset(&mut self.merge, path);
     }
     /// Without the parts that `body` already fulfils.
     pub(crate) fn effective(mut self, body: &Value) -> Self {
-        if let Value::Object(wanted) = &mut self.0 {
+        if let Value::Object(wanted) = &mut self.merge {
             drop_fulfilled(wanted, body);
         }
         self
@@ -75,25 +133,27 @@ impl Patch {
 
 impl Default for Patch {
     fn default() -> Self {
-        Self(Value::Object(Map::new()))
+        Self {
+            merge: Value::Object(Map::new()),
+            functions: Vec::new(),
+        }
     }
 }
 
 impl Index<&str> for Patch {
     type Output = Value;
     fn index(&self, key: &str) -> &Value {
-        &self.0[key]
+        &self.merge[key]
     }
 }
 
 impl IndexMut<&str> for Patch {
     fn index_mut(&mut self, key: &str) -> &mut Value {
-        &mut self.0[key]
+        &mut self.merge[key]
     }
 }
 
 /// Apply a merge patch to a document, as a server does.
-#[cfg(test)]
 pub(crate) fn apply(document: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *document = patch.clone();

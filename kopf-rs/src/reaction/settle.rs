@@ -81,7 +81,7 @@ pub(crate) fn settle(
         .as_mut()
         .map(|busy| busy.patch.take())
         .unwrap_or_default();
-    wanted.merge(patch.into_value());
+    wanted.absorb(patch);
     let settling = Settling {
         effects: Effects {
             patch: Patch::new(),

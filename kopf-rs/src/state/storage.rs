@@ -138,7 +138,7 @@ impl ProgressStore for Guarded<dyn ProgressStorage> {
             what: format!("the progress of '{id}'"),
             why,
         })?;
-        patch.merge(own.into_value());
+        patch.absorb(own);
         Ok(())
     }
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
@@ -176,7 +176,7 @@ impl EssenceStore for Guarded<dyn DiffBaseStorage> {
         };
         let mut own = Patch::new();
         guarded(|| self.0.store(essence.value(), body, &mut own)).map_err(not_kept)?;
-        patch.merge(own.into_value());
+        patch.absorb(own);
         Ok(Kept::Whole)
     }
     fn takes_digests(&self) -> bool {

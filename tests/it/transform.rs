@@ -1,0 +1,129 @@
+//! Patches by functions of the object: nothing of other writers is lost, and a bad function harms nobody.
+
+use kopf_rs::{Context, Registry, handler};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, is_handled};
+
+scenarios! {
+    lists_are_added_to_and_the_status_goes_along;
+    a_faster_writer_is_not_overwritten [memory tcp];
+    a_function_that_panics_is_told_and_left_out;
+    a_function_that_changes_nothing_makes_no_write [memory tcp];
+}
+
+async fn lists_are_added_to_and_the_status_goes_along(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = handler("create_fn", |cause: Context| async move {
+        let mut patch = cause.patch();
+        patch["metadata"]["labels"]["merged"] = json!("yes");
+        patch.transform(|object| {
+            let seen = object["metadata"]["labels"]["merged"].clone();
+            object["status"]["seen"] = seen;
+            if let Some(items) = object["spec"]["items"].as_array_mut() {
+                items.push(json!("three"));
+            }
+        });
+        Ok(json!({"made": true}))
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("o", json!({"items": ["one", "two"]})).await;
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert_eq!(object["spec"]["items"], json!(["one", "two", "three"]));
+    assert_eq!(object["metadata"]["labels"]["merged"], "yes");
+    assert_eq!(
+        object["status"],
+        json!({"seen": "yes", "create_fn": {"made": true}})
+    );
+    field.delete("o").await;
+    field.until_gone("o").await;
+    working.stop().await;
+}
+
+async fn a_faster_writer_is_not_overwritten(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let (client, path) = (
+        field.bed.client(),
+        format!(
+            "/apis/{}/v1/namespaces/{}/kopfexamples/o",
+            field.group,
+            field.bed.namespace()
+        ),
+    );
+    let create = handler("create_fn", move |cause: Context| {
+        calls.note("create");
+        let (client, path) = (client.clone(), path.clone());
+        async move {
+            cause.patch().transform(|object| {
+                if let Some(items) = object["spec"]["items"].as_array_mut() {
+                    items.push(json!("ours"));
+                }
+            });
+            let body = json!({"spec": {"items": ["theirs"]}})
+                .to_string()
+                .into_bytes();
+            let request =
+                http::Request::patch(path).header("content-type", "application/merge-patch+json");
+            client.request::<Value>(request.body(body)?).await?;
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("o", json!({"items": []})).await;
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert_eq!(object["spec"]["items"], json!(["theirs", "ours"]));
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create"]);
+}
+
+async fn a_function_that_panics_is_told_and_left_out(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = handler("create_fn", |cause: Context| async move {
+        let mut patch = cause.patch();
+        patch.transform(|object| {
+            object["spec"]["half"] = json!("done");
+            panic!("out of ideas");
+        });
+        patch.transform(|object| object["spec"]["whole"] = json!("done"));
+        Ok(())
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("o", json!({"a": 1})).await;
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert_eq!(object["spec"], json!({"a": 1, "whole": "done"}));
+    let line = field
+        .line("A patch function is left out: panicked at ")
+        .await;
+    assert!(line.contains("out of ideas"), "{line}");
+    working.stop().await;
+}
+
+async fn a_function_that_changes_nothing_makes_no_write(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_event(
+        field.selector(),
+        handler("event_fn", |cause: Context| async move {
+            cause
+                .patch()
+                .transform(|object| object["spec"]["a"] = json!(1));
+            Ok(())
+        }),
+    );
+    let working = field.start(registry);
+    field.create("o", json!({"a": 1})).await;
+    field.line("Handler 'event_fn' succeeded.").await;
+    field.create("changed", json!({"a": 2})).await;
+    field
+        .until("it is changed", "changed", |object| {
+            object["spec"]["a"] == 1
+        })
+        .await;
+    field.assert_writes("changed", 1).await;
+    assert_eq!(field.writes("o").await, 0);
+    working.stop().await;
+}
