@@ -106,6 +106,29 @@ pub(crate) struct Kind {
 // === impl Kind ===
 
 impl Kind {
+    /// A kind of no name, for the rules that hold for all.
+    pub(crate) fn anonymous() -> Self {
+        Self {
+            group: String::new(),
+            version: String::new(),
+            plural: String::new(),
+            singular: String::new(),
+            kind: String::new(),
+            list_kind: String::new(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            traits: Traits::default(),
+            scale: None,
+            columns: Vec::new(),
+            schema: None,
+            selectable: Vec::new(),
+            shape: Shape::Stored,
+            collection: CollectionId(0),
+            stored_version: String::new(),
+        }
+    }
+
     /// `group/version`, or `version` in the core group.
     pub(crate) fn api_version(&self) -> String {
         api_version(&self.group, &self.version)

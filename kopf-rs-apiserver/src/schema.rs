@@ -3,6 +3,15 @@
 //! Promise: complaints are worded, and their fields named, as the real server does. Must not know requests or the store.
 
 mod check;
+mod embedded;
+#[cfg(feature = "cel")]
+mod expression;
+#[cfg(not(feature = "cel"))]
+#[path = "schema/expression_absent.rs"]
+mod expression;
+mod format;
+pub(crate) mod rules;
+pub(crate) mod structural;
 
 pub(crate) use check::{check, check_status};
 
@@ -14,6 +23,7 @@ pub(crate) fn shape(schema: &Value, body: &mut Map<String, Value>) -> Vec<String
     // Metadata has rules of its own, whatever the schema says of it.
     let metadata = body.remove("metadata");
     let mut value = Value::Object(std::mem::take(body));
+    whole_numbers(&mut value);
     prune(schema, &mut value, "", true, &mut unknown);
     fill(schema, &mut value);
     if let Value::Object(map) = value {
@@ -23,6 +33,25 @@ pub(crate) fn shape(schema: &Value, body: &mut Map<String, Value>) -> Vec<String
         body.insert("metadata".to_owned(), metadata);
     }
     unknown
+}
+
+/// `2.0` is `2` for the real server, whatever the schema says.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number
+                .as_f64()
+                .filter(|found| number.is_f64() && found.fract() == 0.0 && found.abs() < 1e15);
+            if let Some(whole) = whole {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+                let whole = whole as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
 }
 
 fn is(schema: &Value, flag: &str) -> bool {
@@ -40,7 +69,11 @@ fn join(path: &str, name: &str) -> String {
 fn prune(schema: &Value, value: &mut Value, path: &str, object: bool, unknown: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
-            let object = object || is(schema, "x-kubernetes-embedded-resource");
+            let embedded = is(schema, "x-kubernetes-embedded-resource");
+            if embedded {
+                embedded::tidy(map, path, unknown);
+            }
+            let object = object || embedded;
             prune_map(schema, map, path, object, unknown);
         }
         Value::Array(items) => {
@@ -65,6 +98,9 @@ fn prune_map(
     let keeps =
         is(schema, "x-kubernetes-preserve-unknown-fields") || extra == Some(&Value::Bool(true));
     map.retain(|name, value| {
+        if object && name == "metadata" {
+            return true;
+        }
         let known = schema.get("properties").and_then(|found| found.get(name));
         if let Some(schema) = known.or(extra.filter(|extra| extra.is_object())) {
             prune(schema, value, &join(path, name), false, unknown);

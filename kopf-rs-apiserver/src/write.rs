@@ -69,7 +69,7 @@ pub(crate) fn replace(
     let kept = track(change, old, &before, requested, &new);
     let unchanged = rules::check_change(&before, &mut new);
     set_generation(kind, &before, &mut new);
-    let causes = complaints(kind, part, &unchanged, &new);
+    let causes = complaints(kind, part, &unchanged, &before, &new);
     if !causes.is_empty() {
         return Err(Refusal::invalid(
             kind.subject_by_kind(&old.slim.name),
@@ -168,7 +168,13 @@ fn base(part: Part, stored: &Managed, requested: Option<Value>) -> Managed {
 /// What is wrong with a new state; `unchanged` is what is wrong with the change to it.
 ///
 /// The real server comes by some rules more than once, and lists what it finds each time.
-fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], new: &Body) -> Vec<Cause> {
+fn complaints(
+    kind: &Kind,
+    part: Part,
+    unchanged: &[Cause],
+    before: &Body,
+    new: &Body,
+) -> Vec<Cause> {
     let mut causes = [unchanged, unchanged].concat();
     for cause in rules::check(kind, new) {
         let times = if cause.field.starts_with("metadata.finalizers") {
@@ -184,6 +190,7 @@ fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], new: &Body) -> Vec<C
             Part::Status => schema::check_status(schema, new),
             _ => schema::check(schema, new),
         });
+        causes.extend(schema::rules::check(schema, new, Some(before), &causes));
     }
     causes
 }

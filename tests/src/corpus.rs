@@ -7,6 +7,7 @@
 
 mod compare;
 mod exchange;
+mod generate;
 mod ledger;
 mod normal;
 mod run;
@@ -16,6 +17,7 @@ mod variables;
 
 pub use compare::Difference;
 pub use exchange::Answer;
+pub use generate::{generate, smaller};
 pub use ledger::Ledger;
 pub use run::{Pair, run, run_all};
 pub use script::{Script, Step};

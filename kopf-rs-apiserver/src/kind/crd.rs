@@ -3,6 +3,10 @@
 //! Promise: a kind is served from the moment its definition is written; conditions follow in a second write, as the real
 //! server's controllers do it. Must not know requests.
 
+mod check;
+
+pub(crate) use check::check;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,8 +15,7 @@ use super::{Column, Kind, Scale, Shape, Traits, api_version};
 use crate::cascade;
 use crate::managed::outline::Outline;
 use crate::managed::{self, Author, Kept};
-use crate::object::{Body, Stored, at_path, map_mut, meta_text, text};
-use crate::status::Cause;
+use crate::object::{Body, Stored, at_path, map_mut, text};
 use crate::store::Store;
 use crate::typed;
 use crate::verb::{Deletion, delete_key};
@@ -20,78 +23,6 @@ use crate::write;
 
 /// Holds a definition until its instances are gone.
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// What is wrong with a definition; nothing for objects of other kinds.
-pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
-    if !kind.is_crd() {
-        return Vec::new();
-    }
-    let mut causes = Vec::new();
-    let string = |path: &str| {
-        let found = at_path(body, path).and_then(Value::as_str);
-        found.unwrap_or_default()
-    };
-    let required = |causes: &mut Vec<Cause>, path: &str| {
-        if string(path).is_empty() {
-            causes.push(Cause::required(path, ""));
-        }
-    };
-    let name = meta_text(body, "name");
-    let wanted = format!("{}.{}", string("spec.names.plural"), string("spec.group"));
-    if name != wanted {
-        let message = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", &name.into(), message));
-    }
-    required(&mut causes, "spec.group");
-    required(&mut causes, "spec.scope");
-    let scope = string(".spec.scope");
-    if !matches!(scope, "" | "Namespaced" | "Cluster") {
-        causes.push(Cause::new(
-            "FieldValueNotSupported",
-            "spec.scope",
-            format!("Unsupported value: {scope:?}: supported values: \"Cluster\", \"Namespaced\""),
-        ));
-    }
-    check_versions(body, &mut causes);
-    for field in ["plural", "singular", "kind", "listKind"] {
-        required(&mut causes, &format!("spec.names.{field}"));
-    }
-    if versions(body).is_empty() {
-        let message = "must have at least one stored version";
-        causes.push(Cause::invalid(
-            "status.storedVersions",
-            &Value::Null,
-            message,
-        ));
-    }
-    causes
-}
-
-fn check_versions(body: &Body, causes: &mut Vec<Cause>) {
-    let versions = versions(body);
-    for (at, version) in versions.iter().enumerate() {
-        let schema = version.get("schema").and_then(|s| s.get("openAPIV3Schema"));
-        if !schema.is_some_and(Value::is_object) {
-            causes.push(Cause::required(
-                format!("spec.versions[{at}].schema.openAPIV3Schema"),
-                "",
-            ));
-        }
-    }
-    if versions
-        .iter()
-        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
-        .count()
-        != 1
-    {
-        let shown = at_path(body, ".spec.versions").cloned().unwrap_or_default();
-        causes.push(Cause::invalid(
-            "spec.versions",
-            &shown,
-            "must have exactly one version marked as storage version",
-        ));
-    }
-}
 
 fn versions(body: &Body) -> Vec<&Body> {
     let versions = at_path(body, ".spec.versions").and_then(Value::as_array);

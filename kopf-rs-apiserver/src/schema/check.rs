@@ -102,6 +102,7 @@ fn value(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) 
                 place.shown
             )));
         }
+        choice(schema, found, place, causes);
         return;
     }
     match found {
@@ -111,22 +112,32 @@ fn value(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) 
         Value::Object(map) => object(schema, map, place, causes),
         _ => {}
     }
-    if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
-        && !allowed.contains(found)
-    {
-        let words: Vec<String> = allowed.iter().map(shown).collect();
-        let message = format!(
-            "Unsupported value: {}: supported values: {}",
-            shown(found),
-            words.join(", ")
-        );
-        causes.push(Cause::new(
-            "FieldValueNotSupported",
-            place.field.as_str(),
-            message,
-        ));
-    }
+    choice(schema, found, place, causes);
     combined(schema, found, place, causes);
+}
+
+/// Whether the value is among those that are allowed.
+fn choice(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) {
+    let allowed = schema.get("enum").and_then(Value::as_array);
+    let Some(allowed) = allowed.filter(|allowed| !allowed.contains(found)) else {
+        return;
+    };
+    // Quoted, whatever they are.
+    let quoted = |value: &Value| match value {
+        Value::String(text) => format!("{text:?}"),
+        other => format!("\"{other}\""),
+    };
+    let words: Vec<String> = allowed.iter().map(quoted).collect();
+    let message = format!(
+        "Unsupported value: {}: supported values: {}",
+        shown(found),
+        words.join(", ")
+    );
+    causes.push(Cause::new(
+        "FieldValueNotSupported",
+        place.field.as_str(),
+        message,
+    ));
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -181,7 +192,7 @@ fn string(schema: &Value, text: &str, place: &Place, causes: &mut Vec<Cause>) {
         causes.push(place.invalid(&text.into(), &format!("should match '{pattern}'")));
     }
     if let Some(format) = schema.get("format").and_then(Value::as_str)
-        && !has_format(text, format)
+        && !super::format::fits(text, format)
     {
         let message = format!(
             "Invalid value: {text:?}: {} in body must be of type {format}: {text:?}",
@@ -192,18 +203,6 @@ fn string(schema: &Value, text: &str, place: &Place, causes: &mut Vec<Cause>) {
             place.field.as_str(),
             message,
         ));
-    }
-}
-
-/// Formats that are checked; any text has the others.
-fn has_format(text: &str, format: &str) -> bool {
-    match format {
-        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
-        "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
-        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-        "uuid" => uuid::Uuid::parse_str(text).is_ok(),
-        _ => true,
     }
 }
 
@@ -221,7 +220,17 @@ fn number(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>)
             place.shown
         )));
     }
-    if let Some(factor) = bound("multipleOf").filter(|factor| *factor > 0.0)
+    let factor = bound("multipleOf").filter(|factor| *factor > 0.0);
+    if factor.is_some_and(|factor| factor < 1.0) && !found.is_f64() {
+        // The real server takes the factor for a whole number here, and finds 0.
+        let message = format!(
+            "factor MultipleOf declared for {} must be positive: 0",
+            place.shown
+        );
+        causes.push(Cause::invalid(place.field.as_str(), &0.into(), &message));
+        return;
+    }
+    if let Some(factor) = factor
         && (number / factor).fract().abs() > f64::EPSILON
     {
         causes.push(place.invalid(found, &format!("should be a multiple of {factor}")));
@@ -274,6 +283,10 @@ fn list(schema: &Value, items: &[Value], place: &Place, causes: &mut Vec<Cause>)
         if let Some(schema) = schema.get("items") {
             value(schema, item, &place, causes);
         }
+        if schema["x-kubernetes-list-type"] == "map" && !item.is_object() {
+            let message = "must be an object for an array of list-type map";
+            causes.push(Cause::invalid(place.field.as_str(), item, message));
+        }
         if let Some(identity) = identity(item) {
             if seen.contains(&identity) {
                 let message = format!("Duplicate value: {}", shown(&identity));
@@ -309,6 +322,9 @@ fn object(schema: &Value, map: &Map<String, Value>, place: &Place, causes: &mut 
         place,
         causes,
     );
+    if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+        super::embedded::check(map, &place.field, causes);
+    }
     let properties = schema.get("properties").and_then(Value::as_object);
     let extra = schema
         .get("additionalProperties")

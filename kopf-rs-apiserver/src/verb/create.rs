@@ -208,6 +208,7 @@ pub(crate) fn create_body(
     let mut causes = [rules::check(kind, &body), crd::check(kind, &body)].concat();
     if let Some(schema) = &kind.schema {
         causes.extend(schema::check(schema, &body));
+        causes.extend(schema::rules::check(schema, &body, None, &causes));
     }
     if !causes.is_empty() {
         return Err(Refusal::invalid(kind.subject_by_kind(&name), &causes));

@@ -10,7 +10,7 @@ use crate::call::Wanted;
 use crate::kind::Kind;
 use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path};
 use crate::rules;
-use crate::status::Refusal;
+use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::write;
 
@@ -189,6 +189,16 @@ pub(crate) fn rescale(
         return Err(Refusal::stale(target.kind.subject(target.name())));
     }
     let mut body = old.body();
+    let asked = at_path(scale, ".spec.replicas").and_then(Value::as_i64);
+    if let Some(asked) = asked.filter(|asked| *asked < 0 && !target.kind.traits.builtin) {
+        let cause = Cause::invalid(
+            paths.spec.as_str(),
+            &asked.into(),
+            "should be a non-negative integer",
+        );
+        let subject = target.kind.subject_by_kind(target.name());
+        return Err(Refusal::invalid(subject, &[cause]));
+    }
     let replicas = at_path(scale, ".spec.replicas")
         .cloned()
         .unwrap_or_else(|| 0.into());

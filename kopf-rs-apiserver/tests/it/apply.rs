@@ -169,7 +169,7 @@ async fn lists_of_custom_objects_are_merged_as_their_schema_says() {
     let server = ApiServer::new();
     let list = json!({
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-        "items": {"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}},
+        "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}},
     });
     let mut definition = crd();
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {

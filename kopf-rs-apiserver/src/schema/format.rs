@@ -1,0 +1,198 @@
+//! The formats of strings that schemas may ask for.
+//!
+//! Promise: accepts what the real server accepts, with Go's parsers in mind; a format that it does not know accepts
+//! anything. Must not know schemas beyond the name of the format.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base64::Engine as _;
+
+/// Whether a text has a format.
+pub(super) fn fits(text: &str, format: &str) -> bool {
+    match format.replace('-', "").as_str() {
+        "datetime" => is_time(text),
+        "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
+        "duration" => duration(text).is_some(),
+        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
+        "cidr" => is_cidr(text),
+        "mac" => is_mac(text),
+        "uuid" => is_uuid(text, None),
+        "uuid3" => is_uuid(text, Some(b'3')),
+        "uuid4" => is_uuid(text, Some(b'4')),
+        "uuid5" => is_uuid(text, Some(b'5')),
+        "uri" => is_uri(text),
+        "email" => is_email(text),
+        "hostname" => is_hostname(text),
+        "byte" => base64::engine::general_purpose::STANDARD
+            .decode(text)
+            .is_ok(),
+        "hexcolor" => is_hex_color(text),
+        "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        _ => true,
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    // Go wants the T, where RFC 3339 allows a space.
+    text.as_bytes()
+        .get(10)
+        .is_some_and(|mark| matches!(mark, b'T' | b't'))
+        && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// The nanoseconds of a duration as Go writes them: `1h30m`, `1.5s`, `-2ms`.
+pub(super) fn duration(text: &str) -> Option<i64> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        total += number * nanoseconds(&rest[..end])?;
+        rest = &rest[end..];
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "durations beyond 292 years saturate"
+    )]
+    let nanos = (sign * total) as i64;
+    (!text.is_empty()).then_some(nanos)
+}
+
+fn nanoseconds(unit: &str) -> Option<f64> {
+    Some(match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        "d" => 86_400e9,
+        "w" => 604_800e9,
+        _ => return None,
+    })
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else {
+        return false;
+    };
+    let most = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.parse::<u8>().is_ok_and(|length| length <= most)
+}
+
+fn is_mac(text: &str) -> bool {
+    let parts: Vec<&str> = text.split([':', '-']).collect();
+    matches!(parts.len(), 6 | 8 | 20)
+        && parts
+            .iter()
+            .all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn is_uuid(text: &str, version: Option<u8>) -> bool {
+    let plain: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let variant = |byte: &u8| {
+        matches!(version, None | Some(b'3')) || matches!(byte, b'8' | b'9' | b'a' | b'b')
+    };
+    plain.len() == 32
+        && plain.iter().all(u8::is_ascii_hexdigit)
+        && version.is_none_or(|version| plain[12] == version)
+        && variant(&plain[16].to_ascii_lowercase())
+}
+
+/// As Go's `url.ParseRequestURI`: absolute, or a path from the root.
+fn is_uri(text: &str) -> bool {
+    if text.starts_with('/') {
+        return !text.contains(|c: char| c.is_control());
+    }
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let letters = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let host_has_space = rest
+        .strip_prefix("//")
+        .and_then(|rest| rest.split('/').next())
+        .is_some_and(|host| host.contains(' '));
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(letters)
+        && !host_has_space
+        && !text.contains(|c: char| c.is_control())
+}
+
+fn is_email(text: &str) -> bool {
+    let address = match text.rsplit_once('<') {
+        Some((_, tail)) => tail.strip_suffix('>').unwrap_or(""),
+        None => text,
+    };
+    let atom = |part: &str| {
+        !part.is_empty()
+            && part.split('.').all(|word| !word.is_empty())
+            && !part.contains(|c: char| c.is_whitespace() || "@<>,;:\\\"()[]".contains(c))
+    };
+    address
+        .rsplit_once('@')
+        .is_some_and(|(local, domain)| atom(local) && atom(domain))
+}
+
+/// Labels whose last one has two letters or more.
+fn is_hostname(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+    };
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let last = text.rsplit('.').next().unwrap_or_default();
+    text.len() <= 255
+        && text.split('.').all(label)
+        && last.chars().count() >= 2
+        && (text.contains('.') || last.chars().all(char::is_alphanumeric) || label(text))
+}
+
+fn is_hex_color(text: &str) -> bool {
+    let digits = text.strip_prefix('#').unwrap_or(text);
+    matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_by_table() {
+        for (format, good, bad) in [
+            ("date-time", "2020-01-01T00:00:00Z", "2020-01-01 00:00:00Z"),
+            ("date", "2020-12-01", "2020-13-01"),
+            ("duration", "1h30m", "forever"),
+            ("ipv4", "1.2.3.4", "1.2.3"),
+            ("ipv6", "::1", "1.2.3.4"),
+            ("cidr", "10.0.0.0/8", "10.0.0.0"),
+            ("mac", "00:00:5e:00:53:01", "xyz"),
+            ("uuid", "00000000-0000-0000-0000-000000000000", "xyz"),
+            ("uri", "http://a/b", "not a uri"),
+            ("email", "a@b.c", "nobody"),
+            ("hostname", "a.example", "-a"),
+            ("byte", "YQ==", "%%%"),
+        ] {
+            assert!(fits(good, format), "{format} {good}");
+            assert!(!fits(bad, format), "{format} {bad}");
+        }
+        assert!(fits("anything", "password"));
+    }
+}
