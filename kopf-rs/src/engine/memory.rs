@@ -58,7 +58,7 @@ impl Version {
     }
 }
 
-/// How busy the object has been lately: many cycles back to back are paced (design row 25).
+/// How busy the object has been lately: many cycles back to back are paced (row 25 of `docs/coming-from-kopf.md`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     streak: u8,

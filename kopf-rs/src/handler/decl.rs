@@ -82,7 +82,7 @@ pub(crate) enum Activity {
     Cleanup,
 }
 
-/// The options of an attribute (core.md 2.2, 2.3), all optional.
+/// The options of an attribute, all optional.
 #[derive(Clone, Default)]
 pub struct Options {
     /// Another id than the function's name.

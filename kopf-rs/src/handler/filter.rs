@@ -1,4 +1,4 @@
-//! Which objects and changes a handler is for (core.md 13).
+//! Which objects and changes a handler is for.
 //!
 //! Evaluated once per event. A value callback gets `None` for an absent field. Must not know which change is looked at.
 

@@ -1,4 +1,4 @@
-//! Which of the due handlers run in one pass (core.md 8.2).
+//! Which of the due handlers run in one pass.
 //!
 //! Must not know what a pass is.
 

@@ -1,4 +1,4 @@
-//! Handlers within a handler (core.md 8.5): registered while their parent runs, each with progress and retries of its own.
+//! Handlers within a handler: registered while their parent runs, each with progress and retries of its own.
 //!
 //! Must not know how they are called: the engine lends a runner.
 

@@ -1,4 +1,4 @@
-//! Structural differences of two JSON trees, in Kopf's form (core.md 6.4).
+//! Structural differences of two JSON trees, in Kopf's form.
 //!
 //! `null` is absence, lists are atomic, numbers are compared by value. Displays as Kopf's log lines show it. Total functions;
 //! must not know which trees are compared.

@@ -1,4 +1,4 @@
-//! The part of an object that counts for change detection (core.md 6.1).
+//! The part of an object that counts for change detection.
 //!
 //! Everything but system metadata, status, and the annotations operators keep for themselves. Values of Secrets appear as digests,
 //! for the essence is stored where more eyes see it. Must not know who stores it.

@@ -1,4 +1,4 @@
-//! Which resources a handler is for (core.md 3).
+//! Which resources a handler is for.
 //!
 //! A selector is understood once, then matched against what discovery found, anew on every discovery. Must not know how
 //! resources are discovered.

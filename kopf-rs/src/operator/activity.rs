@@ -1,4 +1,4 @@
-//! Startup and cleanup: handlers of the operator itself, retried in memory until all have ended (engines.md 1.2).
+//! Startup and cleanup: handlers of the operator itself, retried in memory until all have ended.
 //!
 //! What an attempt means is judged as for handlers of objects. Must not know when activities are due.
 

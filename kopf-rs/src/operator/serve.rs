@@ -1,4 +1,4 @@
-//! Which of the discovered resources are served, and by which handlers (core.md 3.3).
+//! Which of the discovered resources are served, and by which handlers.
 //!
 //! Pure: resources and handlers in, kinds and warnings out.
 

@@ -1,4 +1,4 @@
-//! Which reason a change has (core.md 5), and for which handlers it is one.
+//! Which reason a change has, and for which handlers it is one.
 //!
 //! Filters are evaluated once per plan, here. Must not know what was attempted before, but for the marks it is told of.
 

@@ -1,4 +1,4 @@
-//! What one attempt means: the outcome table (core.md 8.4, design rows 6 and 14), and Kopf's words for it.
+//! What one attempt means: the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`), and Kopf's words for it.
 //!
 //! Must not know other handlers, nor what is written.
 

@@ -1,4 +1,4 @@
-//! The heart against core.md 18 and the deviation table: small worlds in, calls and writes out.
+//! The heart against the scenarios and rows of `tests/ledger.yaml`: small worlds in, calls and writes out.
 
 mod change;
 mod deletion;

@@ -1,4 +1,4 @@
-//! The essence that was handled last (core.md 6.2).
+//! The essence that was handled last.
 //!
 //! Compact JSON while it is small, compressed when it is not, a digest where even that would not fit beside other annotations.
 //! Must not know what counts as essence.

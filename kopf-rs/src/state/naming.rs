@@ -1,4 +1,4 @@
-//! Annotation names: prefixes, handler ids as valid keys (core.md 7.4).
+//! Annotation names: prefixes, handler ids as valid keys.
 //!
 //! Promises a valid and stable name for every id; valid ids are named as Kopf names them (its second version of the rule).
 //! Must not know what is kept under the names.

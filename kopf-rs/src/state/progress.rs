@@ -1,4 +1,4 @@
-//! Progress records: what is remembered of a handler between attempts (core.md 7).
+//! Progress records: what is remembered of a handler between attempts.
 //!
 //! In Kopf's JSON, plus `target`. What cannot be read is said, not guessed. Must not know which handlers there are.
 

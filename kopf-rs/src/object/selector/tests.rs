@@ -1,4 +1,4 @@
-//! Selectors against core.md 3.1 to 3.3, row by row.
+//! Selectors as Kopf reads them, row by row.
 
 use super::*;
 

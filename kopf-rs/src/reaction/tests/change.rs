@@ -1,4 +1,4 @@
-//! Changes while a cycle is under way, supersession, stale records (core.md 18: 14 to 17, 30, 69, 70; design rows 4 and 5).
+//! Changes while a cycle is under way, supersession, stale records (scenarios 14 to 17, 30, 69, 70; rows 4 and 5).
 
 use serde_json::json;
 

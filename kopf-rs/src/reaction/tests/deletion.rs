@@ -1,4 +1,4 @@
-//! Deletion and finalizers (core.md 9 and 18: 17 to 24, 29, 60, 63; design rows 9 and 11).
+//! Deletion and finalizers (scenarios 17 to 24, 29, 60, 63; rows 9 and 11).
 
 use serde_json::{Value, json};
 

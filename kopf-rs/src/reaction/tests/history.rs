@@ -1,4 +1,4 @@
-//! The guarantee (design row 4) over random histories: changes at any point of a cycle, failures, refused writes, restarts, kills.
+//! The guarantee (row 4) over random histories: changes at any point of a cycle, failures, refused writes, restarts, kills.
 //!
 //! A failure names its seed; `KOPF_RS_SEED` replays one, `KOPF_RS_HISTORIES` asks for more of them.
 

@@ -1,4 +1,4 @@
-//! Whole lives, and what each costs in writes (design 4; core.md 18: 1, 2, 5 to 13, 25 to 29, 47 to 53).
+//! Whole lives, and what each costs in writes (scenarios 1, 2, 5 to 13, 25 to 29, 47 to 53).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Retries, limits, error modes, lifecycles (core.md 18: 3, 31 to 41; design rows 1, 6, 12, 14).
+//! Retries, limits, error modes, lifecycles (scenarios 3, 31 to 41; rows 1, 6, 12, 14).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Refused writes, damaged annotations, objects too large (design rows 3 and 16; core.md 18: 61, 71).
+//! Refused writes, damaged annotations, objects too large (rows 3 and 16; scenarios 61, 71).
 
 use serde_json::{Value, json};
 

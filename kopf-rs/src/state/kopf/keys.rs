@@ -1,4 +1,4 @@
-//! Kopf's names of annotations, in both versions of its rule (core.md 7.4, 7.5).
+//! Kopf's names of annotations, in both versions of its rule.
 //!
 //! Promises Kopf's names for all ids that Kopf can name; ids of which Kopf makes names that no server accepts are encoded instead.
 //! Must not know what is kept under the names.
