@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use kopf_rs_tests::{Package, python_of};
 use serde::Serialize;
-
-use crate::venv;
 
 /// Who does the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -75,15 +74,26 @@ impl Contender {
 
     /// Builds it in release, or installs it.
     pub fn prepare(self) -> Result<()> {
-        self.package().map_or_else(venv::install, build_release)
+        match self.package() {
+            Some(package) => build_release(package),
+            None => {
+                python_of(Package::Kopf)?;
+                Ok(())
+            }
+        }
     }
 
     /// Its operator over one namespace; the kubeconfig comes by the environment.
-    pub fn command(self, namespace: &str) -> Command {
+    pub fn command(self, namespace: &str) -> Result<Command> {
         let Some(package) = self.package() else {
-            return venv::command(namespace);
+            let mut command = Command::new(python_of(Package::Kopf)?);
+            command
+                .args(["-m", "kopf", "run", "--standalone", "-n", namespace])
+                .arg(root().join("contenders/kopf/handlers.py"))
+                .env("PYTHONDONTWRITEBYTECODE", "1");
+            return Ok(command);
         };
-        self.rust_command(package, namespace)
+        Ok(self.rust_command(package, namespace))
     }
 
     /// Its `MyApp` operator over one namespace, if it has one.

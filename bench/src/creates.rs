@@ -26,7 +26,7 @@ pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
     let observer =
         Observer::start(&bed.admin, &objects, Sign::Annotation(contender.mark())).await?;
     let mut operator = Operator::spawn(
-        contender.command(NAMESPACE),
+        contender.command(NAMESPACE)?,
         &bed.kubeconfig(),
         log_of("creates", contender)?,
     )?;

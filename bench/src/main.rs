@@ -13,9 +13,9 @@ mod operator;
 mod options;
 mod report;
 mod samples;
+mod servers;
 mod start;
 mod usage;
-mod venv;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
@@ -27,6 +27,9 @@ use samples::Samples;
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse();
+    if options.compares_servers() {
+        return servers::run(&options).await;
+    }
     let mut samples = Samples::new(&options)?;
     let contenders = prepared(&options, &mut samples).await?;
     if options.runs(Scenario::Creates) {

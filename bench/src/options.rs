@@ -28,6 +28,8 @@ pub enum Only {
     KubeRs,
     Floor,
     Kopf,
+    /// The API server in the process beside the real one: nothing else runs then.
+    Apiserver,
 }
 
 /// Measures kopf-rs, kube-rs' Controller, Kopf and a bare watch-and-PATCH loop on a real kube-apiserver.
@@ -42,6 +44,9 @@ pub struct Options {
     /// Handled objects on which an operator starts.
     #[arg(long, default_value_t = 20_000, value_parser = positive)]
     pub start: usize,
+    /// Objects in the API servers that are compared.
+    #[arg(long, default_value_t = 10_000, value_parser = positive)]
+    pub stored: usize,
     /// Creates in flight.
     #[arg(long, default_value_t = 16, value_parser = positive)]
     pub concurrency: usize,
@@ -68,6 +73,11 @@ impl Options {
         };
         let mut chosen = self.only.iter().filter_map(named).peekable();
         chosen.peek().is_none() || chosen.any(|one| one == scenario)
+    }
+
+    /// Whether it is API servers that are compared, and not operators.
+    pub fn compares_servers(&self) -> bool {
+        self.only.contains(&Only::Apiserver)
     }
 
     pub fn contenders(&self) -> Vec<Contender> {
@@ -110,5 +120,7 @@ mod tests {
         assert!(some.runs(Scenario::Creates) && !some.runs(Scenario::Start));
         assert_eq!(some.contenders(), [Contender::Ours, Contender::Floor]);
         assert_eq!(options(&["--only", "start"]).contenders(), Contender::ALL);
+        assert!(options(&["--only", "apiserver"]).compares_servers());
+        assert!(!options(&[]).compares_servers());
     }
 }

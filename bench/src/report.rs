@@ -212,7 +212,7 @@ fn ratios(ours: &BTreeMap<usize, f64>, theirs: &BTreeMap<usize, f64>) -> Vec<f64
     pairs.filter(|ratio| ratio.is_finite()).collect()
 }
 
-fn spread(mut ratios: Vec<f64>) -> String {
+pub fn spread(mut ratios: Vec<f64>) -> String {
     ratios.sort_unstable_by(f64::total_cmp);
     match (median(ratios.clone()), ratios.first(), ratios.last()) {
         (Some(middle), Some(low), Some(high)) if ratios.len() > 1 => {
@@ -238,7 +238,7 @@ fn verdict(samples: &Samples, goal: &Goal) -> String {
     )
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = values[(values.len() - 1) / 2];

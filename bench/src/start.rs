@@ -95,7 +95,7 @@ impl Stage {
 
     fn operator(&self, contender: Contender) -> Result<Operator> {
         Operator::spawn(
-            contender.command(contender.slug()),
+            contender.command(contender.slug())?,
             &self.bed.kubeconfig(),
             log_of("start", contender)?,
         )

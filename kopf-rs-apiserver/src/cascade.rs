@@ -3,16 +3,29 @@
 //! Promise: done at once and under the same lock, where a real cluster's controllers take a moment. Finalizers are respected.
 //! Must not know requests.
 
+mod namespace;
+
 use serde_json::{Value, json};
 
 use crate::kind::{CollectionId, Kind, crd};
+use crate::managed::Author;
 use crate::object::{Body, Stored, finalizers, metadata, metadata_mut, owners, text};
 use crate::store::Store;
-use crate::verb::{Deletion, delete_key};
-use crate::write;
+use crate::verb::{Deletion, Part, delete_key};
+use crate::write::{self, Change};
 
 /// The finalizer of an owner that waits for its dependants.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of an owner whose dependants are to stay.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// What became of an owner.
+enum Standing {
+    There,
+    Absent,
+    /// Its kind is not served, or it is nowhere the dependant could know it.
+    Unknown,
+}
 
 /// Let go of everything that hung on a removed object.
 pub(crate) fn removed(store: &mut Store, kind: &Kind, stored: &Stored) {
@@ -46,6 +59,52 @@ pub(crate) fn release_dependents(store: &mut Store, owner: &str, how: &Deletion)
     }
 }
 
+/// Delete an object whose owners are not there; unhook it from those that are not, if others are.
+pub(crate) fn check_owners(store: &mut Store, id: CollectionId, key: &str) {
+    let Some((kind, stored)) = found(store, id, key) else {
+        return;
+    };
+    let body = stored.body();
+    let (mut absent, mut others) = (Vec::new(), false);
+    for owner in metadata(&body).map(owners).unwrap_or_default() {
+        match standing(store, &kind, &stored, owner) {
+            Standing::There => others = true,
+            Standing::Absent => absent.push(text(owner, "uid").to_owned()),
+            Standing::Unknown => return,
+        }
+    }
+    if others {
+        for owner in absent {
+            if let Some(stored) = store.get(id, key) {
+                unhook(store, &kind, &stored, &owner);
+            }
+        }
+    } else if !absent.is_empty() {
+        // Gone already, or refused by a rule: both leave nothing to do here.
+        let _outcome = delete_key(store, &kind, key, &Deletion::default());
+    }
+}
+
+fn standing(store: &Store, kind: &Kind, dependent: &Stored, owner: &Body) -> Standing {
+    let (version, word) = (text(owner, "apiVersion"), text(owner, "kind"));
+    let mut kinds = store.kinds.iter();
+    let of = kinds.find(|kind| kind.kind == word && kind.api_version() == version);
+    let Some(of) = of.filter(|of| kind.namespaced || !of.namespaced) else {
+        return Standing::Unknown;
+    };
+    let namespace = dependent
+        .slim
+        .namespace
+        .as_deref()
+        .filter(|_| of.namespaced);
+    let key = crate::store::key(namespace, text(owner, "name"));
+    let found = store.get(of.collection, &key);
+    match found.filter(|found| found.slim.uid == text(owner, "uid")) {
+        Some(_) => Standing::There,
+        None => Standing::Absent,
+    }
+}
+
 /// Take the owner out of all its dependants, so that they stay.
 pub(crate) fn orphan_dependents(store: &mut Store, owner: &str) {
     for (id, key) in store.dependents(owner) {
@@ -65,19 +124,28 @@ pub(crate) fn release_foreground(store: &mut Store, owner: &str) {
     };
     let body = stored.body();
     let waits = stored.slim.terminating && finalizers(&body).contains(&FOREGROUND);
+    let dependents = store.dependents(owner);
     if waits
-        && !store
-            .dependents(owner)
+        && !dependents
             .iter()
             .any(|(id, key)| blocks(store, *id, key, owner))
     {
-        let mut body = body;
-        remove_finalizer(&mut body, FOREGROUND);
-        if finalizers(&body).is_empty() {
-            write::remove(store, &kind, &key);
-        } else {
-            store.put(id, body);
-        }
+        let_go(store, &kind, &key, FOREGROUND);
+    }
+}
+
+/// Take a finalizer of an object that is to go, and the object with it if nothing else holds it.
+pub(crate) fn let_go(store: &mut Store, kind: &Kind, key: &str, finalizer: &str) {
+    let Some(stored) = store.get(kind.collection, key) else {
+        return;
+    };
+    let mut body = stored.body();
+    remove_finalizer(&mut body, finalizer);
+    let grace = metadata(&body).and_then(|meta| meta.get("deletionGracePeriodSeconds")?.as_i64());
+    if finalizers(&body).is_empty() && grace.unwrap_or_default() == 0 {
+        write::remove(store, kind, key);
+    } else {
+        store.put(kind.collection, body);
     }
 }
 
@@ -111,7 +179,18 @@ fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
             meta.remove("ownerReferences");
         }
     }
-    store.put(kind.collection, body);
+    let author = Author::server(&kind.api_version(), store.clock.stamp());
+    let change = Change {
+        kind,
+        part: Part::Main,
+        author: &author,
+        managed: None,
+        dry_run: false,
+    };
+    // What is not in order otherwise is unhooked nevertheless.
+    if write::replace(store, change, stored, body.clone()).is_err() {
+        store.put(kind.collection, body);
+    }
 }
 
 /// Take a finalizer off a body.
@@ -147,14 +226,22 @@ pub(crate) fn empty_namespace(store: &mut Store, namespace: &str) {
     finish_namespace(store, namespace);
 }
 
-fn finish_namespace(store: &mut Store, namespace: &str) {
+/// Let a namespace go that only waited for its content; say what it waits for otherwise.
+pub(crate) fn finish_namespace(store: &mut Store, namespace: &str) {
     let Some(kind) = store.kinds.kind("", "v1", "namespaces").cloned() else {
         return;
     };
-    let terminating = store
-        .get(kind.collection, namespace)
-        .is_some_and(|found| found.slim.terminating && finalizers(&found.body()).is_empty());
-    if terminating && !store.anything_in(namespace) {
+    let Some(found) = store.get(kind.collection, namespace) else {
+        return;
+    };
+    if !found.slim.terminating {
+        return;
+    }
+    let body = found.body();
+    if store.anything_in(namespace) {
+        return namespace::tell_what_is_left(store, &kind, &body, namespace);
+    }
+    if finalizers(&body).is_empty() && !namespace::is_held(&body) {
         write::remove(store, &kind, namespace);
     }
 }

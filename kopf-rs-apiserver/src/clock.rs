@@ -3,14 +3,19 @@
 //! Promise: under `tokio::time::pause` timestamps move with virtual time, and nothing else here reads a clock.
 //! Must not know what the timestamps are for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Wall time that follows tokio's time.
-#[derive(Clone, Copy, Debug)]
+/// Wall time that follows tokio's time. Clones jump together.
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
     wall: Timestamp,
     since: Instant,
+    /// By how many seconds it has jumped.
+    jumped: Arc<AtomicI64>,
 }
 
 impl Clock {
@@ -19,13 +24,21 @@ impl Clock {
         Self {
             wall: Timestamp::now(),
             since: Instant::now(),
+            jumped: Arc::default(),
         }
+    }
+
+    /// Go on from so many seconds later, or earlier if negative.
+    pub(crate) fn jump(&self, seconds: i64) {
+        self.jumped.fetch_add(seconds, Ordering::Relaxed);
     }
 
     /// The time now, as tokio sees it.
     pub(crate) fn now(&self) -> Timestamp {
         let elapsed = Instant::now().saturating_duration_since(self.since);
         let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::ZERO);
+        let jumped = SignedDuration::from_secs(self.jumped.load(Ordering::Relaxed));
+        let elapsed = elapsed.saturating_add(jumped);
         self.wall.saturating_add(elapsed).unwrap_or(self.wall)
     }
 
@@ -56,5 +69,7 @@ mod tests {
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         assert_eq!(clock.now().as_second() - before.as_second(), 3600);
         assert_eq!(clock.stamp().len(), "2026-01-01T00:00:00Z".len());
+        clock.clone().jump(-7200);
+        assert_eq!(clock.now().as_second() - before.as_second(), -3600);
     }
 }

@@ -1,7 +1,7 @@
-//! Faults on demand: requests refused, answers lost, watches cut or silent.
+//! Faults on demand: requests refused, answers lost or late, watches cut, silent, late or repeating themselves.
 //!
-//! Promise: a fault acts on the requests it matches, in the order they come, and no longer than its handle lives.
-//! Must not know the store.
+//! Promise: a fault acts on the requests it matches, in the order they come, and no longer than its handle lives; chance comes
+//! from a seed. Must not know the store.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::call::{Call, Verb};
+use crate::journal::Entry;
 
 /// Something that goes wrong, and with which requests.
 ///
@@ -23,7 +24,7 @@ use crate::call::{Call, Verb};
 /// let fault = server.fault(Fault::answer(409).on(Verb::Patch).plural("myapps").name("x").nth(2).times(2));
 /// assert_eq!(fault.hits(), 0);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a fault acts only once it was given to `ApiServer::fault`"]
 pub struct Fault {
     action: Action,
@@ -34,9 +35,15 @@ pub struct Fault {
     namespace: Option<String>,
     name: Option<String>,
     subresource: Option<String>,
+    when: Option<Condition>,
     first: usize,
     times: Option<usize>,
+    /// How likely it is, and the seed of that chance.
+    chance: Option<(f64, u64)>,
 }
+
+/// A test of a request that is in no answer yet.
+type Condition = Arc<dyn Fn(&Entry) -> bool + Send + Sync>;
 
 /// What goes wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,10 @@ pub(crate) enum Action {
     DropBefore,
     DropAfter,
     Delay(Duration),
+    DelayAnswer(Duration),
+    Compact,
+    /// By so many seconds.
+    JumpClock(i64),
     Stream(StreamAction),
 }
 
@@ -56,6 +67,17 @@ pub(crate) enum StreamAction {
     Stall,
     Reset,
     Gone,
+    Late(Duration),
+    Repeat,
+}
+
+// === impl StreamAction ===
+
+impl StreamAction {
+    /// Whether it is over with its fault, rather than with the watch.
+    pub(crate) const fn is_state(self) -> bool {
+        matches!(self, Self::Stall | Self::Late(_) | Self::Repeat)
+    }
 }
 
 // === impl Fault ===
@@ -71,8 +93,10 @@ impl Fault {
             namespace: None,
             name: None,
             subresource: None,
+            when: None,
             first: 1,
             times: None,
+            chance: None,
         }
     }
 
@@ -109,6 +133,21 @@ impl Fault {
         Self::new(Action::Delay(delay))
     }
 
+    /// Do what was asked, but answer only after this time.
+    pub fn delay_answer(delay: Duration) -> Self {
+        Self::new(Action::DelayAnswer(delay))
+    }
+
+    /// Forget the history of changes just before doing what was asked, as [`ApiServer::compact`](crate::ApiServer::compact) does.
+    pub fn compact() -> Self {
+        Self::new(Action::Compact)
+    }
+
+    /// Let the server's clock jump by so many seconds, back if negative, just before doing what was asked.
+    pub fn jump_clock(seconds: i64) -> Self {
+        Self::new(Action::JumpClock(seconds))
+    }
+
     /// End watches at once, those that are open too.
     pub fn cut() -> Self {
         Self::cut_after(0)
@@ -132,6 +171,17 @@ impl Fault {
     /// Send an error event 410 on watches, those that are open too, and end them.
     pub fn gone() -> Self {
         Self::new(Action::Stream(StreamAction::Gone))
+    }
+
+    /// Deliver each event on watches this much later, on those that are open too; their order stays. Of one kind only, it comes after
+    /// later events of the others. When the fault ends, what is still held back comes at once.
+    pub fn late(delay: Duration) -> Self {
+        Self::new(Action::Stream(StreamAction::Late(delay)))
+    }
+
+    /// Send each event on watches twice, on those that are open too.
+    pub fn repeat() -> Self {
+        Self::new(Action::Stream(StreamAction::Repeat))
     }
 
     /// Only requests with this verb.
@@ -176,6 +226,28 @@ impl Fault {
         self
     }
 
+    /// Only requests that this accepts: of the entry, everything is there that comes from the request.
+    ///
+    /// ```
+    /// use kopf_rs_apiserver::Fault;
+    ///
+    /// let by_kubectl = Fault::answer(503).when(|request| {
+    ///     request.user_agent.as_deref().is_some_and(|agent| agent.starts_with("kubectl/"))
+    /// });
+    /// # let _ = by_kubectl;
+    /// ```
+    pub fn when(mut self, accepts: impl Fn(&Entry) -> bool + Send + Sync + 'static) -> Self {
+        self.when = Some(Arc::new(accepts));
+        self
+    }
+
+    /// Act by chance: on this share of the matching requests, from 0 to 1. The same seed decides the same for the same
+    /// sequence of requests.
+    pub fn chance(mut self, share: f64, seed: u64) -> Self {
+        self.chance = Some((share, seed));
+        self
+    }
+
     /// Begin with the nth matching request, counted from 1.
     pub fn nth(mut self, nth: usize) -> Self {
         self.first = nth.max(1);
@@ -204,6 +276,21 @@ impl Fault {
             && same(&self.namespace, &text(&path.namespace))
             && same(&self.name, &text(&path.name))
             && same(&self.subresource, &text(&path.subresource))
+            && self
+                .when
+                .as_ref()
+                .is_none_or(|accepts| accepts(&Entry::of(call)))
+    }
+}
+
+impl std::fmt::Debug for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fault")
+            .field("action", &self.action)
+            .field("verb", &self.verb)
+            .field("plural", &self.plural)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -213,6 +300,8 @@ struct Armed {
     id: u64,
     fault: Fault,
     seen: usize,
+    /// The state of the chance.
+    dice: u64,
     hits: Arc<AtomicUsize>,
 }
 
@@ -225,15 +314,31 @@ impl Armed {
             return false;
         }
         self.seen += 1;
-        let acts = self.seen >= self.fault.first
-            && self
-                .fault
-                .times
-                .is_none_or(|times| self.seen < self.fault.first + times);
+        let due = self.seen >= self.fault.first;
+        let lucky = match self.fault.chance {
+            Some((share, _)) if due => self.throw() < share,
+            _ => due,
+        };
+        let spent = self
+            .fault
+            .times
+            .is_some_and(|times| self.hits.load(Ordering::Relaxed) >= times);
+        let acts = lucky && !spent;
         if acts {
             self.hits.fetch_add(1, Ordering::Relaxed);
         }
         acts
+    }
+
+    /// A number from 0 to 1.
+    fn throw(&mut self) -> f64 {
+        // SplitMix64: <https://prng.di.unimi.it/splitmix64.c>
+        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.dice;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let top = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or_default();
+        f64::from(top) / f64::from(u32::MAX)
     }
 }
 
@@ -296,10 +401,12 @@ impl Faults {
         let mut armed = self.armed();
         armed.0 += 1;
         let id = armed.0;
+        let dice = fault.chance.map_or(0, |(_, seed)| seed);
         armed.1.push(Armed {
             id,
             fault,
             seen: 0,
+            dice,
             hits: hits.clone(),
         });
         drop(armed);

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::call::{Call, Verb};
+use crate::store::batch;
 
-/// How many entries are kept; the oldest go first.
+/// How many entries are kept unless it is said otherwise; the oldest go first.
 const LIMIT: usize = 100_000;
 
 /// A request that was answered.
@@ -40,6 +41,8 @@ pub struct Entry {
     pub subresource: Option<String>,
     /// The content type of the request's body.
     pub content_type: Option<String>,
+    /// Whose request it was.
+    pub user: String,
     /// Who says to be asking.
     pub user_agent: Option<String>,
     /// The request's body, where it is JSON.
@@ -48,16 +51,37 @@ pub struct Entry {
     pub code: u16,
     /// The resourceVersion of the object or list answered.
     pub resource_version: Option<String>,
-    /// Whether the store changed.
+    /// Whether the request itself changed its object.
     pub changed: bool,
+    /// All that was changed in consequence, in this order: objects that went with their owner, conditions the server sets, ...
+    pub effects: Vec<Effect>,
+}
+
+/// One change that a request had as its consequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Effect {
+    /// What happened to the object, as watches call it: `ADDED`, `MODIFIED` or `DELETED`.
+    pub event: &'static str,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The plural of the resource.
+    pub plural: String,
+    /// The object's namespace.
+    pub namespace: Option<String>,
+    /// The object's name.
+    pub name: String,
+    /// The resourceVersion it had from then on.
+    pub resource_version: String,
 }
 
 /// What an answer was, in the journal's terms.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: u16,
     pub(crate) revision: Option<u64>,
     pub(crate) changed: bool,
+    pub(crate) effects: Vec<batch::Effect>,
 }
 
 /// The requests an [`ApiServer`](crate::ApiServer) has answered. Clones share the same entries.
@@ -72,8 +96,9 @@ struct Shared {
     signal: watch::Sender<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Records {
+    limit: usize,
     kept: VecDeque<Arc<Record>>,
     /// How many entries went before the kept ones.
     gone: usize,
@@ -82,16 +107,61 @@ struct Records {
 #[derive(Debug)]
 struct Record {
     call: Arc<Call>,
-    outcome: Outcome,
+    code: u16,
+    revision: Option<u64>,
+    changed: bool,
+    effects: Vec<Effect>,
+}
+
+// === impl Records ===
+
+impl Records {
+    fn shorten(&mut self) {
+        while self.kept.len() > self.limit {
+            self.kept.pop_front();
+            self.gone += 1;
+        }
+    }
+}
+
+// === impl Effect ===
+
+impl Effect {
+    fn of(effect: &batch::Effect) -> Self {
+        let (of, change) = (&effect.of, &effect.change);
+        let slim = &change.now.slim;
+        Self {
+            event: change.event.word(),
+            group: of.group.clone(),
+            plural: of.plural.clone(),
+            namespace: slim.namespace.clone(),
+            name: slim.name.clone(),
+            resource_version: change.revision.to_string(),
+        }
+    }
 }
 
 // === impl Record ===
 
 impl Record {
     fn entry(&self) -> Entry {
-        let call = &self.call;
-        let path = call.path.clone().unwrap_or_default();
         Entry {
+            code: self.code,
+            resource_version: self.revision.map(|revision| revision.to_string()),
+            changed: self.changed,
+            effects: self.effects.clone(),
+            ..Entry::of(&self.call)
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// What comes from the request alone.
+    pub(crate) fn of(call: &Call) -> Self {
+        let path = call.path.clone().unwrap_or_default();
+        Self {
             method: call.method.to_string(),
             path: call.raw_path.clone(),
             query: call.query.clone(),
@@ -103,11 +173,13 @@ impl Record {
             name: path.name,
             subresource: path.subresource,
             content_type: call.content_type.clone(),
+            user: call.user.name.clone(),
             user_agent: call.user_agent.clone(),
             body: serde_json::from_slice(&call.body).ok(),
-            code: self.outcome.code,
-            resource_version: self.outcome.revision.map(|revision| revision.to_string()),
-            changed: self.outcome.changed,
+            code: 0,
+            resource_version: None,
+            changed: false,
+            effects: Vec::new(),
         }
     }
 }
@@ -118,21 +190,39 @@ impl Journal {
     pub(crate) fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
-                records: Mutex::default(),
+                records: Mutex::new(Records {
+                    limit: LIMIT,
+                    kept: VecDeque::new(),
+                    gone: 0,
+                }),
                 signal: watch::Sender::new(()),
             }),
         }
     }
 
-    pub(crate) fn note(&self, call: Arc<Call>, outcome: Outcome) {
+    pub(crate) fn note(&self, call: Arc<Call>, outcome: &Outcome) {
         let mut records = self.records();
-        if records.kept.len() >= LIMIT {
-            records.kept.pop_front();
-            records.gone += 1;
+        if records.limit == 0 {
+            return;
         }
-        records.kept.push_back(Arc::new(Record { call, outcome }));
+        let record = Record {
+            call,
+            code: outcome.code,
+            revision: outcome.revision,
+            changed: outcome.changed,
+            effects: outcome.effects.iter().map(Effect::of).collect(),
+        };
+        records.kept.push_back(Arc::new(record));
+        records.shorten();
         drop(records);
         self.shared.signal.send_replace(());
+    }
+
+    /// Keep at most so many entries from now on, the newest; the default is 100,000. With 0 nothing is noted.
+    pub fn limit(&self, entries: usize) {
+        let mut records = self.records();
+        records.limit = entries;
+        records.shorten();
     }
 
     /// All entries, oldest first; at most the newest 100,000 are kept.

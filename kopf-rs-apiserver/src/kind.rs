@@ -3,12 +3,14 @@
 //! Promise: a path is served exactly if its kind is in [`Kinds`]. Discovery answers are made from the same table.
 //! Must not know objects, verbs or transports.
 
+mod autoscaler;
 pub(crate) mod builtin;
 pub(crate) mod crd;
 pub(crate) mod defaults;
 pub(crate) mod discovery;
 pub(crate) mod openapi;
 pub(crate) mod shape;
+pub(crate) mod swagger;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,14 +18,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::convert::Conversion;
 use crate::managed::outline::Outline;
 use crate::object::Body;
 use crate::status::Subject;
 use crate::typed::{self, Struct};
 
 /// Which collection of the store holds the objects of a kind; all versions of a kind share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CollectionId(pub(crate) u32);
+
+/// What a kind is called in requests, whatever the version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) plural: String,
+}
 
 /// What a kind can do and how its objects are treated.
 #[expect(
@@ -74,6 +84,8 @@ pub(crate) enum Shape {
     Stored,
     /// `events.k8s.io/v1`, stored as core `v1` Events.
     NewEvent,
+    /// `autoscaling/v1`, stored as `autoscaling/v2`.
+    FirstAutoscaler,
 }
 
 /// One served version of a kind.
@@ -95,12 +107,31 @@ pub(crate) struct Kind {
     pub(crate) traits: Traits,
     pub(crate) scale: Option<Scale>,
     pub(crate) columns: Vec<Column>,
+    /// What everyone is told who uses it.
+    pub(crate) deprecation: Option<String>,
     pub(crate) schema: Option<Arc<Value>>,
     pub(crate) selectable: Vec<String>,
     pub(crate) shape: Shape,
     pub(crate) collection: CollectionId,
     /// The version objects are kept in.
     pub(crate) stored_version: String,
+    /// The schema of that version, where it is another one than this.
+    pub(crate) stored_schema: Option<Arc<Value>>,
+    /// Who converts its objects, where that is a webhook's work.
+    pub(crate) conversion: Option<Arc<Conversion>>,
+}
+
+// === impl Resource ===
+
+impl std::fmt::Display for Resource {
+    /// `plural.group`, or `plural` in the core group; as definitions are named.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.plural)?;
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        write!(f, ".{}", self.group)
+    }
 }
 
 // === impl Kind ===
@@ -121,11 +152,14 @@ impl Kind {
             traits: Traits::default(),
             scale: None,
             columns: Vec::new(),
+            deprecation: None,
             schema: None,
             selectable: Vec::new(),
             shape: Shape::Stored,
             collection: CollectionId(0),
             stored_version: String::new(),
+            stored_schema: None,
+            conversion: None,
         }
     }
 
@@ -134,22 +168,57 @@ impl Kind {
         api_version(&self.group, &self.version)
     }
 
+    /// Whether objects that verbs have in hand are in this version; others are when they are shown.
+    pub(crate) fn is_native(&self) -> bool {
+        self.conversion.is_some() || self.version == self.stored_version
+    }
+
+    /// The `apiVersion` of objects that verbs have in hand.
+    pub(crate) fn held_version(&self) -> String {
+        if self.is_native() {
+            return self.api_version();
+        }
+        api_version(&self.group, &self.stored_version)
+    }
+
+    pub(crate) fn resource(&self) -> Resource {
+        Resource {
+            group: self.group.clone(),
+            plural: self.plural.clone(),
+        }
+    }
+
     /// What its objects look like, for kinds that come with the server.
     pub(crate) fn typed(&self) -> Option<&'static Struct> {
         let builtin = self.traits.builtin;
         builtin.then(|| typed::of_kind(&self.api_version(), &self.kind))?
     }
 
+    /// What its objects look like as they are stored, for kinds that come with the server.
+    pub(crate) fn stored_type(&self) -> Option<&'static Struct> {
+        match self.shape {
+            Shape::Stored => self.typed(),
+            Shape::NewEvent => typed::of_kind("v1", "Event"),
+            Shape::FirstAutoscaler => typed::of_kind("autoscaling/v2", &self.kind),
+        }
+    }
+
     /// How its objects come apart when they are merged.
     pub(crate) fn outline(&self) -> Outline<'_> {
         if self.traits.builtin {
-            let stored = match self.shape {
-                Shape::Stored => self.typed(),
-                Shape::NewEvent => typed::of_kind("v1", "Event"),
-            };
+            let stored = self.stored_type();
             return stored.map_or(Outline::Free, Outline::Struct);
         }
         self.schema.as_deref().map_or(Outline::Free, Outline::Root)
+    }
+
+    /// The metadata that a write to the status of a kind that comes with the server cannot change.
+    pub(crate) fn kept_with_status(&self) -> &'static [&'static str] {
+        match (self.group.as_str(), self.plural.as_str()) {
+            ("apps", "deployments") => &["labels"],
+            ("", "pods") => &["deletionTimestamp", "ownerReferences"],
+            _ => &[],
+        }
     }
 
     /// What an object is when nothing is set.
@@ -172,7 +241,12 @@ impl Kind {
     /// The subject of an `Invalid` refusal, by kind.
     pub(crate) fn subject_by_kind<'a>(&'a self, name: &'a str) -> Subject<'a> {
         Subject {
-            group: &self.group,
+            // What is wrong is found in the stored form.
+            group: if self.shape == Shape::NewEvent {
+                ""
+            } else {
+                &self.group
+            },
             word: &self.kind,
             name,
         }
@@ -191,6 +265,12 @@ impl Kind {
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         if self.traits.review {
             &["create"]
+        } else if self.is_core("componentstatuses") {
+            &["get", "list"]
+        } else if self.is_core("namespaces") {
+            &[
+                "create", "delete", "get", "list", "patch", "update", "watch",
+            ]
         } else if !self.traits.builtin {
             // The order in which the real server names them for custom kinds.
             &[
@@ -226,6 +306,23 @@ impl Kind {
         if self.traits.status {
             names.push("status");
         }
+        names.extend_from_slice(match self.plural.as_str() {
+            "namespaces" if self.group.is_empty() => &["finalize"],
+            "serviceaccounts" if self.group.is_empty() => &["token"],
+            "certificatesigningrequests" if self.traits.builtin => &["approval"],
+            "pods" if self.group.is_empty() => &[
+                "attach",
+                "binding",
+                "ephemeralcontainers",
+                "eviction",
+                "exec",
+                "log",
+                "portforward",
+                "resize",
+            ],
+            _ => &[],
+        });
+        names.sort_unstable();
         names
     }
 }
@@ -312,13 +409,14 @@ impl Kinds {
             .find_map(|version| version.kinds.get(plural))
     }
 
-    /// The kind as it is stored, by collection.
+    /// The kind as it is stored, by collection; another version where that one is not served.
     pub(crate) fn of_collection(&self, id: CollectionId) -> Option<&Arc<Kind>> {
-        self.iter().find(|kind| {
-            kind.collection == id
-                && kind.shape == Shape::Stored
-                && kind.version == kind.stored_version
-        })
+        let all = || {
+            let kinds = self.iter();
+            kinds.filter(|kind| kind.collection == id && kind.shape == Shape::Stored)
+        };
+        let stored = all().find(|kind| kind.version == kind.stored_version);
+        stored.or_else(|| all().next())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {

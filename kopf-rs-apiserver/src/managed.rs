@@ -7,7 +7,10 @@ pub(crate) mod apply;
 pub(crate) mod entry;
 pub(crate) mod merge;
 pub(crate) mod outline;
+mod reconcile;
+pub(crate) mod scale;
 pub(crate) mod set;
+mod shared;
 pub(crate) mod track;
 pub(crate) mod walk;
 

@@ -14,6 +14,9 @@ use crate::managed::Kept;
 /// Where metadata says who manages what.
 pub(crate) const MANAGED: &str = "managedFields";
 
+/// How deep objects may be nested: what is kept is read again, and its managed fields are nested deeper than itself.
+pub(crate) const DEEPEST: usize = 100;
+
 /// A whole object, or any JSON map in one.
 pub(crate) type Body = Map<String, Value>;
 
@@ -71,6 +74,8 @@ impl Stored {
             }
         }
         text.push(b'}');
+        // It is kept for long.
+        text.shrink_to_fit();
         Self {
             slim: slim(body, revision),
             json: text.into(),
@@ -95,6 +100,13 @@ impl Stored {
     /// The object as a map.
     pub(crate) fn whole_body(&self) -> Body {
         serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The `apiVersion` it is written down in.
+    pub(crate) fn api_version(&self) -> &str {
+        let head = self.json.get(HEAD.len() + 1..self.head).unwrap_or_default();
+        let end = head.iter().position(|byte| *byte == b'"');
+        str::from_utf8(&head[..end.unwrap_or_default()]).unwrap_or_default()
     }
 
     /// The object's text with another type in front.
@@ -140,9 +152,12 @@ fn write_metadata(text: &mut Vec<u8>, meta: &Body, managed: &[u8]) -> Range<usiz
     range
 }
 
+/// How the text of an object begins; its version follows.
+const HEAD: &[u8] = b"{\"apiVersion\":";
+
 fn head(api_version: &str, kind: &str) -> Vec<u8> {
     let mut text = Vec::with_capacity(1024);
-    text.extend_from_slice(b"{\"apiVersion\":");
+    text.extend_from_slice(HEAD);
     write_json(&mut text, &api_version);
     text.extend_from_slice(b",\"kind\":");
     write_json(&mut text, &kind);
@@ -188,6 +203,16 @@ pub(crate) fn owners(meta: &Body) -> Vec<&Body> {
         .flatten()
         .filter_map(Value::as_object)
         .collect()
+}
+
+/// Whether a value is nested deeper than so many levels.
+pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
+    let deeper = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(deeper),
+        Value::Object(map) => map.values().any(deeper),
+        _ => false,
+    }
 }
 
 /// `metadata`, if it is a map.
@@ -262,6 +287,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn depth_is_counted_in_levels() {
+        let nested = json!({"a": [{"b": 1}]});
+        assert!(is_deeper(&nested, 2) && !is_deeper(&nested, 3));
+        assert!(!is_deeper(&json!(1), 0) && is_deeper(&json!([1]), 0));
+    }
+
+    #[test]
     fn a_stored_object_changes_its_type_without_being_parsed() {
         let body = json!({"data": {"a": "b"}, "kind": "X", "metadata": {"name": "n", "labels": {"l": "1"}}});
         let stored = Stored::new(
@@ -272,6 +304,7 @@ mod tests {
         );
         assert_eq!(stored.slim.name, "n");
         assert_eq!(stored.body()["kind"], "ConfigMap");
+        assert_eq!(stored.api_version(), "v1");
         let other: Value = serde_json::from_slice(&stored.retyped("v2", "Y")).unwrap();
         assert_eq!(other["apiVersion"], "v2");
         assert_eq!(other["data"]["a"], "b");

@@ -4,7 +4,9 @@
 
 pub(crate) mod strategic;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::object::{DEEPEST, is_deeper};
 
 /// Why a JSON patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,18 +17,28 @@ pub(crate) enum PatchError {
     /// It is one, but does not apply to this document.
     #[error("{0}")]
     Inapplicable(String),
+    /// It asks for too much.
+    #[error("{0}")]
+    TooLarge(String),
 }
 
+/// How many operations the real server takes.
+const OPERATIONS: usize = 10_000;
+/// How many bytes copies may add; as in the real server.
+const COPIED: usize = 3 << 20;
+
 /// Apply a merge patch: maps merge, null removes, anything else replaces.
+///
+/// As in the library the real server uses, nulls also go from what comes in where nothing was or where no map was, in lists
+/// too, and stay in a list that comes in place of a map.
 pub(crate) fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
+    let Value::Object(map) = target else {
         *target = patch;
+        prune(target);
         return;
     };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Value::Object(map) = target else {
+    let Value::Object(patch) = patch else {
+        *target = patch;
         return;
     };
     for (key, value) in patch {
@@ -38,6 +50,18 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
     }
 }
 
+/// Take nulls out of maps.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(prune);
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
 /// Apply a JSON patch.
 pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| {
@@ -45,58 +69,79 @@ pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> 
             "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp".to_owned(),
         )
     })?;
+    if operations.len() > OPERATIONS {
+        return Err(PatchError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS}, got {}",
+            operations.len()
+        )));
+    }
     let mut result = target.clone();
+    let mut left = COPIED;
     for operation in operations {
-        step(&mut result, operation)?;
+        step(&mut result, operation, &mut left)?;
     }
     Ok(result)
 }
 
-fn step(target: &mut Value, operation: &Value) -> Result<(), PatchError> {
+/// One operation; `left` is what copies may still add.
+fn step(target: &mut Value, operation: &Value, left: &mut usize) -> Result<(), PatchError> {
     let word = |key: &str| operation.get(key).and_then(Value::as_str);
     let name = word("op").unwrap_or_default();
     let path = word("path")
         .ok_or_else(|| PatchError::Inapplicable(format!("{name} operation has no path")))?;
-    let value = || {
-        operation
-            .get("value")
-            .cloned()
-            .ok_or_else(|| PatchError::Inapplicable(format!("{name} operation has no value")))
-    };
+    let value = || operation.get("value").cloned().unwrap_or_default();
     let from = || {
         word("from")
             .ok_or_else(|| PatchError::Inapplicable(format!("{name} operation has no from")))
     };
     match name {
-        "add" => add(target, path, value()?),
+        "add" => add(target, path, value()),
         "remove" => take(target, path).map(drop),
-        "replace" => replace(target, path, value()?),
+        "replace" => replace(target, path, value()),
         "move" => {
             let moved = take(target, from()?)?;
             add(target, path, moved)
         }
         "copy" => {
-            let source = from()?;
-            let copied = target.pointer(source).cloned();
-            add(target, path, copied.ok_or_else(|| absent(name, source))?)
+            let copied = found(target, from()?)?;
+            let size = copied.to_string().len();
+            *left = left.checked_sub(size).ok_or_else(|| {
+                PatchError::Inapplicable(format!("copies of more than {COPIED} bytes"))
+            })?;
+            add(target, path, copied)
         }
-        "test" => {
-            let wanted = operation.get("value").unwrap_or(&Value::Null);
-            if target
-                .pointer(path)
-                .is_some_and(|found| equal(found, wanted))
-            {
-                Ok(())
-            } else {
-                Err(PatchError::Inapplicable(format!(
-                    "testing value {path} failed"
-                )))
-            }
-        }
+        "test" => test(target, path, operation.get("value").unwrap_or(&Value::Null)),
         other => Err(PatchError::Inapplicable(format!(
             "unexpected kind: {other}"
         ))),
     }
+}
+
+/// The value at a place; null where a map lacks it.
+fn found(target: &mut Value, path: &str) -> Result<Value, PatchError> {
+    match parent(target, path)? {
+        (Value::Object(map), key) => Ok(map.get(&key).cloned().unwrap_or_default()),
+        (Value::Array(items), key) => {
+            let at = place(items, &key).ok_or_else(|| absent("copy", path))?;
+            Ok(items[at].clone())
+        }
+        _ => Err(absent("copy", path)),
+    }
+}
+
+/// What is absent from an object counts as null; clients add a first finalizer on that condition.
+fn test(target: &Value, path: &str, wanted: &Value) -> Result<(), PatchError> {
+    let above = path.rsplit_once('/').map_or("", |(way, _)| way);
+    let holds = match target.pointer(path) {
+        // As texts: `1` is not `1.0`.
+        Some(found) => found == wanted,
+        None => wanted.is_null() && target.pointer(above).is_some_and(Value::is_object),
+    };
+    if holds {
+        return Ok(());
+    }
+    let problem = format!("testing value {path} failed: test failed");
+    Err(PatchError::Inapplicable(problem))
 }
 
 fn absent(name: &str, path: &str) -> PatchError {
@@ -115,21 +160,25 @@ fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, Strin
     Ok((parent, last))
 }
 
-fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
-    if path.is_empty() {
-        *target = value;
-        return Ok(());
+fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
+    let above = path.matches('/').count();
+    if above > DEEPEST || is_deeper(value, DEEPEST - above) {
+        return Err(PatchError::Inapplicable(format!(
+            "{path} would be nested deeper than {DEEPEST} levels"
+        )));
     }
+    Ok(())
+}
+
+fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    check_depth(path, &value)?;
     match parent(target, path)? {
         (Value::Object(map), key) => {
             map.insert(key, value);
         }
         (Value::Array(items), key) if key == "-" => items.push(value),
         (Value::Array(items), key) => {
-            let at: usize = key.parse().map_err(|_| absent("add", path))?;
-            if at > items.len() {
-                return Err(absent("add", path));
-            }
+            let at = within(items.len() + 1, &key).ok_or_else(|| absent("add", path))?;
             items.insert(at, value);
         }
         _ => return Err(absent("add", path)),
@@ -148,14 +197,22 @@ fn take(target: &mut Value, path: &str) -> Result<Value, PatchError> {
 
 /// An index into a list; negative ones count from its end, as in the library the real server uses.
 fn place(items: &[Value], key: &str) -> Option<usize> {
+    within(items.len(), key)
+}
+
+fn within(length: usize, key: &str) -> Option<usize> {
     let at: i64 = key.parse().ok()?;
-    let length = i64::try_from(items.len()).ok()?;
-    let at = if at < 0 { length + at } else { at };
-    usize::try_from(at).ok().filter(|at| *at < items.len())
+    let at = if at < 0 {
+        i64::try_from(length).ok()? + at
+    } else {
+        at
+    };
+    usize::try_from(at).ok().filter(|at| *at < length)
 }
 
 /// Replacing a key that is not there adds it, as the real server does.
 fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    check_depth(path, &value)?;
     if path.is_empty() {
         *target = value;
         return Ok(());
@@ -173,14 +230,6 @@ fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchErro
     Ok(())
 }
 
-/// Numbers are equal by value, so `1` equals `1.0`.
-fn equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        _ => a == b,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,9 +240,14 @@ mod tests {
         let mut target = json!({"a": {"b": 1, "c": 2}, "l": [1, 2]});
         merge(
             &mut target,
-            json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [3]}),
+            json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [3, null, {"x": null}]}),
         );
-        assert_eq!(target, json!({"a": {"c": 2, "d": {"f": 1}}, "l": [3]}));
+        assert_eq!(
+            target,
+            json!({"a": {"c": 2, "d": {"f": 1}}, "l": [3, null, {}]})
+        );
+        merge(&mut target, json!({"a": [{"x": null}]}));
+        assert_eq!(target["a"], json!([{"x": null}]));
     }
 
     #[test]
@@ -215,14 +269,45 @@ mod tests {
             (json!([{"op": "remove", "path": "/x"}]), None),
             (json!([{"op": "replace", "path": "/a/7", "value": 1}]), None),
             (json!([{"op": "test", "path": "/a/0", "value": 2}]), None),
-            (json!([{"op": "test", "path": "/x", "value": null}]), None),
+            (
+                json!([{"op": "test", "path": "/x", "value": null}]),
+                Some(target.clone()),
+            ),
+            (json!([{"op": "test", "path": "/x/y", "value": null}]), None),
+            (json!([{"op": "test", "path": "/a/2", "value": null}]), None),
             (
                 json!([{"op": "move", "from": "/a/0", "path": "/b"}]),
                 Some(json!({"a": [2], "b": 1, "m~/n": 1})),
             ),
             (json!([{"op": "add", "path": "/x/y", "value": 1}]), None),
+            (
+                json!([{"op": "copy", "from": "/x", "path": "/a/-1"}]),
+                Some(json!({"a": [1, 2, null], "m~/n": 1})),
+            ),
+            (json!([{"op": "copy", "from": "/a/7", "path": "/b"}]), None),
+            (json!([{"op": "test", "path": "/a/0", "value": 1.0}]), None),
         ] {
             assert_eq!(apply(&target, &patch).ok(), expected, "{patch}");
         }
+    }
+
+    #[test]
+    fn what_grows_without_bounds_is_refused() {
+        let doc = json!({"a": {"b": "x".repeat(100)}});
+        let doubled: Value = (0..40)
+            .map(|number| json!({"op": "copy", "from": "/a", "path": format!("/a/c{number}")}))
+            .collect();
+        assert!(matches!(
+            apply(&doc, &doubled),
+            Err(PatchError::Inapplicable(_))
+        ));
+        let many = Value::Array(vec![json!({"op": "test", "path": "/a"}); OPERATIONS + 1]);
+        assert!(matches!(apply(&doc, &many), Err(PatchError::TooLarge(_))));
+        let deeper: Vec<Value> = (1..200)
+            .map(|depth| json!({"op": "add", "path": "/d".repeat(depth), "value": {}}))
+            .collect();
+        assert!(apply(&doc, &Value::Array(deeper[..90].to_vec())).is_ok());
+        let refused = apply(&doc, &Value::Array(deeper));
+        assert!(matches!(refused, Err(PatchError::Inapplicable(_))));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn object(kind: &Kind, stored: &Stored, form: Form) -> Bytes {
 /// Several objects as the list of their kind.
 pub(crate) fn list<'a>(
     kind: &Kind,
-    items: impl Iterator<Item = &'a Stored>,
+    items: impl Iterator<Item = &'a Stored> + Clone,
     meta: &ListMeta,
     form: Form,
 ) -> Bytes {
@@ -39,7 +39,8 @@ pub(crate) fn list<'a>(
         ),
         _ => (kind.api_version(), kind.list_kind.clone()),
     };
-    let mut text = Vec::with_capacity(4096);
+    let size: usize = items.clone().map(|stored| stored.json.len() + 1).sum();
+    let mut text = Vec::with_capacity(size + 512);
     text.extend_from_slice(b"{\"kind\":");
     write_json(&mut text, &list_kind);
     text.extend_from_slice(b",\"apiVersion\":");
@@ -50,6 +51,11 @@ pub(crate) fn list<'a>(
         metadata.entry("continue").or_insert_with(|| "".into());
     }
     write_json(&mut text, &metadata);
+    if form != Form::Whole && items.clone().next().is_none() {
+        // Where only metadata is asked for, the real server has no list to begin with.
+        text.extend_from_slice(b",\"items\":null}");
+        return text.into();
+    }
     text.extend_from_slice(b",\"items\":[");
     for (at, stored) in items.enumerate() {
         if at > 0 {
@@ -94,8 +100,11 @@ pub(crate) fn body(kind: &Kind, stored: &Stored) -> Body {
 
 fn whole(kind: &Kind, stored: &Stored) -> Bytes {
     match kind.shape {
-        Shape::NewEvent => to_bytes(&Value::Object(body(kind, stored))),
-        Shape::Stored if kind.version == kind.stored_version => stored.json.clone(),
+        Shape::NewEvent | Shape::FirstAutoscaler => to_bytes(&Value::Object(body(kind, stored))),
+        Shape::Stored if kind.is_native() => stored.json.clone(),
+        Shape::Stored if kind.stored_schema.is_some() => {
+            to_bytes(&Value::Object(body(kind, stored)))
+        }
         Shape::Stored => stored.retyped(&kind.api_version(), &kind.kind),
     }
 }

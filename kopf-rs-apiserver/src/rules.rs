@@ -201,7 +201,8 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     causes
 }
 
-fn check_labels(meta: &Body, causes: &mut Vec<Cause>) {
+/// What is wrong with the labels of metadata.
+pub(crate) fn check_labels(meta: &Body, causes: &mut Vec<Cause>) {
     let labels = meta.get("labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
         for message in names::qualified(key) {
@@ -217,7 +218,8 @@ fn check_labels(meta: &Body, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_annotations(meta: &Body, causes: &mut Vec<Cause>) {
+/// What is wrong with the annotations of metadata.
+pub(crate) fn check_annotations(meta: &Body, causes: &mut Vec<Cause>) {
     let annotations = meta.get("annotations").and_then(Value::as_object);
     let mut total = 0;
     for (key, value) in annotations.into_iter().flatten() {
@@ -306,18 +308,29 @@ fn shown_owners(owners: &[&Body]) -> String {
     format!("[{}]", shown.join(","))
 }
 
-/// Warnings the real server sends along with an answer.
-pub(crate) fn warnings(body: &Body) -> Vec<String> {
-    finalizers(body)
+/// Warnings the real server sends along with an answer: about finalizers that `known` does not have.
+pub(crate) fn warnings(body: &Body, known: &[String]) -> Vec<String> {
+    let fresh = finalizers(body)
         .into_iter()
-        .filter(|finalizer| !finalizer.contains('/'))
-        .filter(|finalizer| !STANDARD_FINALIZERS.contains(finalizer))
-        .map(|finalizer| {
-            format!(
-                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
-            )
-        })
-        .collect()
+        .filter(|finalizer| !known.iter().any(|known| known == finalizer));
+    let mut warnings = Vec::new();
+    for finalizer in fresh {
+        let start = format!("metadata.finalizers: {finalizer:?}");
+        let misspelt = names::qualified(finalizer);
+        warnings.extend(misspelt.iter().map(|why| format!("{start}: {why}")));
+        if finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer) {
+            continue;
+        }
+        let path = if finalizer.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
+        warnings.push(format!(
+            "{start}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    warnings
 }
 
 /// Fill in what an update may leave out, and refuse what it must not change.

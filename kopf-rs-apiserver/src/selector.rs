@@ -2,7 +2,9 @@
 //!
 //! Promise: parses what the real server parses and refuses the rest. Must not know where objects come from.
 
+pub(crate) mod choice;
 pub(crate) mod labels;
+pub(crate) mod object;
 
 use serde_json::Value;
 
@@ -30,12 +32,16 @@ struct Field {
 impl Selector {
     pub(crate) fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Refusal> {
         let found = parse_fields(fields)?;
-        for field in &found {
+        let mut fields = found;
+        for field in &mut fields {
             check_selectable(kind, &field.path)?;
+            if kind.plural == "events" && kind.traits.builtin {
+                field.path = stored_path(&field.path);
+            }
         }
         Ok(Self {
             labels: labels::parse(labels).map_err(Refusal::bad_request)?,
-            fields: found,
+            fields,
         })
     }
 
@@ -71,6 +77,15 @@ impl Selector {
             };
             same == field.equal
         })
+    }
+}
+
+/// Where an Event has a field as it is stored.
+fn stored_path(path: &str) -> String {
+    match path {
+        "reportingController" => "reportingComponent".to_owned(),
+        "source" => "source.component".to_owned(),
+        path => path.replacen("regarding.", "involvedObject.", 1),
     }
 }
 
@@ -110,6 +125,19 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
             "source",
             "type",
         ],
+        ("events.k8s.io", "events") => &[
+            "reason",
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reportingController",
+            "type",
+        ],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
         ("", "secrets") => &["type"],
         ("", "namespaces") => &["status.phase"],
         ("", "nodes") => &["spec.unschedulable"],

@@ -4,54 +4,38 @@
 
 pub(crate) mod body;
 pub(crate) mod listen;
+mod polish;
+mod reply;
+pub(crate) mod shared;
+mod socket;
 pub(crate) mod tls;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header, request::Parts};
+use http::{Request, Response, request::Parts};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::watch;
 
+use crate::access::{self, User};
+use crate::admission::{Round, client};
 use crate::call::Call;
-use crate::fault::{Action, Faults};
-use crate::journal::{Journal, Outcome};
-use crate::render;
+use crate::fault::Action;
+use crate::journal::Outcome;
+use crate::keep::Keeper;
 use crate::status::Refusal;
 use crate::store::Store;
-use crate::verb::{self, Answer, Content};
-use body::{ApiBody, WatchBody};
+use crate::store::batch::Effect;
+use crate::verb::{self, Answer};
+use body::ApiBody;
+use shared::{Answered, Core};
 
 /// The largest request body that is read.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-
-/// What all handles of a server share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    store: Mutex<Store>,
-    pub(crate) journal: Journal,
-    pub(crate) faults: Faults,
-}
-
-// === impl Core ===
-
-impl Core {
-    pub(crate) fn new(store: Store) -> Self {
-        Self {
-            store: Mutex::new(store),
-            journal: Journal::new(),
-            faults: Faults::new(),
-        }
-    }
-
-    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The connection was dropped, as a fault demanded.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -71,8 +55,8 @@ pub struct Dropped;
 #[derive(Clone, Debug)]
 pub struct ApiService {
     core: Arc<Core>,
-    /// Demanded of every request, if there is one.
-    token: Option<Arc<str>>,
+    /// Whose the requests without credentials are; nobody's if there is none.
+    unnamed: Option<Arc<User>>,
     /// Ends watches when it turns true.
     closing: Option<watch::Receiver<bool>>,
 }
@@ -83,13 +67,20 @@ impl ApiService {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self {
             core,
-            token: None,
+            unnamed: Some(Arc::new(User::admin())),
             closing: None,
         }
     }
 
-    pub(crate) fn guarded(mut self, token: Arc<str>, closing: watch::Receiver<bool>) -> Self {
-        self.token = Some(token);
+    /// The same server for a user: requests without a token are theirs from here on, and RBAC says what they may do.
+    #[must_use]
+    pub fn as_user(mut self, user: User) -> Self {
+        self.unnamed = Some(Arc::new(user.authenticated()));
+        self
+    }
+
+    pub(crate) fn guarded(mut self, closing: watch::Receiver<bool>) -> Self {
+        self.unnamed = None;
         self.closing = Some(closing);
         self
     }
@@ -99,21 +90,25 @@ impl ApiService {
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, body) = request.into_parts();
-        let call = match read(body).await {
+        let (mut parts, body) = request.into_parts();
+        let wish = socket::Wish::of(&mut parts);
+        let mut call = match read(body).await {
             Ok(bytes) => Call::new(&parts, bytes),
             Err(Unread::TooLarge) => return Ok(self.too_large(&parts)),
             Err(Unread::Broken) => return Err(Dropped),
         };
+        let admitted = self.admit(&mut call);
         let call = Arc::new(call);
-        if !self.is_admitted(&call) {
-            return Ok(self.refuse(&call, &Refusal::unauthorized()));
+        if let Err(refusal) = admitted {
+            return Ok(self.refuse(&call, &refusal));
         }
         let faults = self.core.faults.of_request(&call);
         for fault in &faults {
             match fault {
                 Action::Delay(delay) => tokio::time::sleep(*delay).await,
                 Action::DropBefore => return Err(Dropped),
+                Action::Compact => self.core.store().compact(),
+                Action::JumpClock(seconds) => self.core.store().clock.jump(*seconds),
                 Action::Answer(code, after) => {
                     let refusal = Refusal::of_code(*code);
                     let refusal = match after {
@@ -125,8 +120,33 @@ impl ApiService {
                 _ => {}
             }
         }
-        let result = verb::answer(&mut self.core.store(), &call);
-        self.finish(&call, result, &faults)
+        let (result, effects) = self.answer(&call).await;
+        Keeper::start(&self.core);
+        let response = self.finish(&call, result, effects, &faults);
+        let response = response.map(|response| socket::over(wish, response));
+        for fault in &faults {
+            if let Action::DelayAnswer(delay) = fault {
+                tokio::time::sleep(*delay).await;
+            }
+        }
+        response
+    }
+
+    /// Answer a call; where webhooks have a say, ask them first, and begin anew with what they say.
+    async fn answer(&self, call: &Arc<Call>) -> Answered {
+        let mut round = Round::new(call.clone());
+        loop {
+            let run = |store: &mut Store| round.play(store, |store| verb::answer(store, call));
+            if let Some((result, effects)) = self.core.answer(run) {
+                let warned = |mut answer: Answer| {
+                    answer.warnings.extend(round.warnings());
+                    answer
+                };
+                return (result.map(warned), effects);
+            }
+            let said = client::ask_all(round.questions()).await;
+            round.note(said);
+        }
     }
 
     /// Note what came of a call and turn it into a response, unless a fault loses it.
@@ -134,6 +154,7 @@ impl ApiService {
         &self,
         call: &Arc<Call>,
         result: Result<Answer, Refusal>,
+        effects: Vec<Effect>,
         faults: &[Action],
     ) -> Result<Response<ApiBody>, Dropped> {
         let mut outcome = match &result {
@@ -141,83 +162,58 @@ impl ApiService {
                 code: answer.code,
                 revision: answer.revision,
                 changed: answer.changed,
+                effects: Vec::new(),
             },
             Err(refusal) => refused(refusal),
         };
+        outcome.effects = effects;
         for fault in faults {
             match fault {
                 Action::AnswerAfterWrite(code) => {
                     outcome.code = *code;
-                    self.core.journal.note(call.clone(), outcome);
-                    return Ok(refusal_response(&Refusal::of_code(*code)));
+                    self.core.journal.note(call.clone(), &outcome);
+                    return Ok(reply::of_refusal(&Refusal::of_code(*code)));
                 }
                 Action::DropAfter => {
-                    self.core.journal.note(call.clone(), outcome);
+                    self.core.journal.note(call.clone(), &outcome);
                     return Err(Dropped);
                 }
                 _ => {}
             }
         }
-        self.core.journal.note(call.clone(), outcome);
+        self.core.journal.note(call.clone(), &outcome);
         Ok(match result {
-            Ok(answer) => self.response(call, answer),
-            Err(refusal) => refusal_response(&refusal),
+            Ok(answer) => {
+                let closing = self.closing.as_ref();
+                reply::of_answer(call, answer, &self.core.faults, closing)
+            }
+            Err(refusal) => reply::of_refusal(&refusal),
         })
     }
 
-    fn is_admitted(&self, call: &Call) -> bool {
-        let Some(token) = &self.token else {
-            return true;
-        };
-        let open = matches!(
-            call.segments.first().map(String::as_str),
-            Some("healthz" | "readyz" | "livez" | "version")
-        );
-        let given = call
-            .authorization
-            .as_deref()
-            .and_then(|text| text.strip_prefix("Bearer "));
-        match given {
-            Some(given) => given.trim() == &**token,
-            None => open,
+    /// Find out whose a call is, and whether they may make it.
+    fn admit(&self, call: &mut Call) -> Result<(), Refusal> {
+        let named = call.authorization.is_some() || !call.impersonation.is_empty();
+        if let Some(user) = self
+            .unnamed
+            .as_ref()
+            .filter(|user| user.is_master() && !named)
+        {
+            call.user = user.clone();
+            return Ok(());
         }
+        access::admit(&mut self.core.store(), call, self.unnamed.as_ref())
     }
 
     fn refuse(&self, call: &Arc<Call>, refusal: &Refusal) -> Response<ApiBody> {
-        self.core.journal.note(call.clone(), refused(refusal));
-        refusal_response(refusal)
+        self.core.journal.note(call.clone(), &refused(refusal));
+        reply::of_refusal(refusal)
     }
 
     fn too_large(&self, parts: &Parts) -> Response<ApiBody> {
         let call = Arc::new(Call::new(parts, Bytes::new()));
         let message = format!("Request entity too large: limit is {BODY_LIMIT}");
         self.refuse(&call, &Refusal::too_large(message))
-    }
-
-    fn response(&self, call: &Arc<Call>, answer: Answer) -> Response<ApiBody> {
-        let body = match answer.content {
-            Content::Bytes(bytes) => ApiBody::full(bytes),
-            Content::Watch(watch) => {
-                let faults = self.core.faults.clone();
-                ApiBody::watch(WatchBody::new(
-                    *watch,
-                    faults,
-                    call.clone(),
-                    self.closing.clone(),
-                ))
-            }
-        };
-        let mut response = response(answer.code, answer.content_type, body);
-        for warning in &answer.warnings {
-            let text = format!(
-                "299 - \"{}\"",
-                warning.replace('\\', "\\\\").replace('"', "\\\"")
-            );
-            if let Ok(value) = HeaderValue::from_str(&text) {
-                response.headers_mut().append(header::WARNING, value);
-            }
-        }
-        response
     }
 }
 
@@ -243,34 +239,8 @@ fn refused(refusal: &Refusal) -> Outcome {
         code: refusal.code,
         revision: None,
         changed: false,
+        effects: Vec::new(),
     }
-}
-
-fn refusal_response(refusal: &Refusal) -> Response<ApiBody> {
-    if let Some(text) = refusal.plain_text() {
-        let body = ApiBody::full(Bytes::copy_from_slice(text.as_bytes()));
-        return response(refusal.code, "text/plain; charset=utf-8", body);
-    }
-    let body = ApiBody::full(render::to_bytes(&refusal.body()));
-    let mut response = response(refusal.code, "application/json", body);
-    if let Some(seconds) = refusal.retry_after_seconds() {
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
-    }
-    response
-}
-
-fn response(code: u16, content_type: &'static str, body: ApiBody) -> Response<ApiBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("no-cache, private"),
-    );
-    response
 }
 
 impl<B> tower::Service<Request<B>> for ApiService

@@ -3,9 +3,14 @@
 //! Promise: every refusal of this server is built here, so that wording has one home.
 //! Must not know the store or HTTP transports.
 
+mod request;
+
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::managed::apply::Conflict;
+use crate::schema::go;
 
 /// A single complaint inside an `Invalid` refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +60,7 @@ impl Cause {
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
+        Value::Number(number) if number.is_f64() => go::value(value),
         other => other.to_string(),
     }
 }
@@ -92,24 +98,32 @@ impl Subject<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Map<String, Value>>,
     retry_after: Option<u64>,
     plain: bool,
+    /// What else is to be said, in headers.
+    pub(crate) warnings: Box<[String]>,
 }
 
 // === impl Refusal ===
 
 impl Refusal {
+    /// Whether an object of that name is there already: then the new one was in order.
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.reason == "AlreadyExists"
+    }
+
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
-            reason,
+            reason: Cow::Borrowed(reason),
             message: message.into(),
             details: None,
             retry_after: None,
             plain: false,
+            warnings: Box::default(),
         }
     }
 
@@ -132,6 +146,12 @@ impl Refusal {
         self
     }
 
+    /// Say something beside the refusal.
+    pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
+        self.warnings = [&*self.warnings, warnings].concat().into();
+        self
+    }
+
     /// Ask the client to come back later (header and details).
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
@@ -144,25 +164,9 @@ impl Refusal {
         self.retry_after
     }
 
-    /// The text answered for paths that lead nowhere; it is not a `Status`.
-    pub(crate) fn no_page() -> Self {
-        let mut refusal = Self::new(404, "NotFound", "404 page not found\n");
-        refusal.plain = true;
-        refusal
-    }
-
     /// The text to answer instead of a `Status`, if this refusal is one of those.
     pub(crate) fn plain_text(&self) -> Option<&str> {
         self.plain.then_some(self.message.as_str())
-    }
-
-    pub(crate) fn no_resource() -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        )
-        .bare_details()
     }
 
     pub(crate) fn not_found(subject: Subject<'_>) -> Self {
@@ -281,18 +285,15 @@ impl Refusal {
         refusal
     }
 
-    /// A JSON patch that does not apply: the real server says only this.
-    pub(crate) fn unprocessable() -> Self {
-        Self::new(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
-        .bare_details()
-    }
-
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(400, "BadRequest", message)
+    /// A budget is against it.
+    pub(crate) fn disruption(budget: &str, why: &str) -> Self {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let mut refusal = Self::new(429, "TooManyRequests", message);
+        let cause = json!([{"reason": "DisruptionBudget", "message": why}]);
+        let details = refusal.details.get_or_insert_default();
+        details.insert("name".to_owned(), budget.into());
+        details.insert("causes".to_owned(), cause);
+        refusal
     }
 
     /// What the real server did not mean to be an answer: an internal error without a reason.
@@ -300,127 +301,27 @@ impl Refusal {
         Self::new(500, "", message)
     }
 
-    /// A patched document that does not decode.
-    pub(crate) fn undecodable_patch(document: &Value, why: &str) -> Self {
-        let subject = Subject {
-            group: "",
-            word: "",
-            name: "",
-        };
-        let shown = shown(&document.to_string().into());
-        let message = format!("Invalid value: {shown}: {why}");
-        Self::invalid(
-            subject,
-            &[Cause::new("FieldValueInvalid", "patch", message)],
-        )
-    }
-
-    pub(crate) fn unauthorized() -> Self {
-        Self::new(401, "Unauthorized", "Unauthorized")
-    }
-
-    pub(crate) fn method_not_allowed() -> Self {
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
-        .bare_details()
-    }
-
-    pub(crate) fn not_acceptable() -> Self {
-        Self::new(
-            406,
-            "NotAcceptable",
-            "406: Not Acceptable\n\nAvailable representations: application/json",
-        )
-        .bare_details()
-    }
-
-    /// A method that custom resources do not know.
-    pub(crate) fn unknown_method(subject: Subject<'_>) -> Self {
-        let message = format!(
-            "{:?} is not supported on resources of kind {:?}",
-            "",
-            subject.qualified()
-        );
-        Self::new(405, "MethodNotAllowed", message.trim_start_matches("\"\"")).about(subject)
-    }
-
-    /// The same for objects.
-    pub(crate) fn no_such_form() -> Self {
-        Self::new(
-            406,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        )
-    }
-
-    pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {}",
-            accepted.join(", ")
-        );
-        Self::new(415, "UnsupportedMediaType", message)
-    }
-
-    pub(crate) fn expired(message: impl Into<String>) -> Self {
-        Self::new(410, "Expired", message)
-    }
-
-    pub(crate) fn too_old(asked: u64, oldest: u64) -> Self {
-        Self::expired(format!("too old resource version: {asked} ({oldest})"))
-    }
-
-    pub(crate) fn too_new(asked: u64, current: u64) -> Self {
-        let mut refusal = Self::new(
-            504,
-            "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
-        )
-        .retry_after(1);
-        refusal.details.get_or_insert_default().insert(
-            "causes".to_owned(),
-            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
-        );
+    /// What went wrong inside, in the words of the real server.
+    pub(crate) fn internal_error(why: &str) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        let mut refusal = Self::new(500, "InternalError", message);
+        let causes = json!([{"message": why}]);
+        let details = refusal.details.get_or_insert_default();
+        details.insert("causes".to_owned(), causes);
         refusal
     }
 
-    pub(crate) fn too_large(message: impl Into<String>) -> Self {
-        Self::new(413, "RequestEntityTooLarge", message)
-    }
-
-    /// The answer a fault gives: the usual one of that code.
-    pub(crate) fn of_code(code: u16) -> Self {
-        let (reason, message) = match code {
-            400 => ("BadRequest", "the server rejected our request"),
-            401 => ("Unauthorized", "Unauthorized"),
-            403 => ("Forbidden", "forbidden"),
-            404 => (
-                "NotFound",
-                "the server could not find the requested resource",
-            ),
-            409 => (
-                "Conflict",
-                "the object has been modified; please apply your changes to the latest version and try again",
-            ),
-            410 => ("Expired", "The resourceVersion is too old."),
-            429 => (
-                "TooManyRequests",
-                "Too many requests, please try again later.",
-            ),
-            500 => ("InternalError", "an error on the server has occurred"),
-            503 => (
-                "ServiceUnavailable",
-                "the server is currently unable to handle the request",
-            ),
-            504 => (
-                "Timeout",
-                "the server was unable to return a response in time",
-            ),
-            _ => ("Unknown", "the server answered as it was told to"),
-        };
-        Self::new(code, reason, message)
+    /// A refusal in an admission webhook's words.
+    pub(crate) fn denied(
+        code: u16,
+        reason: String,
+        message: String,
+        details: Option<Map<String, Value>>,
+    ) -> Self {
+        let mut refusal = Self::new(code, "", message);
+        refusal.reason = Cow::Owned(reason);
+        refusal.details = details;
+        refusal
     }
 
     /// The `Status` object.
@@ -434,7 +335,7 @@ impl Refusal {
             "code": self.code,
         });
         if !self.reason.is_empty() {
-            body["reason"] = self.reason.into();
+            body["reason"] = self.reason.as_ref().into();
         }
         if let Some(details) = &self.details {
             body["details"] = Value::Object(details.clone());

@@ -1,19 +1,32 @@
 //! The objects, one revision counter for all of them, and the changes watchers have yet to see.
 //!
-//! Promise: a write is visible to reads and watches at once and in one order; nothing here waits.
+//! Promise: a write is visible to reads at once, and to watches as soon as it is committed, in one order.
 //! Must not know rules of kinds or verbs: it keeps what it is given.
 
+pub(crate) mod agenda;
+pub(crate) mod batch;
 pub(crate) mod feed;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::access::Access;
+use crate::admission::Admission;
 use crate::clock::Clock;
-use crate::kind::{CollectionId, Kinds, builtin};
+use crate::disk::Disk;
+use crate::given;
+use crate::kind::{CollectionId, Kinds, Resource, builtin};
+use crate::later;
 use crate::managed::Kept;
 use crate::object::{Body, Stored, meta_text, metadata_mut};
+use crate::workloads::Workloads;
+use agenda::{Agenda, Task};
+use batch::Batch;
 use feed::{Change, Event, Feed};
 
 /// How many changes of a kind are kept for watchers that come back or are slow.
@@ -24,8 +37,22 @@ const HISTORY: usize = 50_000;
 pub(crate) struct Collection {
     pub(crate) objects: BTreeMap<String, Arc<Stored>>,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) of: Arc<Resource>,
     api_version: String,
     kind: String,
+    /// What the definition of the kind says, as far as its watches depend on it.
+    definition: String,
+    /// Objects as they were last written, where what is kept of them was brought into a newer shape since.
+    originals: BTreeMap<String, Arc<Stored>>,
+}
+
+/// Where the objects are that others follow from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    events: CollectionId,
+    pods: CollectionId,
+    services: CollectionId,
+    claims: CollectionId,
 }
 
 /// Everything the server remembers.
@@ -33,8 +60,22 @@ pub(crate) struct Collection {
 pub(crate) struct Store {
     /// Where clients are told to find the server.
     pub(crate) address: String,
+    pub(crate) access: Access,
+    pub(crate) admission: Admission,
     pub(crate) clock: Clock,
     pub(crate) kinds: Kinds,
+    /// Where all changes go before anybody sees them, if they are kept at all.
+    disk: Option<Disk>,
+    batch: Batch,
+    /// What is due later.
+    pub(crate) agenda: Agenda,
+    /// The controllers, where they were asked for.
+    pub(crate) workloads: Option<Workloads>,
+    /// Wakes whoever does what is due.
+    pub(crate) signal: Arc<Notify>,
+    places: Places,
+    /// The addresses and ports that Services have.
+    taken: HashSet<String>,
     revision: u64,
     compacted: u64,
     published: Arc<AtomicU64>,
@@ -51,8 +92,17 @@ impl Store {
         builtin::add_all(&mut kinds);
         let mut store = Self {
             address: "127.0.0.1:443".to_owned(),
+            access: Access::new(&kinds),
+            admission: Admission::new(&kinds),
             clock,
             kinds: Kinds::default(),
+            disk: None,
+            batch: Batch::default(),
+            agenda: Agenda::default(),
+            workloads: None,
+            signal: Arc::default(),
+            places: Places::of(&kinds),
+            taken: HashSet::new(),
             revision: 1,
             compacted: 0,
             published: Arc::new(AtomicU64::new(1)),
@@ -62,7 +112,8 @@ impl Store {
         };
         for kind in kinds.iter() {
             store.collections.entry(kind.collection).or_insert_with(|| {
-                Collection::new(kind.api_version(), kind.kind.clone(), &store.published)
+                let (of, names) = (kind.resource(), (kind.api_version(), kind.kind.clone()));
+                Collection::new(of, names, &store.published)
             });
         }
         store.kinds = kinds;
@@ -84,13 +135,13 @@ impl Store {
         self.compacted.max(lost)
     }
 
-    /// Keep objects of a new kind.
-    pub(crate) fn open(&mut self, id: CollectionId, api_version: String, kind: String) {
-        let collection = Collection::new(api_version, kind, &self.published);
+    /// Keep objects of a new kind, of this `apiVersion` and kind.
+    pub(crate) fn open(&mut self, id: CollectionId, of: Resource, names: (String, String)) {
+        let collection = Collection::new(of, names, &self.published);
         self.collections.insert(id, collection);
     }
 
-    /// Keep existing objects under another version from now on.
+    /// Keep objects under another version from now on; those that are there take it when they are reshaped.
     pub(crate) fn retype(&mut self, id: CollectionId, api_version: String, kind: String) {
         let Some(collection) = self.collections.get_mut(&id) else {
             return;
@@ -98,20 +149,70 @@ impl Store {
         if collection.api_version == api_version && collection.kind == kind {
             return;
         }
-        for stored in collection.objects.values_mut() {
-            let revision = stored.slim.revision;
-            let kept = stored.kept.clone();
-            let names = (api_version.as_str(), kind.as_str());
-            *stored = Arc::new(Stored::new(&stored.body(), kept, names, revision));
-        }
         collection.api_version = api_version;
         collection.kind = kind;
+    }
+
+    /// The kind is defined like that from now on; if it was another way before, its watches end.
+    pub(crate) fn redefine(&mut self, id: CollectionId, definition: String) {
+        let Some(collection) = self.collections.get_mut(&id) else {
+            return;
+        };
+        if collection.definition == definition {
+            return;
+        }
+        let before = std::mem::replace(&mut collection.definition, definition);
+        if !before.is_empty() {
+            collection.feed.interrupt();
+        }
+    }
+
+    /// Bring all objects of a kind into another shape, which is told the version each was written in, and tells whether it is
+    /// the stored one now; nobody else is told.
+    pub(crate) fn reshape(&mut self, id: CollectionId, shape: impl Fn(&str, &mut Body) -> bool) {
+        let Some(collection) = self.collections.get_mut(&id) else {
+            return;
+        };
+        let names = (collection.api_version.as_str(), collection.kind.as_str());
+        for (key, stored) in &mut collection.objects {
+            let original = collection.originals.get(key).unwrap_or(stored).clone();
+            let before = original.body();
+            let mut body = before.clone();
+            let retyped = shape(original.api_version(), &mut body);
+            let revision = original.slim.revision;
+            let api_version = if retyped {
+                names.0
+            } else {
+                original.api_version()
+            };
+            let names = (api_version, names.1);
+            let fresh = Stored::new(&body, original.kept.clone(), names, revision);
+            if fresh.json == original.json {
+                *stored = original;
+                collection.originals.remove(key);
+            } else {
+                *stored = Arc::new(fresh);
+                collection.originals.insert(key.clone(), original);
+            }
+        }
+    }
+
+    /// An object as it was written, if it is shown in another shape.
+    pub(crate) fn original(&self, id: CollectionId, key: &str) -> Option<&Arc<Stored>> {
+        self.collections.get(&id)?.originals.get(key)
+    }
+
+    /// Note that an object has been written in another shape than it is shown in.
+    pub(crate) fn note_original(&mut self, id: CollectionId, key: String, original: Stored) {
+        if let Some(collection) = self.collections.get_mut(&id) {
+            collection.originals.insert(key, Arc::new(original));
+        }
     }
 
     /// Forget a kind; its watchers end after what they have yet to see.
     pub(crate) fn close(&mut self, id: CollectionId) {
         if let Some(collection) = self.collections.remove(&id) {
-            collection.feed.end();
+            self.batch.end(collection.feed);
         }
     }
 
@@ -154,19 +255,7 @@ impl Store {
             None => ("", ""),
         };
         let stored = Arc::new(Stored::new(&body, kept, (api_version, kind), revision));
-        let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
-        let before = self
-            .collections
-            .get_mut(&id)
-            .and_then(|found| found.objects.insert(key.clone(), stored.clone()));
-        match &before {
-            Some(before) => self.forget_owners(id, &key, before),
-            None => drop(self.uids.insert(stored.slim.uid.clone(), (id, key.clone()))),
-        }
-        for owner in &stored.slim.owners {
-            let dependents = self.dependents.entry(owner.clone()).or_default();
-            dependents.insert((id, key.clone()));
-        }
+        let before = self.place(id, &stored);
         let event = if before.is_some() {
             Event::Modified
         } else {
@@ -176,24 +265,153 @@ impl Store {
         stored
     }
 
+    /// Put an object where it belongs; what was there.
+    fn place(&mut self, id: CollectionId, stored: &Arc<Stored>) -> Option<Arc<Stored>> {
+        let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
+        let before = self.collections.get_mut(&id).and_then(|found| {
+            found.originals.remove(&key);
+            found.objects.insert(key.clone(), stored.clone())
+        });
+        if let Some(before) = &before {
+            self.forget_owners(id, &key, before);
+        }
+        if before
+            .as_ref()
+            .is_none_or(|before| before.slim.uid != stored.slim.uid)
+        {
+            self.uids.insert(stored.slim.uid.clone(), (id, key.clone()));
+        }
+        for owner in &stored.slim.owners {
+            let dependents = self.dependents.entry(owner.clone()).or_default();
+            dependents.insert((id, key.clone()));
+        }
+        self.touch(id, &key);
+        self.take(id, Some(stored), before.as_deref());
+        self.plan_for(id, &key, stored, before.as_deref());
+        self.rouse(id, &key, stored, before.as_deref());
+        before
+    }
+
+    /// Take an object away; what was there.
+    fn displace(&mut self, id: CollectionId, key: &str) -> Option<Arc<Stored>> {
+        let collection = self.collections.get_mut(&id)?;
+        collection.originals.remove(key);
+        let before = collection.objects.remove(key)?;
+        self.forget_owners(id, key, &before);
+        self.uids.remove(&before.slim.uid);
+        self.touch(id, key);
+        self.take(id, None, Some(&before));
+        self.rouse(id, key, &before, None);
+        Some(before)
+    }
+
+    /// Let those know who keep something of roles or webhooks in mind.
+    fn touch(&mut self, id: CollectionId, key: &str) {
+        self.access.index.touch(id, key);
+        self.admission.touch(id);
+    }
+
     /// Remove; what comes back is the last state with the revision of the removal.
     pub(crate) fn remove(&mut self, id: CollectionId, key: &str) -> Option<Arc<Stored>> {
-        let collection = self.collections.get_mut(&id)?;
-        let before = collection.objects.remove(key)?;
+        let before = self.displace(id, key)?;
+        let collection = self.collections.get(&id)?;
         self.revision += 1;
         let revision = self.revision;
         let mut body = before.body();
         metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
-        let names = (collection.api_version.as_str(), collection.kind.as_str());
+        let names = (before.api_version(), collection.kind.as_str());
         let last = Stored::new(&body, before.kept.clone(), names, revision);
         let last = Arc::new(last);
-        self.forget_owners(id, key, &before);
-        self.uids.remove(&before.slim.uid);
         self.announce(
             id,
             Change::new(Event::Deleted, revision, last.clone(), Some(before)),
         );
         Some(last)
+    }
+
+    /// Whether a Service has this address or port.
+    pub(crate) fn is_taken(&self, what: &str) -> bool {
+        self.taken.contains(what)
+    }
+
+    /// Note which addresses and ports Services have.
+    fn take(&mut self, id: CollectionId, now: Option<&Arc<Stored>>, before: Option<&Stored>) {
+        if id != self.places.services {
+            return;
+        }
+        let had = before.map(|before| given::taken(&before.body()));
+        for old in had.unwrap_or_default() {
+            self.taken.remove(&old);
+        }
+        let has = now.map(|now| given::taken(&now.body()));
+        self.taken.extend(has.unwrap_or_default());
+    }
+
+    /// Do something about an object at that time.
+    pub(crate) fn plan(&mut self, at: Timestamp, place: (CollectionId, &str), task: Task) {
+        if self.agenda.plan(at, place, task) {
+            self.signal.notify_one();
+        }
+    }
+
+    /// Whether there is anything to do that nobody asks for.
+    pub(crate) fn has_plans(&self) -> bool {
+        self.workloads.is_some() || self.agenda.first().is_some()
+    }
+
+    /// Have controllers look at an object, if there are any.
+    pub(crate) fn note(&mut self, id: CollectionId, key: &str) {
+        if let Some(workloads) = &mut self.workloads {
+            workloads.note(id, key);
+            self.signal.notify_one();
+        }
+    }
+
+    /// What a write makes due later.
+    fn plan_for(&mut self, id: CollectionId, key: &str, now: &Stored, before: Option<&Stored>) {
+        if id == self.places.events {
+            let end = self.clock.now().saturating_add(later::EVENT_TTL);
+            if let Ok(end) = end {
+                self.plan(end, (id, key), Task::Expire(now.slim.revision));
+            }
+        }
+        let owners = &now.slim.owners;
+        let known = before.is_some_and(|before| before.slim.owners == *owners);
+        if !known && owners.iter().any(|uid| !self.uids.contains_key(uid)) {
+            let soon = self.clock.now().saturating_add(later::OWNER_GRACE);
+            if let Ok(soon) = soon {
+                self.plan(soon, (id, key), Task::CheckOwners);
+            }
+        }
+    }
+
+    /// Have controllers look at what a change touches.
+    fn rouse(&mut self, id: CollectionId, key: &str, now: &Stored, before: Option<&Stored>) {
+        if self.workloads.is_none() {
+            return;
+        }
+        self.note(id, key);
+        let old = before.map_or(&[][..], |before| before.slim.owners.as_slice());
+        for uid in now.slim.owners.iter().chain(old) {
+            if let Some((id, key)) = self.uids.get(uid).cloned() {
+                self.note(id, &key);
+            }
+        }
+        if id == self.places.pods {
+            let prefix = key
+                .split_once('/')
+                .map_or("", |(namespace, _)| namespace)
+                .to_owned()
+                + "/";
+            for followed in [self.places.services, self.places.claims] {
+                let found = self.collections.get(&followed);
+                let keys = found.map(|found| found.keys_under(&prefix).cloned().collect());
+                let keys: Vec<String> = keys.unwrap_or_default();
+                for key in keys {
+                    self.note(followed, &key);
+                }
+            }
+        }
     }
 
     /// What names this uid as an owner.
@@ -243,15 +461,26 @@ impl Store {
     }
 
     fn announce(&mut self, id: CollectionId, change: Change) {
-        let revision = change.revision;
-        let feed = self.collections.get(&id).map(|found| found.feed.clone());
-        if let Some(feed) = &feed {
-            feed.push(change);
+        if let Some(found) = self.collections.get(&id) {
+            self.batch
+                .add(found.of.clone(), found.feed.clone(), Arc::new(change));
         }
-        // Bookmarks may name this revision only once its change is in the feed.
-        self.published.store(revision, Ordering::Release);
-        if let Some(feed) = feed {
-            feed.wake();
+    }
+}
+
+// === impl Places ===
+
+impl Places {
+    fn of(kinds: &Kinds) -> Self {
+        let core = |plural: &str| {
+            let kind = kinds.kind("", "v1", plural);
+            kind.map(|kind| kind.collection).unwrap_or_default()
+        };
+        Self {
+            events: core("events"),
+            pods: core("pods"),
+            services: core("services"),
+            claims: core("persistentvolumeclaims"),
         }
     }
 }
@@ -259,12 +488,19 @@ impl Store {
 // === impl Collection ===
 
 impl Collection {
-    fn new(api_version: String, kind: String, published: &Arc<AtomicU64>) -> Self {
+    fn new(
+        of: Resource,
+        (api_version, kind): (String, String),
+        published: &Arc<AtomicU64>,
+    ) -> Self {
         Self {
             objects: BTreeMap::new(),
             feed: Arc::new(Feed::new(HISTORY, published.clone())),
+            of: Arc::new(of),
             api_version,
             kind,
+            definition: String::new(),
+            originals: BTreeMap::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod proto;
 mod quantity;
+pub(crate) mod reach;
 mod scalar;
 mod shape;
 
@@ -13,6 +14,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+pub(crate) use quantity::nanos;
 pub(crate) use shape::{shape, zero_field, zero_object};
 
 const TABLE: &str = include_str!("../tables/types.txt");
@@ -83,7 +85,7 @@ pub(crate) struct Field {
 #[derive(Clone, Debug)]
 pub(crate) struct Struct {
     /// The end of its package, and its name: `core/v1.Pod`.
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// Merged as a whole.
     pub(crate) atomic: bool,
     pub(crate) fields: Vec<Field>,
@@ -107,7 +109,8 @@ impl Field {
         self.default.clone().or_else(zero)
     }
 
-    fn is_inline(&self) -> bool {
+    /// Whether its fields stand among those of its owner.
+    pub(crate) fn is_inline(&self) -> bool {
         self.name == "-"
     }
 }
@@ -169,19 +172,6 @@ impl Type {
         }
     }
 
-    /// What JSON has to be here, in the words of server-side apply; `None` where several things may be.
-    pub(crate) fn wanted(&self) -> Option<&'static str> {
-        match self {
-            Self::Text(_) | Self::Bytes | Self::Time | Self::MicroTime => Some("string"),
-            Self::Bool => Some("boolean"),
-            Self::Int32 | Self::Int64 | Self::Float => Some("numeric (int or float)"),
-            Self::Struct(_) | Self::Map(_) => Some("map"),
-            Self::List(_) | Self::Wrapped(_) => Some("list"),
-            Self::Pointer(of) => of.wanted(),
-            _ => None,
-        }
-    }
-
     /// What a list or map holds.
     pub(crate) fn element(&self) -> Option<&Self> {
         match self {
@@ -199,6 +189,13 @@ pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Struct> 
         .kinds
         .get(&(api_version, kind))
         .map(|index| by_index(*index))
+}
+
+/// Whether there is a struct of that name, and a field in it.
+#[cfg(test)]
+pub(crate) fn is_known(name: &str, field: Option<&str>) -> bool {
+    let found = TYPES.structs.iter().find(|of| of.name == name);
+    found.is_some_and(|of| field.is_none_or(|field| of.field(field).is_some()))
 }
 
 /// What metadata looks like.
@@ -248,6 +245,15 @@ fn parse(table: &'static str) -> Types {
                 }
             }
             _ => {}
+        }
+    }
+    // Templates of claims carry their type; whole objects have lost theirs when they come here.
+    let claim = index("core/v1.PersistentVolumeClaim");
+    if let Some(claim) = types.structs.get_mut(claim) {
+        for name in ["kind", "apiVersion"] {
+            claim
+                .fields
+                .push(field(name, "0", Type::Text("string"), &["o"]));
         }
     }
     types

@@ -5,28 +5,37 @@
 mod apply;
 mod create;
 mod delete;
+mod deletion;
 mod get;
 mod list;
 mod page;
 mod patch;
+mod pods;
+mod scale;
 mod update;
 pub(crate) mod watch;
 
-pub(crate) use delete::{Deletion, delete_key};
+pub(crate) use create::{Birth, create_body, place, shaped};
+pub(crate) use delete::delete_key;
+pub(crate) use deletion::Deletion;
+pub(crate) use scale::of as scale_of;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::access::escalate::{self, Wish};
 use crate::call::{Call, Form, Path, Verb, Wanted};
+use crate::convert;
 use crate::kind::Kind;
 use crate::managed::Author;
 use crate::managed::set::Set;
-use crate::object::Stored;
+use crate::object::{Body, Stored};
 use crate::render;
 use crate::status::Refusal;
 use crate::store::{Store, key};
+use crate::valid;
 
 /// What goes back: bytes, or the start of a watch.
 #[derive(Debug)]
@@ -53,6 +62,19 @@ pub(crate) enum Part {
     Status,
     Scale,
     Finalize,
+    /// A request for a token of a service account.
+    Token,
+    Eviction,
+    Binding,
+    /// Containers that are added to a running Pod.
+    Ephemeral,
+    /// What the containers of a running Pod may use.
+    Resize,
+    /// Whether a certificate is given.
+    Approval,
+    Log,
+    /// What would be a connection to a container.
+    Stream,
 }
 
 /// A call whose kind is served.
@@ -86,8 +108,12 @@ impl Answer {
     /// One object, in the form asked for.
     fn object(code: u16, store: &Store, target: &Target<'_>, stored: &Stored) -> Self {
         let bytes = match (target.form, target.part) {
+            (Form::Table, Part::Scale) => {
+                let scale = scale::of(&target.kind, stored);
+                crate::table::scale(store, &scale, stored.slim.revision)
+            }
             (Form::Table, _) => crate::table::one(store, &target.kind, stored),
-            (_, Part::Scale) => render::to_bytes(&update::scale_of(&target.kind, stored)),
+            (_, Part::Scale) => render::to_bytes(&scale::of(&target.kind, stored)),
             (form, _) => render::object(&target.kind, stored, form),
         };
         let mut answer = Self::bytes(code, bytes);
@@ -112,21 +138,58 @@ impl Target<'_> {
     }
 
     /// Who writes.
-    fn author(&self, store: &Store) -> Result<Author, Refusal> {
+    pub(crate) fn author(&self, store: &Store) -> Result<Author, Refusal> {
         let (subresource, closed) = match self.part {
             Part::Main if self.kind.traits.status => ("", &[&["status"][..]][..]),
             Part::Main => ("", &[][..]),
+            Part::Status if self.kind.traits.builtin => ("status", &[&["spec"][..]][..]),
             Part::Status => ("status", &[&["metadata"][..], &["spec"]][..]),
             Part::Scale => ("scale", &[][..]),
-            Part::Finalize => ("finalize", &[][..]),
+            Part::Ephemeral => ("ephemeralcontainers", &[&["status"][..]][..]),
+            Part::Resize => ("resize", &[&["status"][..]][..]),
+            Part::Approval => ("approval", &[&["metadata"][..], &["spec"]][..]),
+            Part::Token => ("token", &[][..]),
+            _ => ("finalize", &[][..]),
         };
+        let mut closed = Set::of_fields(closed);
+        if self.part == Part::Status && self.kind.traits.builtin {
+            for field in self.kind.kept_with_status() {
+                closed.add(&Set::of_fields(&[&["metadata", field]]));
+            }
+        }
         Ok(Author {
             manager: self.call.manager()?,
             api_version: self.kind.api_version(),
             subresource,
             time: store.clock.stamp(),
-            closed: Arc::new(Set::of_fields(closed)),
+            closed: Arc::new(closed),
         })
+    }
+
+    /// Refuse a role or binding that gives away more than its writer has.
+    fn check_escalation(
+        &self,
+        store: &mut Store,
+        old: Option<&Body>,
+        new: &Body,
+    ) -> Result<(), Refusal> {
+        let wish = Wish {
+            user: &self.call.user,
+            kind: &self.kind,
+            name: self.name(),
+            namespace: self.namespace().unwrap_or_default(),
+            old,
+            new,
+        };
+        escalate::check(store, wish)
+    }
+
+    /// What there is to say of an object that is taken.
+    fn worth_a_word(&self, body: &Body) -> Vec<String> {
+        if self.part == Part::Status {
+            return Vec::new();
+        }
+        valid::warnings(&self.kind, body)
     }
 
     /// The type bodies should have.
@@ -138,10 +201,17 @@ impl Target<'_> {
         }
     }
 
-    fn stored(&self, store: &Store) -> Result<Arc<Stored>, Refusal> {
-        store
-            .get(self.kind.collection, &self.key())
+    /// The object, in the version of the request.
+    fn stored(&self, store: &mut Store) -> Result<Arc<Stored>, Refusal> {
+        self.found(store)?
             .ok_or_else(|| Refusal::not_found(self.kind.subject(self.name())))
+    }
+
+    /// The same, where there may be none.
+    fn found(&self, store: &mut Store) -> Result<Option<Arc<Stored>>, Refusal> {
+        let found = store.get(self.kind.collection, &self.key());
+        let found = found.map(|found| convert::view(store, &self.kind, &found));
+        found.transpose()
     }
 
     /// The keys of this collection that the path covers begin so.
@@ -158,15 +228,37 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
         return page::answer(store, call);
     };
     let target = find(store, call, path)?;
-    match call.verb {
-        Verb::Get => get::get(store, &target),
-        Verb::List => list::list(store, &target),
-        Verb::Watch => watch::watch(store, &target),
-        Verb::Create => create::create(store, &target),
-        Verb::Update => update::update(store, &target),
-        Verb::Patch => patch::patch(store, &target),
-        Verb::Delete => delete::delete(store, &target),
-        Verb::DeleteCollection => delete::delete_collection(store, &target),
+    let warnings = target.kind.deprecation.clone();
+    let result = of_target(store, &target);
+    let Some(warning) = warnings else {
+        return result;
+    };
+    match result {
+        Ok(mut answer) => {
+            answer.warnings.insert(0, warning);
+            Ok(answer)
+        }
+        Err(refusal) => Err(refusal.warned(&[warning])),
+    }
+}
+
+fn of_target(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    match target.part {
+        Part::Eviction => return pods::evict(store, target),
+        Part::Binding => return pods::bind(store, target),
+        Part::Log => return pods::log(store, target),
+        Part::Stream => return Err(pods::stream(store, target)),
+        _ => {}
+    }
+    match target.call.verb {
+        Verb::Get => get::get(store, target),
+        Verb::List => list::list(store, target),
+        Verb::Watch => watch::watch(store, target),
+        Verb::Create => create::create(store, target),
+        Verb::Update => update::update(store, target),
+        Verb::Patch => patch::patch(store, target),
+        Verb::Delete => delete::delete(store, target),
+        Verb::DeleteCollection => delete::delete_collection(store, target),
         Verb::Other => Err(Refusal::method_not_allowed()),
     }
 }
@@ -220,6 +312,14 @@ fn part(kind: &Kind, path: &Path) -> Result<Part, Refusal> {
         Some("status") if kind.traits.status => Ok(Part::Status),
         Some("scale") if kind.scale.is_some() => Ok(Part::Scale),
         Some("finalize") if kind.is_core("namespaces") => Ok(Part::Finalize),
+        Some("token") if kind.is_core("serviceaccounts") => Ok(Part::Token),
+        Some("eviction") if kind.is_core("pods") => Ok(Part::Eviction),
+        Some("binding") if kind.is_core("pods") => Ok(Part::Binding),
+        Some("ephemeralcontainers") if kind.is_core("pods") => Ok(Part::Ephemeral),
+        Some("resize") if kind.is_core("pods") => Ok(Part::Resize),
+        Some("log") if kind.is_core("pods") => Ok(Part::Log),
+        Some("exec" | "attach" | "portforward") if kind.is_core("pods") => Ok(Part::Stream),
+        Some("approval") if kind.subresources().contains(&"approval") => Ok(Part::Approval),
         Some(_) if kind.traits.builtin => Err(Refusal::no_resource()),
         // The real server says so of subresources that custom kinds lack.
         Some(_) => Err(Refusal::not_found(
@@ -242,15 +342,34 @@ fn check_verb(kind: &Kind, call: &Call, path: &Path, part: Part) -> Result<(), R
             _ => Ok(()),
         };
     }
+    let posted = matches!(part, Part::Eviction | Part::Binding | Part::Token);
     let allowed = match verb {
+        _ if posted => verb == Verb::Create,
+        _ if part == Part::Log => verb == Verb::Get,
+        _ if part == Part::Stream => matches!(verb, Verb::Get | Verb::Create),
         Verb::Create => path.name.is_none() && !writes_everywhere,
         Verb::Delete => part == Part::Main,
         _ => !writes_everywhere,
     };
-    if allowed && (!kind.traits.review || verb == Verb::Create) {
+    if allowed && kind.verbs().contains(&name_of(verb)) {
         return Ok(());
     }
     Err(Refusal::method_not_allowed())
+}
+
+/// As discovery calls it.
+fn name_of(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Get => "get",
+        Verb::List => "list",
+        Verb::Watch => "watch",
+        Verb::Create => "create",
+        Verb::Update => "update",
+        Verb::Patch => "patch",
+        Verb::Delete => "delete",
+        Verb::DeleteCollection => "deletecollection",
+        Verb::Other => "",
+    }
 }
 
 /// What every cluster has from the start.

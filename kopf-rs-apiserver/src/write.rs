@@ -2,20 +2,31 @@
 //!
 //! Promise: a write that changes nothing is not one. Must not know requests.
 
+mod settled;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::access;
+use crate::admission;
+use crate::admission::writing::{self, View, Writing};
 use crate::cascade;
-use crate::kind::{Kind, crd, defaults};
+use crate::given;
+use crate::kind::{Kind, crd, defaults, shape};
+use crate::managed::scale::Scaled;
 use crate::managed::set::Set;
 use crate::managed::{self, Author, Kept, Managed};
-use crate::object::{Body, MANAGED, Stored, finalizers, meta_text, metadata, metadata_mut};
+use crate::object::{
+    Body, MANAGED, Stored, at_path, finalizers, map_mut, meta_text, metadata, metadata_mut, text,
+};
 use crate::rules;
 use crate::schema;
 use crate::status::{Cause, Refusal};
 use crate::store::{Store, key};
+use crate::valid;
 use crate::verb::Part;
+pub(crate) use settled::Settled;
 
 /// What came of replacing an object.
 #[derive(Clone, Debug)]
@@ -39,14 +50,14 @@ pub(crate) struct Change<'a> {
 pub(crate) fn create(
     store: &mut Store,
     kind: &Kind,
-    body: Body,
+    ready: Settled,
     kept: Arc<Kept>,
     dry_run: bool,
 ) -> Arc<Stored> {
     if dry_run {
-        return Arc::new(draft(kind, &body, kept, 0));
+        return Arc::new(draft(kind, &ready.into_shown(kind), kept, 0));
     }
-    let stored = store.put_kept(kind.collection, body, kept);
+    let stored = ready.put(store, kind, kept);
     follow(store, kind, &stored);
     stored
 }
@@ -54,60 +65,126 @@ pub(crate) fn create(
 /// Store a new state of an object, if it is one and is in order.
 pub(crate) fn replace(
     store: &mut Store,
-    change: Change<'_>,
+    mut change: Change<'_>,
     old: &Stored,
-    new: Body,
+    mut new: Body,
 ) -> Result<Written, Refusal> {
-    let Change { kind, part, .. } = change;
-    let dry_run = change.dry_run;
-    let before = old.body();
-    let mut new = confine(kind, part, &before, new);
-    let requested = metadata_mut(&mut new).remove(MANAGED);
-    if part == Part::Main {
-        defaults::fill(kind, &mut new);
+    let kind = change.kind;
+    let due = admission::is_due(store, kind);
+    if due {
+        writing::change(store, &mut change, old, &mut new)?;
     }
-    let kept = track(change, old, &before, requested, &new);
-    let unchanged = rules::check_change(&before, &mut new);
+    let before = shape::of_version(kind, old.body());
+    let (mut new, mut kept) = drafted(&change, old, &before, new);
+    if change.part != Part::Status {
+        valid::keep_given(kind, &before, &mut new);
+        given::complete(store, kind, Some(&before), &mut new, change.dry_run)?;
+    }
+    let causes = rules::check_change(&before, &mut new);
     set_generation(kind, &before, &mut new);
-    let causes = complaints(kind, part, &unchanged, &before, &new);
+    let causes = complaints(kind, change.part, &causes, &before, &new);
     if !causes.is_empty() {
-        return Err(Refusal::invalid(
-            kind.subject_by_kind(&old.slim.name),
-            &causes,
-        ));
+        return Err(refused(kind, &old.slim.name, &new, &causes));
     }
     let old_revision = metadata(&before).and_then(|meta| meta.get("resourceVersion"));
     metadata_mut(&mut new).insert(
         "resourceVersion".to_owned(),
         old_revision.cloned().unwrap_or_default(),
     );
-    let changed = !same(&before, &new) || !Arc::ptr_eq(&kept, &old.kept);
-    let released = !kind.is_core("namespaces") && is_released(&before, &new);
-    if dry_run || (!changed && !released) {
-        let stored = Arc::new(draft(kind, &new, kept, old.slim.revision));
+    let mut new = Settled::of(kind, new);
+    let unchanged = same(&before, &new.body);
+    // A later time alone is no change.
+    if unchanged && kept.managed.is_same_but_times(&old.kept.managed) {
+        kept = old.kept.clone();
+    }
+    if due {
+        let view = |body, kept| Some(View { body, kept });
+        let writing = Writing::of_change(&change, old);
+        writing::check(
+            store,
+            writing,
+            view(&new.body, &kept),
+            view(&before, &old.kept),
+        )?;
+    }
+    new.convert(store, kind, &kept)?;
+    let anew = new.is_written_anew(store, kind, old);
+    let changed =
+        (!unchanged && kind.conversion.is_none()) || anew || !Arc::ptr_eq(&kept, &old.kept);
+    let released = !kind.is_core("namespaces") && is_released(&before, &new.body);
+    if change.dry_run || (!changed && !released) {
+        let stored = Arc::new(draft(kind, &new.into_shown(kind), kept, old.slim.revision));
         return Ok(Written {
             stored,
             changed: false,
         });
     }
-    if released {
-        let stored = Arc::new(draft(kind, &new, kept, old.slim.revision));
-        remove(
-            store,
-            kind,
-            &key(old.slim.namespace.as_deref(), &old.slim.name),
-        );
-        return Ok(Written {
-            stored,
-            changed: true,
-        });
-    }
-    let stored = store.put_kept(kind.collection, new, kept);
-    follow(store, kind, &stored);
     Ok(Written {
-        stored,
+        stored: keep(store, kind, old, (new, kept), released),
         changed: true,
     })
+}
+
+/// The refusal of an object that is not in order.
+pub(crate) fn refused(kind: &Kind, name: &str, body: &Body, causes: &[Cause]) -> Refusal {
+    let mut subject = kind.subject_by_kind(name);
+    if misnamed(kind, body).is_some() {
+        subject.word = text(body, "kind");
+    }
+    Refusal::invalid(subject, causes)
+}
+
+/// A new state as its author means it, and who manages what then.
+pub(crate) fn drafted(
+    change: &Change<'_>,
+    old: &Stored,
+    before: &Body,
+    mut new: Body,
+) -> (Body, Arc<Kept>) {
+    let kind = change.kind;
+    let requested = metadata_mut(&mut new).remove(MANAGED);
+    // Of a custom object all is looked at that was asked for, also what will not be kept.
+    let whole = kind.schema.is_some().then(|| new.clone());
+    let mut new = confine(kind, change.part, before, new);
+    metadata_mut(&mut new).remove(MANAGED);
+    complete(kind, change.part, &mut new);
+    let asked = whole.as_ref().unwrap_or(&new);
+    let kept = track(change.clone(), old, before, requested, asked);
+    (new, kept)
+}
+
+/// Store a new state, or remove an object that nothing holds any more.
+fn keep(
+    store: &mut Store,
+    kind: &Kind,
+    old: &Stored,
+    (new, kept): (Settled, Arc<Kept>),
+    released: bool,
+) -> Arc<Stored> {
+    if released {
+        let stored = Arc::new(draft(kind, &new.into_shown(kind), kept, old.slim.revision));
+        let slim = &old.slim;
+        remove(store, kind, &key(slim.namespace.as_deref(), &slim.name));
+        return stored;
+    }
+    let stored = new.put(store, kind, kept);
+    follow(store, kind, &stored);
+    stored
+}
+
+/// Fill in what counts as said by who changes an object.
+fn complete(kind: &Kind, part: Part, new: &mut Body) {
+    if matches!(part, Part::Main | Part::Ephemeral | Part::Resize) {
+        defaults::fill(kind, new);
+    }
+    if kind.is_crd() {
+        crd::fill_names(new);
+        let listed = at_path(new, "status.storedVersions");
+        let empty = listed.and_then(Value::as_array).is_none_or(Vec::is_empty);
+        if part == Part::Main || empty {
+            crd::fill_status(new);
+        }
+    }
 }
 
 /// Who manages what after a change: as it was, if that says nothing new.
@@ -121,10 +198,9 @@ fn track(
     let managed = match change.managed {
         Some(managed) => managed,
         // A scale carries the managers of its number only, and where there is none, nobody is noted.
-        None if change.part == Part::Scale
-            && !has_scale_manager(change.kind, &old.kept.managed) =>
-        {
-            return old.kept.clone();
+        None if change.part == Part::Scale => {
+            let (replicas, how) = scaled(change.kind, before, new);
+            managed::scale::scaled(&old.kept.managed, change.author, &replicas, how)
         }
         None => {
             let base = base(change.part, &old.kept.managed, requested);
@@ -136,18 +212,23 @@ fn track(
             }
         }
     };
-    if managed.is_same_but_times(&old.kept.managed) {
+    if managed == old.kept.managed {
         return old.kept.clone();
     }
     Kept::new(managed)
 }
 
-fn has_scale_manager(kind: &Kind, managed: &Managed) -> bool {
+/// Where the number is that a scale is about, and what became of it.
+fn scaled(kind: &Kind, before: &Body, new: &Body) -> (Set, Scaled) {
     let path = kind.scale.as_ref().map_or("", |scale| scale.spec.as_str());
     let fields: Vec<&str> = path.split('.').filter(|part| !part.is_empty()).collect();
-    let replicas = Set::of_fields(&[fields.as_slice()]);
-    let mut entries = managed.entries.iter();
-    entries.any(|entry| !entry.fields.shared(&replicas).is_empty())
+    let number = |body: &Body| at_path(body, path).and_then(Value::as_i64);
+    let how = match number(new) {
+        found if found == number(before) => Scaled::Not,
+        None | Some(0) => Scaled::ToZero,
+        Some(_) => Scaled::To,
+    };
+    (Set::of_fields(&[fields.as_slice()]), how)
 }
 
 /// Who manages what before a change: what the request says, if it says something; what is stored otherwise.
@@ -175,6 +256,9 @@ fn complaints(
     before: &Body,
     new: &Body,
 ) -> Vec<Cause> {
+    if let Some(cause) = misnamed(kind, new) {
+        return other_kind(kind, cause, new, Some(before));
+    }
     let mut causes = [unchanged, unchanged].concat();
     for cause in rules::check(kind, new) {
         let times = if cause.field.starts_with("metadata.finalizers") {
@@ -184,13 +268,47 @@ fn complaints(
         };
         causes.extend(std::iter::repeat_n(cause, times));
     }
-    causes.extend(crd::check(kind, new));
+    causes.extend(access::check::check(kind, new, Some(before)));
+    causes.extend(admission::check::check(kind, new));
+    causes.extend(match part {
+        Part::Status => crd::check_status(kind, new),
+        _ => crd::check_change(kind, before, new),
+    });
+    if part != Part::Status {
+        causes.extend(valid::check(kind, new));
+        causes.extend(match part {
+            Part::Ephemeral => valid::check_ephemeral(kind, before, new),
+            Part::Resize => valid::check_resize(kind, before, new),
+            Part::Approval => Vec::new(),
+            _ => valid::check_change(kind, before, new),
+        });
+    }
     if let Some(schema) = &kind.schema {
         causes.extend(match part {
-            Part::Status => schema::check_status(schema, new),
-            _ => schema::check(schema, new),
+            Part::Status => schema::check_status(schema, before, new),
+            _ => schema::check_change(schema, before, new),
         });
+        let scale = kind.scale.iter();
+        let spec = part != Part::Status;
+        causes.extend(scale.flat_map(|scale| schema::scale::check(scale, new, spec)));
         causes.extend(schema::rules::check(schema, new, Some(before), &causes));
+    }
+    causes
+}
+
+/// What is wrong with an object of another kind than its path has, for custom kinds.
+pub(crate) fn misnamed(kind: &Kind, body: &Body) -> Option<Cause> {
+    let word = text(body, "kind");
+    let other = kind.schema.is_some() && !word.is_empty() && word != kind.kind;
+    other.then(|| Cause::invalid("kind", &word.into(), &format!("must be {}", kind.kind)))
+}
+
+/// What else is wrong with such an object: its own schema is not looked at.
+pub(crate) fn other_kind(kind: &Kind, cause: Cause, new: &Body, old: Option<&Body>) -> Vec<Cause> {
+    let mut causes = vec![cause];
+    if let Some(schema) = &kind.schema {
+        causes.extend(schema::check_parts(schema, new));
+        causes.extend(schema::rules::check(schema, new, old, &causes));
     }
     causes
 }
@@ -200,6 +318,9 @@ pub(crate) fn remove(store: &mut Store, kind: &Kind, key: &str) -> Option<Arc<St
     let removed = store.remove(kind.collection, key)?;
     if kind.is_crd() {
         crd::forget(store, &removed);
+    }
+    if kind.group == access::GROUP && kind.plural == "clusterroles" {
+        access::aggregate::settle(store);
     }
     cascade::removed(store, kind, &removed);
     Some(removed)
@@ -214,6 +335,18 @@ fn confine(kind: &Kind, part: Part, before: &Body, mut new: Body) -> Body {
             }
             new
         }
+        // The status of kinds that come with the server comes with their metadata, or most of it.
+        Part::Status if kind.traits.builtin => {
+            copy(before, &mut new, "spec");
+            for field in kind.kept_with_status() {
+                copy(
+                    metadata_mut(&mut before.clone()),
+                    metadata_mut(&mut new),
+                    field,
+                );
+            }
+            new
+        }
         Part::Status => {
             let mut kept = before.clone();
             copy(&new, &mut kept, "status");
@@ -224,8 +357,51 @@ fn confine(kind: &Kind, part: Part, before: &Body, mut new: Body) -> Body {
             copy(&new, &mut kept, "spec");
             kept
         }
-        Part::Scale => new,
+        Part::Ephemeral => {
+            let mut kept = before.clone();
+            let spec = new.remove("spec");
+            let given = spec.as_ref().and_then(Value::as_object);
+            copy(
+                given.unwrap_or(&Body::new()),
+                map_mut(&mut kept, "spec"),
+                "ephemeralContainers",
+            );
+            kept
+        }
+        Part::Resize => resized(before, &new),
+        Part::Approval => {
+            let mut kept = before.clone();
+            let given = new.get("status").and_then(Value::as_object);
+            copy(
+                given.unwrap_or(&Body::new()),
+                map_mut(&mut kept, "status"),
+                "conditions",
+            );
+            kept
+        }
+        _ => new,
     }
+}
+
+/// A Pod whose containers may use what those of the same name in another one may.
+fn resized(before: &Body, new: &Body) -> Body {
+    let mut kept = before.clone();
+    for list in ["containers", "initContainers"] {
+        let given = at_path(new, &format!(".spec.{list}")).and_then(Value::as_array);
+        let own = map_mut(&mut kept, "spec").get_mut(list);
+        for container in own.and_then(Value::as_array_mut).into_iter().flatten() {
+            let mut given = given.into_iter().flatten();
+            let same = given.find(|other| other["name"] == container["name"]);
+            let (Some(from), Some(to)) =
+                (same.and_then(Value::as_object), container.as_object_mut())
+            else {
+                continue;
+            };
+            copy(from, to, "resources");
+            copy(from, to, "resizePolicy");
+        }
+    }
+    kept
 }
 
 fn copy(from: &Body, to: &mut Body, field: &str) {
@@ -244,24 +420,14 @@ fn set_generation(kind: &Kind, before: &Body, new: &mut Body) {
         metadata_mut(new).remove("generation");
         return;
     };
-    let content = |body: &Body| -> Body {
-        body.iter()
-            .filter(|(key, _)| match key.as_str() {
-                "metadata" | "apiVersion" | "kind" => false,
-                "status" => !kind.traits.status,
-                _ => true,
-            })
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
+    let counts = |key: &str| match key {
+        "metadata" | "apiVersion" | "kind" => false,
+        "status" => !kind.traits.status,
+        _ => true,
     };
     let is_deployment = kind.group == "apps" && kind.plural == "deployments";
-    let annotations = |body: &Body| {
-        metadata(body)
-            .and_then(|meta| meta.get("annotations"))
-            .cloned()
-    };
-    let bump = content(before) != content(new)
-        || (is_deployment && annotations(before) != annotations(new));
+    let bump =
+        !same_in(before, new, counts) || (is_deployment && annotations(before) != annotations(new));
     let value = if bump {
         Value::from(old.as_i64().unwrap_or_default() + 1)
     } else {
@@ -270,14 +436,28 @@ fn set_generation(kind: &Kind, before: &Body, new: &mut Body) {
     metadata_mut(new).insert("generation".to_owned(), value);
 }
 
+fn annotations(body: &Body) -> Option<&Value> {
+    metadata(body).and_then(|meta| meta.get("annotations"))
+}
+
 fn same(before: &Body, new: &Body) -> bool {
-    let content = |body: &Body| {
-        let mut body = body.clone();
-        body.remove("apiVersion");
-        body.remove("kind");
-        body
-    };
-    content(before) == content(new)
+    same_in(before, new, |key| !matches!(key, "apiVersion" | "kind"))
+}
+
+/// Whether both have the same in those fields.
+fn same_in(before: &Body, new: &Body, counts: impl Fn(&str) -> bool) -> bool {
+    let (mut before, mut new) = (before.iter(), new.iter());
+    loop {
+        let next = (
+            before.find(|(key, _)| counts(key)),
+            new.find(|(key, _)| counts(key)),
+        );
+        match next {
+            (None, None) => return true,
+            (before, new) if before != new => return false,
+            _ => {}
+        }
+    }
 }
 
 /// Whether this change lets go of an object that was only held by its finalizers.
@@ -294,15 +474,21 @@ fn is_released(before: &Body, new: &Body) -> bool {
         && grace.unwrap_or_default() == 0
 }
 
-/// An object as it would be stored.
+/// An object as it would be taken from the store.
 pub(crate) fn draft(kind: &Kind, body: &Body, kept: Arc<Kept>, revision: u64) -> Stored {
-    let api_version = crate::kind::api_version(&kind.group, &kind.stored_version);
-    Stored::new(body, kept, (&api_version, &kind.kind), revision)
+    Stored::new(body, kept, (&kind.held_version(), &kind.kind), revision)
 }
 
 fn follow(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
+    if kind.is_core("namespaces") {
+        cascade::finish_namespace(store, &stored.slim.name);
+    }
+
     if kind.is_crd() {
         crd::settle(store, stored);
+    }
+    if kind.group == access::GROUP && kind.plural == "clusterroles" {
+        access::aggregate::settle(store);
     }
 }
 

@@ -2,7 +2,7 @@
 // number in protobuf, its type, when it is left out, how server-side apply sees it, and how strategic merge patch does.
 //
 // The Go types of the published modules say the first half in their tags, the OpenAPI documents of the same release the
-// second. Run ./make in this folder to write types.txt anew.
+// second. Run ./make in this folder to write types.txt anew. See schemas.go for the other table.
 package main
 
 import (
@@ -49,22 +49,26 @@ type markers struct {
 
 type definition struct {
 	markers
-	Properties map[string]markers `json:"properties"`
+	Properties map[string]property `json:"properties"`
+}
+
+type property struct {
+	markers
 }
 
 // special are the types whose JSON is not their structure.
 var special = map[string]string{
-	"k8s.io/apimachinery/pkg/apis/meta/v1.Time":                                                "Time",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime":                                           "MicroTime",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.Duration":                                            "Duration",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.FieldsV1":                                            "Raw",
-	"k8s.io/apimachinery/pkg/api/resource.Quantity":                                            "Quantity",
-	"k8s.io/apimachinery/pkg/util/intstr.IntOrString":                                          "IntOrString",
-	"k8s.io/apimachinery/pkg/runtime.RawExtension":                                             "Raw",
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON":                            "Raw",
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool":           "SchemaOrBool",
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray":          "SchemaOrSchemas",
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray":    "SchemaOrStrings",
+	"k8s.io/apimachinery/pkg/apis/meta/v1.Time":                                             "Time",
+	"k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime":                                        "MicroTime",
+	"k8s.io/apimachinery/pkg/apis/meta/v1.Duration":                                         "Duration",
+	"k8s.io/apimachinery/pkg/apis/meta/v1.FieldsV1":                                         "Raw",
+	"k8s.io/apimachinery/pkg/api/resource.Quantity":                                         "Quantity",
+	"k8s.io/apimachinery/pkg/util/intstr.IntOrString":                                       "IntOrString",
+	"k8s.io/apimachinery/pkg/runtime.RawExtension":                                          "Raw",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON":                         "Raw",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool":        "SchemaOrBool",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray":       "SchemaOrSchemas",
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray": "SchemaOrStrings",
 }
 
 // extra are served as subresources or sent as options.
@@ -78,6 +82,10 @@ type table struct {
 }
 
 func main() {
+	if os.Args[1] == "schemas" {
+		schemas(os.Args[2])
+		return
+	}
 	t := table{openapi: read(os.Args[1]), names: map[reflect.Type]string{}, out: bufio.NewWriter(os.Stdout)}
 	defer t.out.Flush()
 	fmt.Fprintln(t.out, "# Made by main.go in this folder; do not edit.")
@@ -194,7 +202,7 @@ func (t *table) print(of reflect.Type) {
 				words = append(words, "z")
 			}
 		}
-		words = append(words, marks(known.Properties[name])...)
+		words = append(words, marks(known.Properties[name].markers)...)
 		if strategy := field.Tag.Get("patchStrategy"); strategy != "" {
 			words = append(words, "patch="+strategy)
 		}

@@ -21,6 +21,15 @@ Examples:
 Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
 not everything could be handled; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
+const SERVER_EXAMPLES: &str = "\
+Examples:
+  kopf-rs apiserver                             in memory, on a free port; prints the line for kubectl
+  kopf-rs apiserver --data-dir cluster          the same cluster in every run
+  kopf-rs apiserver --port 8443 --kubeconfig-out kubeconfig
+  kopf-rs apiserver --workloads                 with Deployments that make Pods and Pods that become ready
+
+Exit codes: 0 stopped as asked; 1 failed; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "kopf-rs", version, about = ABOUT, after_help = EXAMPLES)]
@@ -34,7 +43,27 @@ pub(crate) struct Cli {
 pub(crate) enum Subcommand {
     /// Build handlers into an operator and run it
     #[command(after_help = EXAMPLES)]
-    Run(Run),
+    Run(Box<Run>),
+    /// Run a Kubernetes API server of its own: no nodes, ready at once
+    #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
+    ApiServer(ApiServerFlags),
+}
+
+/// `kopf-rs apiserver`: the flags of the program `kopf-rs-apiserver`, checked here before that is built.
+#[derive(Args, Debug)]
+pub(crate) struct ApiServerFlags {
+    /// The port of 127.0.0.1 to listen on; 0 is any free one. Default: where the data directory was served last, else a free one
+    #[arg(long, value_name = "N")]
+    pub(crate) port: Option<u16>,
+    /// Write the kubeconfig there, for nobody else to read. Default: into the data directory, else a temporary file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig_out: Option<PathBuf>,
+    /// Keep all objects there between runs. Without it they are gone in the end
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Do what controllers and nodes do, without running anything: Deployments make Pods, Pods become ready, Jobs complete
+    #[arg(long)]
+    pub(crate) workloads: bool,
 }
 
 /// `kopf-rs run`

@@ -175,7 +175,7 @@ impl Build<'_> {
 }
 
 /// Cargo in a folder. What an outer `cargo run` has put into the environment stays out: build scripts that watch it would run anew.
-fn cargo(folder: &Path) -> Command {
+pub(crate) fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);
     for (key, _) in env::vars_os() {
@@ -190,7 +190,7 @@ fn cargo(folder: &Path) -> Command {
     command
 }
 
-fn start_error(error: io::Error) -> CargoError {
+pub(crate) fn start_error(error: io::Error) -> CargoError {
     if error.kind() == io::ErrorKind::NotFound {
         CargoError::Missing
     } else {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::args::Run;
+use crate::become_program::become_program;
 use crate::cargo::{self, Build};
 use crate::runner::{Kopf, Runner};
 use crate::script::Script;
@@ -26,11 +27,6 @@ enum RunError {
     TwoKopfs { one: String, other: String },
     #[error("{}: no kopf-rs library there (expected its Cargo.toml)", .0.display())]
     NoKopfThere(PathBuf),
-    #[error("{} cannot be started: {error}", .program.display())]
-    Start {
-        program: PathBuf,
-        error: std::io::Error,
-    },
 }
 
 /// Where a build happens and what it takes over.
@@ -64,7 +60,7 @@ pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box
         [Source::Program(program)] => build_program(program, run, &what)?,
         sources => build_runner(sources, run, &what)?,
     };
-    become_operator(&program, &folder, operator_args)
+    become_program(operator(&program, &folder, operator_args))
 }
 
 fn build_program(
@@ -250,38 +246,6 @@ fn build_args(run: &Run) -> Vec<OsString> {
     let mut args = network_args(run);
     args.extend(run.build.release.then(|| "--release".into()));
     args
-}
-
-/// Replace this process: the operator gets the signals, and its exit code is ours.
-#[cfg(unix)]
-fn become_operator(
-    program: &Path,
-    folder: &Path,
-    args: &[OsString],
-) -> Result<ExitCode, Box<dyn Error>> {
-    use std::os::unix::process::CommandExt;
-    let error = operator(program, folder, args).exec();
-    Err(RunError::Start {
-        program: program.to_owned(),
-        error,
-    }
-    .into())
-}
-
-#[cfg(not(unix))]
-fn become_operator(
-    program: &Path,
-    folder: &Path,
-    args: &[OsString],
-) -> Result<ExitCode, Box<dyn Error>> {
-    let status = operator(program, folder, args)
-        .status()
-        .map_err(|error| RunError::Start {
-            program: program.to_owned(),
-            error,
-        })?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn operator(program: &Path, folder: &Path, args: &[OsString]) -> Command {

@@ -69,9 +69,18 @@ pub struct ClusterFlags {
 }
 
 /// How the operator's state is kept on objects.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "State on objects")]
 pub struct StateFlags {
+    /// The operator's name: what it keeps on objects is under NAME.kopf.rs, so operators of the same objects need different ones
+    /// [default: the name of the package]
+    #[arg(
+        long,
+        env = "KOPF_RS_NAME",
+        value_name = "NAME",
+        hide_env_values = true
+    )]
+    pub name: Option<String>,
     /// Keep the state under the names and in the formats of Kopf, the Python framework, so as to go on where its operator has stopped
     #[arg(long, env = "KOPF_RS_KOPF_COMPATIBLE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub kopf_compatible: bool,

@@ -4,8 +4,8 @@ use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    FnArg, GenericArgument, GenericParam, ItemFn, Lifetime, Pat, PatType, PathArguments, Safety,
-    Signature, Type, TypeFnPtr, TypeGroup, TypeParen,
+    FnArg, GenericArgument, GenericParam, ItemFn, Lifetime, Pat, PatType, PathArguments,
+    ReturnType, Safety, Signature, Type, TypeFnPtr, TypeGroup, TypeParen,
 };
 
 use crate::fallback::Mistakes;
@@ -94,6 +94,14 @@ fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
     }
     if let Some(variadic) = &signature.variadic {
         mistakes.at(variadic, "a handler cannot take `...`: name each argument");
+    }
+    if let ReturnType::Type(_, ty) = &signature.output
+        && let Type::Never(never) = &**ty
+    {
+        mistakes.at(
+            never,
+            "a handler must come to an end: return `HandlerResult` instead of `!`",
+        );
     }
     for param in &signature.generics.params {
         match param {

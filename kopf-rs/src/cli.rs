@@ -142,7 +142,7 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
             ..Settings::default()
         });
     }
-    if let Some(name) = name {
+    if let Some(name) = flags.state.name.as_deref().or(name) {
         operator = operator.name(name);
     }
     if flags.cluster.once {

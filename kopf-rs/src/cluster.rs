@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::reach::Reach;
 use crate::object::resource::Resource;
+use crate::rt::chance::Chance;
 
 pub(crate) mod connect;
 pub(crate) mod discover;
@@ -44,6 +45,8 @@ pub(crate) struct ClusterSettings {
     pub(crate) operator: String,
     /// Writes under way at the same time. Every one of them is a connection of its own.
     pub(crate) writes: usize,
+    /// What spreads our requests.
+    pub(crate) chance: Arc<Chance>,
 }
 
 /// What all clones know together.
@@ -51,6 +54,7 @@ struct Shared {
     operator: String,
     agent: HeaderValue,
     writes: Semaphore,
+    chance: Arc<Chance>,
     reach: Reach,
     /// API groups whose server has refused a streaming list.
     unstreamable: Notes,
@@ -73,6 +77,7 @@ impl Default for ClusterSettings {
         Self {
             operator: "kopf-rs".to_owned(),
             writes: 16,
+            chance: Arc::new(Chance::new()),
         }
     }
 }
@@ -96,6 +101,7 @@ impl Cluster {
                 agent: HeaderValue::from_str(&agent)
                     .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
+                chance: settings.chance.clone(),
                 reach: Reach::default(),
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
@@ -104,6 +110,11 @@ impl Cluster {
                 discovered: Mutex::default(),
             }),
         }
+    }
+
+    /// The random numbers of the operator.
+    pub(crate) fn chance(&self) -> &Chance {
+        &self.shared.chance
     }
 }
 

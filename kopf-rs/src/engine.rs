@@ -8,10 +8,11 @@ pub(crate) mod key;
 pub(crate) mod kind;
 pub(crate) mod memory;
 pub(crate) mod queue;
+pub(crate) mod rivals;
 pub(crate) mod worker;
 pub(crate) mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,7 @@ use crate::engine::invoke::Invoker;
 use crate::engine::kind::Kind;
 use crate::engine::memory::Memory;
 use crate::engine::queue::{Hired, Queue, StreamId};
+use crate::engine::rivals::Rivals;
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
 use crate::object::raw::Raw;
@@ -49,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) extensions: Arc<Extensions>,
     /// The operator's memo; every object starts with a copy of it.
     pub(crate) memo: Memo,
+    /// The operator is to end when nothing is left to do.
+    pub(crate) once: bool,
 }
 
 /// How much at a time, and how long.
@@ -92,7 +96,6 @@ pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(crate) queue: Queue,
     pub(crate) invoker: Invoker,
-    pub(crate) chance: Chance,
     /// No new cycles, no retries, no sleeping.
     pub(crate) stopping: CancellationToken,
     workers: Option<Semaphore>,
@@ -102,6 +105,11 @@ pub(crate) struct Shared {
     failures: Mutex<Vec<Failure>>,
     /// Missing permissions, and when they were told: many objects may lack the same one.
     lacking: Mutex<BTreeMap<String, Instant>>,
+    rivals: Rivals,
+    /// Kinds whose handlers change their objects again and again: said of them.
+    restless: Mutex<BTreeSet<u32>>,
+    /// What an operator that is to end has given up.
+    left: Mutex<BTreeSet<String>>,
 }
 
 impl Engine {
@@ -110,13 +118,15 @@ impl Engine {
         Self(Arc::new(Shared {
             queue: Queue::default(),
             invoker: Invoker::new(setup.clock, limits.blocking),
-            chance: Chance::new(),
             stopping: CancellationToken::new(),
             workers: limits.workers.map(Semaphore::new),
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Mutex::default(),
             lacking: Mutex::default(),
+            rivals: Rivals::default(),
+            restless: Mutex::default(),
+            left: Mutex::default(),
             setup,
         }))
     }
@@ -130,7 +140,7 @@ impl Engine {
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if !self.0.stopping.is_cancelled() {
             let quiet =
-                |kind: &Kind, memory: &Memory, raw: &Raw| self.0.is_quiet(kind, memory, raw);
+                |kind: &Kind, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
             let queue = &self.0.queue;
             queue.feed(stream, event, quiet, |hired| self.hire(hired));
         }
@@ -179,6 +189,13 @@ impl Engine {
         self.0.failures().clone()
     }
 
+    /// What was given up, where the operator was to end: one line each, for people.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let left = self.0.left.lock();
+        let left = left.unwrap_or_else(PoisonError::into_inner);
+        left.iter().cloned().collect()
+    }
+
     fn hire(&self, hired: Hired) {
         let shared = self.0.clone();
         let ended = self.0.ended.clone();
@@ -198,16 +215,23 @@ impl Engine {
 }
 
 impl Shared {
+    pub(crate) fn chance(&self) -> &Chance {
+        self.setup.cluster.chance()
+    }
+
     /// Whether this state of an object leaves nothing to do for handlers of changes.
     pub(crate) fn is_quiet(&self, kind: &Kind, memory: &Memory, raw: &Raw) -> bool {
-        let glance = Glance {
+        self.glance(kind, memory).is_quiet(raw)
+    }
+
+    fn glance<'a>(&'a self, kind: &'a Kind, memory: &'a Memory) -> Glance<'a> {
+        Glance {
             handlers: &kind.handlers,
             persistence: &self.setup.persistence,
             policy: &self.setup.policy,
             resource: &kind.resource,
             seen: &memory.seen,
-        };
-        glance.is_quiet(raw)
+        }
     }
 
     /// A place for one object in handlers or requests.
@@ -231,6 +255,20 @@ impl Shared {
             lacking.insert(what.to_owned(), now);
         }
         is_news
+    }
+
+    /// Whether it is news that handlers of this kind change their objects again and again.
+    pub(crate) fn tells_unrest_of(&self, kind: u32) -> bool {
+        let restless = self.restless.lock();
+        restless
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(kind)
+    }
+
+    /// Give something up, since the operator is to end.
+    pub(crate) fn leave(&self, what: String) {
+        let left = self.left.lock();
+        left.unwrap_or_else(PoisonError::into_inner).insert(what);
     }
 
     pub(crate) fn failed(&self, handler: &str, object: &Reference) {

@@ -81,7 +81,7 @@ pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
     Execution, LiveSettings, Networking, Queueing, Scanning, Settings, Watching,
 };
-pub use crate::state::Persistence;
+pub use crate::state::{BadPersistence, Persistence};
 
 /// What a [`Persistence`] can be made of: Kopf's storages, and the traits for your own.
 pub mod storage {

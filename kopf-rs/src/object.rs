@@ -5,6 +5,7 @@
 pub(crate) mod body;
 pub(crate) mod diff;
 pub(crate) mod essence;
+pub(crate) mod identity;
 pub(crate) mod operations;
 pub(crate) mod outline;
 pub(crate) mod patch;

@@ -17,6 +17,7 @@
 //! 3. **Restarts.** T lives in memory. After a restart the target is the object as it is, N; a handler that has finished on another state
 //!    than N, or has tried without finishing, is called even where no difference from L to N concerns it: L may be what was reverted to.
 //!    A handler that has finished on N is not called again.
+//!    Sub-handlers are met only when their parent is called: one that was told of another target has finished in an earlier process.
 //! 4. **Refused writes.** What a handler has done stays in memory, with its patch, until it is written; so does T.
 //! 5. **An end.** A cycle's own writes are no part of the essence; marks are only left where the object has changed under way. So once
 //!    the object is still, there is at most one more cycle, and then no difference, no mark, and nothing to write.

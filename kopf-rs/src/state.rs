@@ -9,6 +9,7 @@ pub(crate) mod kopf;
 pub(crate) mod naming;
 pub(crate) mod progress;
 pub(crate) mod storage;
+pub(crate) mod trace;
 
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ pub struct Persistence {
     marks: Arc<Marks>,
     /// Where all there is to keep is in these annotations.
     plain: Option<Annotations>,
+    /// What all annotations begin with; nothing where storages decide.
+    prefix: Option<Arc<str>>,
 }
 
 /// State on an object that cannot be read: edited, truncated, or written by another program.
@@ -59,6 +62,11 @@ pub(crate) struct NotKept {
     pub(crate) why: String,
 }
 
+/// A persistence with which every write would be refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the operator cannot keep its state on objects: {0}")]
+pub struct BadPersistence(String);
+
 impl Persistence {
     /// Annotations and a finalizer under `{operator}.kopf.rs`.
     #[must_use]
@@ -68,6 +76,7 @@ impl Persistence {
         Self {
             finalizer: format!("{prefix}/finalizer").into(),
             plain: Some(annotations.clone()),
+            prefix: Some(prefix.as_str().into()),
             progress: Arc::new(AnnotatedProgress::new(annotations.clone())),
             essence: Arc::new(AnnotatedEssence::new(annotations)),
             marks: Arc::new(Marks::new(prefix)),
@@ -85,6 +94,7 @@ impl Persistence {
         Self {
             finalizer: kopf::FINALIZER.into(),
             plain: None,
+            prefix: Some(kopf::PREFIX.into()),
             progress: Arc::new(guarded_progress(SmartProgressStorage::default())),
             essence: Arc::new(guarded_essence(AnnotationsDiffBaseStorage::default())),
             marks: Arc::new(Marks::new(kopf::PREFIX).seeing(Secrets::Plain)),
@@ -106,6 +116,7 @@ impl Persistence {
         Self {
             progress: Arc::new(guarded_progress(storage)),
             plain: None,
+            prefix: None,
             ..self
         }
     }
@@ -116,8 +127,27 @@ impl Persistence {
         Self {
             essence: Arc::new(guarded_essence(storage)),
             plain: None,
+            prefix: None,
             ..self
         }
+    }
+
+    /// What no server would take of it, with what was expected.
+    pub(crate) fn check(&self) -> Result<(), BadPersistence> {
+        if !naming::is_valid_finalizer(&self.finalizer) {
+            return Err(BadPersistence(format!(
+                "the finalizer `{}` cannot be used: expected a DNS name in lower case, a slash, and at most 63 letters, digits, `-`, `_` and \
+                 `.`, such as `my-operator.example.com/finalizer`",
+                self.finalizer
+            )));
+        }
+        self.progress.check().map_err(BadPersistence)?;
+        self.essence.check().map_err(BadPersistence)
+    }
+
+    /// What the names of all annotations begin with, where that is known.
+    pub(crate) fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
     }
 
     /// What counts of `body`, with the `extra` fields handlers have opted into.

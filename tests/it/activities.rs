@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kopf_rs::{
-    LiveSettings, Memo, OperatorError, PermanentError, Registry, TemporaryError, handler,
+    LiveSettings, Memo, OperatorError, PermanentError, Registry, Selector, TemporaryError, handler,
 };
 use kopf_rs_tests::{Bed, Server, scenarios};
 use serde_json::{Value, json};
@@ -18,7 +18,9 @@ scenarios! {
     a_failed_cleanup_is_told;
     running_handlers_may_finish_when_the_operator_stops;
     handlers_that_do_not_finish_are_cancelled_and_called_again_next_time;
+    what_event_handlers_asked_for_is_written_when_the_operator_stops;
     once_handles_what_there_is_and_ends;
+    once_misses_nothing_where_everything_is_asked_for [memory tcp];
 }
 
 async fn startup_comes_before_any_request_and_cleanup_after_everything(bed: Bed) {
@@ -205,6 +207,32 @@ async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(be
     assert_eq!(field.calls.all(), ["attempt 0", "attempt 0"]);
 }
 
+async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(bed: Bed) {
+    let field = Field::of(bed).await;
+    let event = field.handler("event_fn", |context| async move {
+        context.patch()["status"]["seen"] = json!(true);
+        Ok(Value::Null)
+    });
+    let create = field.handler("create_fn", |context| async move {
+        context.patch()["status"]["half"] = json!("done");
+        std::future::pending().await
+    });
+    let registry = Registry::new()
+        .on_event(field.selector(), event)
+        .on_create(field.selector(), create);
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.calls.until(2).await;
+    working.stop().await;
+    let object = field.get("a").await;
+    assert_eq!(
+        object["status"],
+        json!({"seen": true}),
+        "what is known, and no more"
+    );
+    assert!(!is_handled(&object));
+}
+
 async fn once_handles_what_there_is_and_ends(bed: Bed) {
     let field = Field::of(bed).await;
     for name in ["a", "b"] {
@@ -230,4 +258,16 @@ async fn once_handles_what_there_is_and_ends(bed: Bed) {
         .collect();
     assert_eq!(failed, [Some("a")]);
     assert_eq!(field.calls.all().len(), 3);
+}
+
+async fn once_misses_nothing_where_everything_is_asked_for(bed: Bed) {
+    let field = Field::of(bed).await;
+    field.create("a", json!({})).await;
+    let everything = Selector::everything(&[]).expect("a selector");
+    let registry = Registry::new().on_event(everything, field.noting("event_fn"));
+    let operator = field.operator(registry).once();
+    let working = crate::operating::Working::start(&field.bed, operator);
+    let report = working.end().await.expect("it ends well");
+    assert_eq!(report.unserved, Vec::<String>::new());
+    assert!(field.calls.all().len() > 1);
 }

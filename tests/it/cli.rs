@@ -6,6 +6,7 @@ mod crates;
 mod operators;
 mod paths;
 mod scripts;
+mod server;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kopf_rs_apiserver::ApiServer;
-use kopf_rs_tests::corpus::{Ledger, Pair, Script, Tally, run_all};
-use kopf_rs_tests::{RealServer, skipped};
+use kopf_rs_apiserver::{ApiServer, User};
+use kopf_rs_tests::corpus::{Catch, Ledger, Pair, Script, Tally, hunt, run_all};
+use kopf_rs_tests::{RealServer, Served, runtime, skipped};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance")
@@ -22,38 +22,98 @@ fn scripts() -> (Vec<Script>, bool) {
     (scripts, false)
 }
 
-fn compared(real: &RealServer, scripts: &[Script], ledger: &Ledger) -> Vec<Pair> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime can be built");
-    runtime.block_on(async {
+/// Does something with the kubeconfig files of both servers: ours, and the real one.
+fn beside<T>(real: &RealServer, doing: impl AsyncFnOnce(&Path, &Path) -> T) -> T {
+    runtime().block_on(async {
         let server = ApiServer::new();
-        let listening = server
-            .listen(([127, 0, 0, 1], 0).into())
-            .await
-            .expect("a free port can be listened on");
-        let ours = std::env::temp_dir().join(format!("kopf-rs-corpus-{}", std::process::id()));
-        std::fs::write(&ours, listening.kubeconfig()).expect("temporary files can be written");
-        let pairs = run_all(scripts, &ours, &real.kubeconfig(), ledger).await;
-        std::fs::remove_file(&ours).expect("what was written can be removed");
-        pairs
+        for number in 1..=32 {
+            let user = format!("user{number}");
+            server.add_user(format!("{user}-token"), User::new(&user).uid(&user));
+        }
+        let over_tls = Served::start(&server, &std::env::temp_dir()).await;
+        doing(over_tls.kubeconfig(), &real.kubeconfig()).await
     })
+}
+
+/// A server of one's own with its controllers, or the reason why the test is skipped.
+fn real(test: &str) -> Option<RealServer> {
+    match RealServer::start() {
+        Ok(real) => {
+            real.controllers().unwrap_or_else(|error| panic!("{error}"));
+            Some(real)
+        }
+        Err(error) => match error.missing() {
+            Some(missing) => {
+                skipped(test, missing);
+                None
+            }
+            None => panic!("{error}"),
+        },
+    }
+}
+
+/// The seeds to try, and how many of their answers are known to differ: those that `KOPF_RS_SEEDS` names, as `7`, `1-200` or
+/// several of these, and none; else what `seeds.txt` says.
+fn seeds() -> (Vec<u64>, usize) {
+    let number = |text: &str| -> u64 {
+        text.parse()
+            .expect("a seed is a number, or two with a dash")
+    };
+    let span = |word: &str| {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        number(first)..=number(last)
+    };
+    let all = |text: &str| -> Vec<u64> {
+        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+        words.flat_map(span).collect()
+    };
+    if let Ok(wanted) = std::env::var("KOPF_RS_SEEDS") {
+        return (all(&wanted), 0);
+    }
+    let usual = std::fs::read_to_string(folder().join("seeds.txt")).expect("seeds.txt is readable");
+    let (seeds, known) = usual.trim().split_once(": ").expect("SEEDS: DIFFERENT");
+    (all(seeds), known.parse().expect("a number of answers"))
+}
+
+#[test]
+fn random_scripts_are_answered_alike() {
+    let Some(real) = real("corpus::random_scripts_are_answered_alike") else {
+        return;
+    };
+    let ((seeds, known), ledger) = (seeds(), Ledger::read(&folder()));
+    let (tally, catches) = beside(&real, async |ours, real| {
+        hunt(&seeds, known, ours, real, &ledger).await
+    });
+    let told = |catch: &Catch| {
+        let Catch { seed, pair, script } = catch;
+        let small = script.name != format!("seed-{seed}");
+        let script = if small {
+            script.to_yaml()
+        } else {
+            String::new()
+        };
+        format!("\nseed {seed}: {pair}{script}")
+    };
+    let report: Vec<String> = catches.iter().map(told).collect();
+    let report = report.join("\n");
+    let span = (seeds.first(), seeds.last());
+    assert!(
+        tally.different <= known,
+        "{report}\n{tally}, of which {known} are known (seeds {span:?})"
+    );
+    eprintln!("{tally}, of which {known} are known (seeds {span:?})");
 }
 
 #[test]
 fn both_servers_answer_alike() {
-    let real = match RealServer::start() {
-        Ok(real) => real,
-        Err(error) => match error.missing() {
-            Some(missing) => return skipped("corpus::both_servers_answer_alike", missing),
-            None => panic!("{error}"),
-        },
+    let Some(real) = real("corpus::both_servers_answer_alike") else {
+        return;
     };
-    real.controllers().unwrap_or_else(|error| panic!("{error}"));
     let (scripts, all) = scripts();
     let ledger = Ledger::read(&folder());
-    let pairs = compared(&real, &scripts, &ledger);
+    let pairs: Vec<Pair> = beside(&real, async |ours, real| {
+        run_all(&scripts, ours, real, &ledger).await
+    });
     let different: Vec<String> = pairs
         .iter()
         .filter(|pair| !pair.differences.is_empty())

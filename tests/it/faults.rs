@@ -18,6 +18,10 @@ scenarios! {
     a_server_that_is_late_is_waited_for [memory tcp];
     a_forbidden_kind_is_told_and_the_others_go_on [memory tcp];
     once_counts_a_forbidden_kind_as_not_handled [memory tcp];
+    once_tells_what_the_server_refuses [memory tcp];
+    once_gives_up_what_may_not_be_written [memory tcp];
+    what_was_done_is_written_when_the_operator_stops_in_a_conflict [memory tcp];
+    what_event_handlers_asked_for_survives_conflicts [memory tcp];
     rejected_credentials_end_the_operator_at_once [memory tcp];
     a_patch_that_is_refused_is_told_and_blocks_nothing;
     a_result_that_the_schema_refuses_blocks_nothing [real];
@@ -243,6 +247,119 @@ async fn once_counts_a_forbidden_kind_as_not_handled(bed: Bed) {
     assert!(unserved.starts_with(&words), "{unserved}");
 }
 
+async fn once_tells_what_the_server_refuses(bed: Bed) {
+    let field = Field::of(bed).await;
+    for name in ["a", "b", "c"] {
+        field.create(name, json!({})).await;
+    }
+    let label = |context: &kopf_rs::Context| {
+        context.patch()["metadata"]["labels"]["size"] = json!("no label!");
+    };
+    let create = field.handler("create_fn", move |context| async move {
+        if context.name() == "a" {
+            label(&context);
+        }
+        Ok(Value::Null)
+    });
+    let event = field.handler("event_fn", move |context| async move {
+        if context.name() == "b" {
+            label(&context);
+        }
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_event(field.selector(), event);
+    let operator = field.operator(registry).once();
+    let ended = Working::start(&field.bed, operator).end().await;
+    let report = ended.expect("it ends");
+    let told = |name: &str, whose: &str| {
+        let (kind, namespace) = (field.group.as_str(), field.bed.namespace());
+        let text =
+            format!("kopfexamples.v1.{kind} {namespace}/{name} is not as {whose} wanted it, for");
+        let mut all = report.unserved.iter();
+        all.any(|line| line.starts_with(&text) && line.contains("no label!"))
+    };
+    assert!(told("a", "'create_fn'"), "{report:?}");
+    assert!(told("b", "'create_fn'") || told("b", "on_event handlers") || told("b", "handlers"));
+    assert!(!report.unserved.iter().any(|line| line.contains("/c ")));
+}
+
+async fn once_gives_up_what_may_not_be_written(bed: Bed) {
+    let field = Field::of(bed).await;
+    for name in ["a", "b"] {
+        field.create(name, json!({})).await;
+    }
+    let panicking = field.noting("other_fn").when(|cause| match cause.name() {
+        "b" => panic!("no idea"),
+        _ => false,
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_update(field.selector(), panicking);
+    let _forbidden = server(&field).fault(Fault::answer(403).on(Verb::Patch));
+    let operator = field.operator(registry).once();
+    let ended = Working::start(&field.bed, operator).end().await;
+    let report = ended.expect("it ends");
+    assert_eq!(field.calls.all(), ["create_fn a"]);
+    let [panicked, forbidden] = &report.unserved[..] else {
+        panic!("{report:?}");
+    };
+    let kind = format!("kopfexamples.v1.{}", field.group);
+    assert!(
+        panicked.starts_with(&format!("{kind} cannot be handled: ")),
+        "{panicked}"
+    );
+    assert!(
+        forbidden.starts_with(&format!("{kind} cannot be written: forbidden: ")),
+        "{forbidden}"
+    );
+}
+
+async fn what_was_done_is_written_when_the_operator_stops_in_a_conflict(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = field.handler("create_fn", |_| async { Ok(json!({"made": true})) });
+    let registry = || Registry::new().on_create(field.selector(), create.clone());
+    let conflicts = server(&field).fault(Fault::answer(409).on(Verb::Patch));
+    let working = field.start(registry());
+    field.create("a", json!({})).await;
+    let mut pulse = tokio::time::interval(Duration::from_millis(20));
+    while conflicts.hits() < 10 {
+        pulse.tick().await;
+    }
+    drop(conflicts);
+    working.stop().await;
+    let object = field.get("a").await;
+    assert_eq!(object["status"]["create_fn"], json!({"made": true}));
+    let working = field.start(registry());
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a"]);
+}
+
+async fn what_event_handlers_asked_for_survives_conflicts(bed: Bed) {
+    let field = Field::of(bed).await;
+    let event = handler("event_fn", |context: kopf_rs::Context| async move {
+        let size = context.body().spec()["size"].clone();
+        context
+            .patch()
+            .transform(move |object| object["status"]["seen"] = size.clone());
+        Ok(())
+    });
+    let registry = Registry::new()
+        .on_event(field.selector(), event)
+        .on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({"size": 1})).await;
+    let seen =
+        |size: u64| move |object: &Value| object["status"]["seen"] == size && is_handled(object);
+    field.until("the first is seen", "a", seen(1)).await;
+    let _conflicts = server(&field).fault(Fault::answer(409).on(Verb::Patch).nth(2).times(5));
+    field.patch("a", json!({"spec": {"size": 2}})).await;
+    field.until("the second is seen", "a", seen(2)).await;
+    working.stop().await;
+}
+
 async fn rejected_credentials_end_the_operator_at_once(bed: Bed) {
     let field = Field::of(bed).await;
     let _refused = server(&field).fault(Fault::answer(401).on(Verb::Other));
@@ -304,6 +421,7 @@ async fn an_object_whose_annotations_are_full_is_handled_and_let_go(bed: Bed) {
             field.handler("create_fn", |_| async { Ok(json!({"made": true})) }),
         )
         .on_create(field.selector(), field.noting("second_fn"))
+        .on_update(field.selector(), field.noting("update_fn"))
         .on_delete(field.selector(), field.noting("delete_fn"));
     let working = field.start(registry);
     let full = json!({"example.com/notes": "x".repeat(262_144 - 100)});
@@ -317,13 +435,29 @@ async fn an_object_whose_annotations_are_full_is_handled_and_let_go(bed: Bed) {
     field
         .line("Creation is processed: 2 succeeded; 0 failed.")
         .await;
+    let told = field
+        .line("The annotations of this object would take")
+        .await;
+    assert!(
+        told.contains("bytes of the 262144 that Kubernetes allows")
+            && told.contains("Remove large annotations"),
+        "{told}"
+    );
     let made = |object: &Value| object["status"]["create_fn"]["made"] == true;
     field.until("its result is there", "a", made).await;
+    // Memory knows what was handled: a change is one, with what it was before.
+    field.patch("a", json!({"spec": {"size": 1}})).await;
+    field.calls.until(3).await;
     field.delete("a").await;
     field.until_gone("a").await;
     working.stop().await;
+    assert!(
+        field.writes("a").await <= 6,
+        "{} writes",
+        field.writes("a").await
+    );
     assert_eq!(
         field.calls.all(),
-        ["create_fn a", "second_fn a", "delete_fn a"]
+        ["create_fn a", "second_fn a", "update_fn a", "delete_fn a"]
     );
 }

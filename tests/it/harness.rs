@@ -10,7 +10,7 @@ scenarios! {
     objects_are_created_changed_awaited_and_gone;
     a_crd_of_ones_own_is_served_when_applied;
     requests_of_others_are_told_apart;
-    a_user_without_rights_is_refused [real];
+    a_user_without_rights_is_refused [tcp real];
     controllers_collect_what_has_lost_its_owner [real];
     kubectl_sees_the_namespace [tcp real];
     events_of_a_scenario_become_its_lines;
@@ -120,10 +120,8 @@ async fn requests_of_others_are_told_apart(bed: Bed) {
 }
 
 async fn a_user_without_rights_is_refused(bed: Bed) {
-    let real = bed.real().expect("this is the real server");
-    let user = real.restricted_user();
-    let kubeconfig = real.kubeconfig_of(&user);
-    let argument = format!("--kubeconfig={}", kubeconfig.display());
+    let user = bed.restricted_user();
+    let argument = format!("--token={user}-token");
     let Some(refused) = bed.kubectl(&[&argument, "get", "pods"]).await else {
         return;
     };

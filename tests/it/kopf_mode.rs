@@ -10,20 +10,8 @@ use kopf_rs::storage::{
     ProgressStorage, SmartProgressStorage, StatusDiffBaseStorage, StatusProgressStorage,
 };
 use kopf_rs::{Body, Patch};
-use kopf_rs_tests::{Package, PythonError, python_of, skipped};
+use kopf_rs_tests::{Package, python_for};
 use serde_json::Value;
-
-/// The Python that can import Kopf; `None` where `test` has to be skipped.
-fn python(test: &str) -> Option<PathBuf> {
-    match python_of(Package::Kopf) {
-        Ok(python) => Some(python),
-        Err(PythonError::Missing(missing)) => {
-            skipped(test, &missing);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -86,7 +74,7 @@ fn is_valid(patch: &Value) -> bool {
 
 #[test]
 fn the_same_bytes_as_kopf() {
-    let Some(python) = python("kopf_mode::the_same_bytes_as_kopf") else {
+    let Some(python) = python_for("kopf_mode::the_same_bytes_as_kopf", Package::Kopf) else {
         return;
     };
     let run = Command::new(python).arg(script("bytes.py")).output();

@@ -2,8 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod activities;
+mod admission;
+mod bad_input;
 mod cli;
+mod clients;
 mod corpus;
 mod create;
 mod delete;
@@ -11,7 +15,9 @@ mod event;
 mod examples;
 mod faults;
 mod field;
+mod fifty;
 mod harness;
+mod histories;
 mod killed;
 mod kinds;
 mod kopf_mode;
@@ -24,8 +30,12 @@ mod readme;
 mod resume;
 mod retry;
 mod rights;
+mod rivals;
 mod subhandlers;
 mod transform;
 mod twin;
 mod ui;
 mod update;
+mod wording;
+mod workloads;
+mod writes;

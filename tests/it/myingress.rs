@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kopf_rs_tests::{Bed, Package, Program, PythonError, python_of, scenarios, skipped};
+use kopf_rs_tests::{Bed, Package, Program, python_for, scenarios};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -145,16 +145,8 @@ struct Cloud {
 
 impl Cloud {
     async fn start() -> Option<Self> {
-        let python = match tokio::task::spawn_blocking(|| python_of(Package::Moto)).await {
-            Ok(Ok(python)) => python,
-            Ok(Err(PythonError::Missing(missing))) => {
-                skipped("myingress", &missing);
-                return None;
-            }
-            Ok(Err(error)) => panic!("{error}"),
-            Err(error) => panic!("{error}"),
-        };
-        let mut command = Command::new(python);
+        let python = tokio::task::spawn_blocking(|| python_for("myingress", Package::Moto));
+        let mut command = Command::new(python.await.expect("the installation does not panic")?);
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]);
         let server = Program::start(command, PATIENCE);
         let mark = "Running on http://127.0.0.1:";

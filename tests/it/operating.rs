@@ -1,5 +1,7 @@
 //! An operator at work on a bed: a kind of the bed's own, handlers that note their calls, start, stop and sudden death.
 
+pub(crate) mod in_status;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +124,26 @@ impl Field {
             pulse.tick().await;
         }
         assert_eq!(self.writes(name).await, expected, "writes to {name}");
+    }
+
+    /// How many writes operators have made to the object until now, once the server's log has caught up.
+    pub(crate) async fn all_writes(&self, name: &str) -> usize {
+        let marker = format!(
+            "/api/v1/namespaces/{}/configmaps/until-here",
+            self.bed.namespace()
+        );
+        let asked = http::Request::get(&marker).body(Vec::new());
+        let asked = asked.expect("a valid request");
+        let answer = self.bed.client().request::<Value>(asked).await;
+        assert!(answer.is_err(), "nobody makes {marker}");
+        let mut pulse = tokio::time::interval(Duration::from_millis(100));
+        for _ in 0..300 {
+            pulse.tick().await;
+            if self.bed.asked().iter().any(|asked| asked.path == marker) {
+                return self.writes(name).await;
+            }
+        }
+        panic!("the server's log does not show {marker}");
     }
 
     /// A handler that notes its calls as `id name` and succeeds.

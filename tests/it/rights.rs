@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 use crate::operating::{Field, KIND, NAME, Working, definition, is_handled};
 
 scenarios! {
-    a_kind_that_may_not_be_watched_is_told_and_served_once_granted [real];
-    a_missing_right_to_patch_is_told_once_and_loses_nothing [real];
-    without_namespaces_to_list_the_named_ones_are_served [real];
-    without_definitions_to_list_new_kinds_are_looked_for [real];
+    a_kind_that_may_not_be_watched_is_told_and_served_once_granted;
+    a_missing_right_to_patch_is_told_once_and_loses_nothing;
+    once_ends_where_nothing_may_be_patched;
+    without_namespaces_to_list_the_named_ones_are_served;
+    without_definitions_to_list_new_kinds_are_looked_for;
     what_is_not_to_be_scanned_is_not_asked_for;
 }
 
-/// A user of the real server with a role of its own.
+/// A user with a role of its own.
 struct User<'a> {
     bed: &'a Bed,
     name: String,
@@ -25,10 +26,9 @@ struct User<'a> {
 impl<'a> User<'a> {
     /// Who may do what `rules` say, everywhere.
     async fn with(bed: &'a Bed, rules: Value) -> Self {
-        let real = bed.real().expect("this is the real server");
         let user = Self {
             bed,
-            name: real.restricted_user(),
+            name: bed.restricted_user(),
         };
         let role = user.role();
         let metadata = json!({"name": role});
@@ -57,8 +57,7 @@ impl<'a> User<'a> {
     }
 
     async fn start(&self, operator: Operator) -> Working {
-        let real = self.bed.real().expect("this is the real server");
-        Working::start_as(real.client_of(&self.name).await, operator)
+        Working::start_as(self.bed.client_of(&self.name).await, operator)
     }
 }
 
@@ -171,6 +170,25 @@ async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(bed: Bed) {
     }
     working.stop().await;
     assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);
+}
+
+async fn once_ends_where_nothing_may_be_patched(bed: Bed) {
+    let field = Field::of(bed).await;
+    let user = User::with(&field.bed, json!([backbone(), look(&field.group)])).await;
+    for name in ["a", "b"] {
+        field.create(name, json!({})).await;
+    }
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let ended = user.start(everywhere(registry).once()).await.end().await;
+    let report = ended.expect("it ends");
+    assert_eq!(report.unserved.len(), 2, "{report:?}");
+    for (told, name) in report.unserved.iter().zip(["a", "b"]) {
+        let kind = format!("{KIND}.v1.{} cannot be written: ", field.group);
+        assert!(
+            told.starts_with(&kind) && told.contains(&format!("\"{name}\" is forbidden")),
+            "{told}"
+        );
+    }
 }
 
 async fn without_namespaces_to_list_the_named_ones_are_served(bed: Bed) {

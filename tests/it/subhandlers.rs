@@ -1,5 +1,6 @@
 //! Handlers within handlers: each has progress of its own, and their parent is done when they are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ use kopf_rs::{
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Calls, Field, is_handled};
+use crate::operating::{Calls, Field, is_handled, last_handled};
 
 scenarios! {
     a_parent_is_done_when_its_children_are;
@@ -19,6 +20,7 @@ scenarios! {
     children_have_children [memory tcp];
     children_have_filters_and_lifecycles [memory tcp];
     a_finished_child_is_not_called_again_after_a_kill;
+    a_child_that_has_finished_on_another_state_is_called_again_after_a_kill [memory];
     a_second_change_calls_all_children_again [memory tcp];
     misused_children_are_told [memory tcp];
 }
@@ -143,7 +145,13 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(bed: Bed) {
         subs.add(handler("bad", |_| async {
             Err::<(), _>(PermanentError::new("no way").into())
         }));
+        let broken = handler("broken", |_| async {
+            Err::<(), _>(std::io::Error::other("no such file").into())
+        });
+        subs.add(broken.retries(1));
         subs.add(child("limited", calls, 9).retries(2));
+        let slow = handler("slow", |_| std::future::pending::<HandlerResult>());
+        subs.add(slow.timeout(1));
         subs.add(child("good", calls, 1));
         Ok(json!("done"))
     });
@@ -153,9 +161,18 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(bed: Bed) {
     assert!(progress(&object).is_empty());
     assert_eq!(object["status"], json!({"parent/good": {"tries": 2}}));
     let report = working.stop().await;
-    let failed: Vec<_> = report.failed.iter().map(|it| it.handler.as_str()).collect();
-    assert_eq!(failed, ["parent/bad", "parent/limited", "parent"]);
-    field.line("Handler 'parent' failed permanently: sub-handlers have failed: 'parent/bad' (no way), 'parent/limited'").await;
+    let failed = report.failed.iter().map(|it| it.handler.as_str());
+    let expected = [
+        "parent",
+        "parent/bad",
+        "parent/broken",
+        "parent/limited",
+        "parent/slow",
+    ];
+    assert!(failed.collect::<BTreeSet<_>>().iter().eq(&expected));
+    let line = "Handler 'parent' failed permanently: sub-handlers have failed: 'parent/bad' (no way), 'parent/broken' (no such file), \
+                'parent/limited' (not yet), 'parent/slow' (has timed out after 0:00:01)";
+    field.line(line).await;
 }
 
 async fn failures_are_ignored_where_it_is_said(bed: Bed) {
@@ -242,7 +259,7 @@ async fn children_have_filters_and_lifecycles(bed: Bed) {
     let expected = [
         "created o".into(),
         "parent 0".into(),
-        format!("{id}/of_a/a 0"),
+        format!("{id}/of_a 0"),
         format!("{id}/big 0"),
     ];
     assert_eq!(field.calls.all(), expected);
@@ -287,6 +304,58 @@ async fn a_finished_child_is_not_called_again_after_a_kill(bed: Bed) {
             "parent/two 2"
         ]
     );
+}
+
+/// A handler that notes what it is told, and fails for so long where that is the first change.
+fn told(id: &str, calls: &Calls, delay: u32) -> Callback {
+    let (id, calls) = (id.to_owned(), calls.clone());
+    handler(id.clone(), move |cause: Context| {
+        let size = cause.new().map(|new| new["spec"]["size"].clone());
+        let size = size.and_then(|size| size.as_u64()).unwrap_or_default();
+        calls.note(format!("{id} {size}"));
+        async move {
+            if size == 1 && delay > 0 {
+                Err(TemporaryError::new("not yet").delay(delay))?;
+            }
+            Ok(())
+        }
+    })
+}
+
+async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill(bed: Bed) {
+    let field = Field::of(bed).await;
+    let start = || {
+        let calls = field.calls.clone();
+        let parent = handler("parent", move |cause: Context| {
+            let calls = calls.clone();
+            async move {
+                let subs = cause.subhandlers()?;
+                subs.add(told("one", &calls, 0));
+                subs.add(told("two", &calls, 60));
+                Ok(())
+            }
+        });
+        let registry = Registry::new().on_update(field.selector(), parent);
+        // Its turn is before the parent's in the next process, which so begins the cycle.
+        let other = told("other", &field.calls, 30);
+        field.start(registry.on_update(field.selector(), other))
+    };
+    let working = start();
+    field.create("o", json!({"size": 0})).await;
+    field.until("it is handled", "o", is_handled).await;
+    field.patch("o", json!({"spec": {"size": 1}})).await;
+    field.calls.until(3).await;
+    working.kill().await;
+    field.patch("o", json!({"spec": {"size": 2}})).await;
+    let working = start();
+    let done = |object: &Value| last_handled(object).is_some_and(|it| it["spec"]["size"] == 2);
+    field.until("all is handled", "o", done).await;
+    working.stop().await;
+    let mut calls = field.calls.all();
+    assert_eq!(calls[3], "other 2", "{calls:?}");
+    calls.sort();
+    let expected = ["one 1", "one 2", "other 1", "other 2", "two 1", "two 2"];
+    assert_eq!(calls, expected);
 }
 
 async fn a_second_change_calls_all_children_again(bed: Bed) {
@@ -346,11 +415,24 @@ async fn misused_children_are_told(bed: Bed) {
         cause.subhandlers()?;
         Ok(())
     });
+    let calls = field.calls.clone();
+    let sided = handler("sided", move |cause: Context| {
+        let calls = calls.clone();
+        async move {
+            let subs = cause.subhandlers()?;
+            subs.add(child("grown", &calls, 0).field("spec.size").new(2));
+            Ok(())
+        }
+    });
     let registry = Registry::new()
         .on_create(field.selector(), twins)
+        .on_create(field.selector(), sided)
         .on_event(field.selector(), raw);
     let working = field.start(registry);
-    field.create("o", json!({})).await;
+    field.create("o", json!({"size": 2})).await;
+    field
+        .line("Handler 'sided' failed permanently: sub-handler 'grown/spec.size': `old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of on_create: use `value` or `when` here")
+        .await;
     field.line("there are two sub-handlers 'parent/twin'").await;
     field.line("Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change").await;
     working.stop().await;

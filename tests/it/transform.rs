@@ -10,6 +10,7 @@ scenarios! {
     lists_are_added_to_and_the_status_goes_along;
     a_faster_writer_is_not_overwritten [memory tcp];
     a_function_that_panics_is_told_and_left_out;
+    what_the_server_sets_stays_as_it_is_and_the_object_goes;
     a_function_that_changes_nothing_makes_no_write [memory tcp];
 }
 
@@ -100,6 +101,39 @@ async fn a_function_that_panics_is_told_and_left_out(bed: Bed) {
         .line("A patch function is left out: panicked at ")
         .await;
     assert!(line.contains("out of ideas"), "{line}");
+    working.stop().await;
+}
+
+/// A handler that would make another object of it.
+fn hijacker(id: &str) -> kopf_rs::Callback {
+    handler(id, |cause: Context| async move {
+        let mut patch = cause.patch();
+        patch["metadata"]["uid"] = json!("hijacked");
+        patch.transform(|object| {
+            object["metadata"]["uid"] = json!("hijacked");
+            object["metadata"]["resourceVersion"] = json!("1");
+            object["metadata"]["labels"]["hijacked"] = json!("no");
+        });
+        Ok(())
+    })
+}
+
+async fn what_the_server_sets_stays_as_it_is_and_the_object_goes(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), hijacker("create_fn"))
+        .on_delete(field.selector(), hijacker("delete_fn"));
+    let working = field.start(registry);
+    let made = field.create("o", json!({"a": 1})).await;
+    let object = field.until("it is handled", "o", is_handled).await;
+    assert_eq!(object["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(object["metadata"]["labels"]["hijacked"], "no");
+    for lost in ["metadata.uid", "metadata.resourceVersion, metadata.uid"] {
+        let line = format!("A handler wants to change {lost}: only the server sets that");
+        field.line(&line).await;
+    }
+    field.delete("o").await;
+    field.until_gone("o").await;
     working.stop().await;
 }
 

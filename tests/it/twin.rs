@@ -13,30 +13,23 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use kopf_rs_tests::{Bed, Package, PythonError, RealServer, Server, play, python_of, say, skipped};
+use kopf_rs_tests::{Bed, Package, RealServer, Server, play, python_for, say, skipped};
 
 use compare::{Verdict, judge};
 use scenario::Scenario;
-use side::{Side, Who};
+use side::{Seen, Side, Who};
 
 /// Mostly they wait.
 const AT_ONCE: usize = 4;
 
 #[test]
 fn kopf_and_this_do_the_same() {
-    let missing = match (RealServer::shared(), python_of(Package::Kopf)) {
-        (Err(error), _) => Some(
-            error
-                .missing()
-                .cloned()
-                .unwrap_or_else(|| panic!("{error}")),
-        ),
-        (_, Err(PythonError::Missing(missing))) => Some(missing),
-        (_, Err(error)) => panic!("{error}"),
-        (Ok(_), Ok(_)) => None,
-    };
-    if let Some(missing) = missing {
-        return skipped("twin", &missing);
+    if let Err(error) = RealServer::shared() {
+        let missing = error.missing().unwrap_or_else(|| panic!("{error}"));
+        return skipped("twin", missing);
+    }
+    if python_for("twin", Package::Kopf).is_none() {
+        return;
     }
     let wanted = std::env::var("KOPF_RS_TWIN").unwrap_or_default();
     let mut scenarios = Scenario::all();
@@ -73,17 +66,22 @@ fn all(scenarios: &[Scenario]) -> Vec<Played> {
 }
 
 fn one(scenario: &Scenario) -> Played {
-    let mut verdict = Err("it did not end".to_owned());
+    let (kopf, ours) = both_sides(scenario)?;
+    judge(scenario, &kopf, &ours)
+}
+
+/// What a scenario comes to under Kopf, and here.
+pub(crate) fn both_sides(scenario: &Scenario) -> Result<(Seen, Seen), String> {
+    let mut seen = Err("it did not end".to_owned());
     let both = async |bed: Bed| {
         let other = Bed::start(Server::Real).await;
         let kopf = Side::play(Who::Kopf, scenario, other);
         let ours = Side::play(Who::Ours, scenario, bed);
-        let (kopf, ours) = tokio::join!(kopf, ours);
-        verdict = judge(scenario, &kopf, &ours);
+        seen = Ok(tokio::join!(kopf, ours));
     };
     let played = catch_unwind(AssertUnwindSafe(|| play(Server::Real, "twin", both)));
     match played {
-        Ok(()) => verdict,
+        Ok(()) => seen,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             Err(text.unwrap_or_else(|| "it panicked".to_owned()))

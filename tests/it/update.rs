@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::operating::{Field, Gate, is_handled, last_handled};
 
 scenarios! {
+    what_a_handler_wants_is_written_though_it_was_so_before;
     an_update_is_one_call_with_its_difference_and_one_write;
     a_change_of_the_status_is_nobodys_business;
     a_change_during_a_cycle_gets_a_cycle_of_its_own;
@@ -171,4 +172,43 @@ async fn an_own_change_of_the_spec_is_an_update_too(bed: Bed) {
 
 fn has_handled(object: &Value, size: u32) -> bool {
     last_handled(object).is_some_and(|essence| essence["spec"]["size"] == size)
+}
+
+async fn what_a_handler_wants_is_written_though_it_was_so_before(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let create = field.handler("create_fn", |context| async move {
+        context.patch()["status"]["phase"] = json!("A");
+        Ok(Value::Null)
+    });
+    let door = gate.clone();
+    let update = field.handler("update_fn", move |context| {
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            context.patch()["status"]["phase"] = json!("A");
+            context.patch()["spec"]["by"] = json!("handler");
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_update(field.selector(), update);
+    let working = field.start(registry);
+    field.create("o", json!({"size": 1, "by": "handler"})).await;
+    field.until("it is handled", "o", is_handled).await;
+    field.patch("o", json!({"spec": {"size": 2}})).await;
+    field.calls.until(2).await;
+    // Others write while the handler runs; once a later object is handled, the operator has seen it.
+    let status = json!({"status": {"phase": "B"}});
+    field.bed.patch(&field.kind(), "o/status", &status).await;
+    let spec = json!({"spec": {"by": "others"}});
+    field.patch("o", spec).await;
+    field.create("later", json!({})).await;
+    field.until("it is handled", "later", is_handled).await;
+    gate.open(9);
+    let wanted =
+        |object: &Value| object["status"]["phase"] == "A" && object["spec"]["by"] == "handler";
+    field.until("it is as wanted", "o", wanted).await;
+    working.stop().await;
 }

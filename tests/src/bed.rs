@@ -10,6 +10,7 @@ mod wait;
 
 use std::path::Path;
 use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -88,6 +89,23 @@ impl Bed {
     #[must_use]
     pub fn real(&self) -> Option<&'static RealServer> {
         self.backend.real()
+    }
+
+    /// The name of a user that nobody else got and that may do nothing until RBAC objects say so; `NAME-token` is theirs.
+    #[must_use]
+    pub fn restricted_user(&self) -> String {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        if let Some(real) = self.real() {
+            return real.restricted_user();
+        }
+        let name = format!("user{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        self.backend.add_user(&name);
+        name
+    }
+
+    /// A client of a user that [`Bed::restricted_user`] named.
+    pub async fn client_of(&self, user: &str) -> kube::Client {
+        self.backend.client_of(user).await
     }
 
     /// Runs kubectl as the administrator in this bed's namespace, building it first where needed. Without Go there is none:

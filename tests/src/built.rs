@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::toolchain::cache_root;
+
 /// The path of the program `kopf-rs`, built by cargo on first use in each test process.
 ///
 /// # Panics
@@ -43,6 +45,38 @@ pub fn built_library(name: &str) -> PathBuf {
         let mut files = files.filter_map(Value::as_str);
         files.find(|file| Path::new(file).extension().is_some_and(|it| it == "rlib"))
     })
+}
+
+/// The path of a program that is a workspace of its own, by its folder. What it depends on is built once per machine, beside what
+/// else the tests keep there.
+///
+/// # Panics
+///
+/// When cargo fails to build it.
+#[must_use]
+pub fn outside_program(folder: &Path) -> PathBuf {
+    let name = folder.file_name().expect("a folder with a name");
+    let target = cache_root().join(format!("{}-target", name.to_string_lossy()));
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    leave_outer_cargo(&mut cargo);
+    let output = cargo
+        .args(["build", "--quiet", "--locked", "--message-format=json"])
+        .arg("--manifest-path")
+        .arg(folder.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .output()
+        .expect("cargo can be run");
+    let problem = || String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}", problem());
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let messages = lines
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut paths = messages.filter_map(|it: Value| it["executable"].as_str().map(PathBuf::from));
+    paths
+        .next()
+        .unwrap_or_else(|| panic!("cargo has not told where {} is", name.display()))
 }
 
 /// Keep from a program what `cargo test` has put into the environment: there are build scripts that watch it, so that a cargo called

@@ -8,16 +8,19 @@
 mod compare;
 mod exchange;
 mod generate;
+mod hunt;
 mod ledger;
 mod normal;
 mod run;
 mod script;
+mod shrink;
 mod tally;
 mod variables;
 
 pub use compare::Difference;
 pub use exchange::Answer;
-pub use generate::{generate, smaller};
+pub use generate::{REQUESTS, generate};
+pub use hunt::{Catch, hunt};
 pub use ledger::Ledger;
 pub use run::{Pair, run, run_all};
 pub use script::{Script, Step};

@@ -48,6 +48,15 @@ impl Server {
     }
 }
 
+/// A runtime for tests that play no scenario: of several threads, under real time.
+#[must_use]
+pub fn runtime() -> Runtime {
+    Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be built")
+}
+
 /// Runs a scenario named `test` on a fresh bed; the events of everything in it go to [`Bed::lines`].
 ///
 /// # Panics

@@ -69,14 +69,25 @@ impl Program {
     ///
     /// When it is gone already.
     pub async fn signal(&self, name: &str) {
+        self.signals(&[name]).await;
+    }
+
+    /// Sends it several signals, one right after the other.
+    ///
+    /// # Panics
+    ///
+    /// When it is gone already.
+    pub async fn signals(&self, names: &[&str]) {
         let pid = self.child.id().expect("the program runs").to_string();
+        let each = "pid=$0; for name; do kill -s \"$name\" \"$pid\" || exit; done";
         let status = tokio::process::Command::new("sh")
-            .args(["-c", "kill -s \"$0\" \"$1\"", name, &pid])
+            .args(["-c", each, &pid])
+            .args(names)
             .status()
             .await;
         assert!(
             status.is_ok_and(|status| status.success()),
-            "kill -s {name} {pid} failed"
+            "kill -s {names:?} {pid} failed"
         );
     }
 

@@ -3,13 +3,12 @@
 //! What is installed is pinned by `tests/python/*.txt`. An environment appears under its name only when it is complete.
 //! Must not know what is run in it.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::skip::{Missing, say};
-use crate::toolchain::{cache_root, key};
+use crate::skip::{Missing, say, skipped};
+use crate::toolchain::{cache_root, key, once_per_machine};
 
 /// Tried in turn; the first that starts makes the environment.
 const PYTHONS: [&str; 2] = ["python3", "python"];
@@ -19,6 +18,10 @@ const PYTHONS: [&str; 2] = ["python3", "python"];
 pub enum Package {
     /// Kopf itself, to compare with.
     Kopf,
+    /// Kubernetes' clients for Python.
+    Kubernetes,
+    /// Clients of others: lightkube, pykube-ng, kr8s.
+    Community,
     /// A cloud on this machine, for the examples.
     Moto,
 }
@@ -64,33 +67,48 @@ pub fn python_of(package: Package) -> Result<PathBuf, PythonError> {
     let home = cache_root().join(format!("{name}-{hash}"));
     let python = home.join("bin/python");
     let complete = home.join("complete");
-    if complete.exists() {
-        return Ok(python);
-    }
-    std::fs::create_dir_all(&home).map_err(at(&home))?;
-    let lock_path = home.with_extension("lock");
-    let lock = File::create(&lock_path).map_err(at(&lock_path))?;
-    lock.lock().map_err(at(&lock_path))?;
-    if !complete.exists() {
-        say(&format!(
-            "installing {name} into a Python environment, once per machine"
-        ));
-        run(Command::new(base()?)
-            .args(["-m", "venv", "--clear"])
-            .arg(&home))?;
-        run(Command::new(&python)
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "-r",
-            ])
-            .arg(&requirements))?;
-        std::fs::write(&complete, "").map_err(at(&complete))?;
-    }
+    once_per_machine(
+        &home,
+        &complete,
+        |path, source| at(path)(source),
+        || {
+            say(&format!(
+                "installing {name} into a Python environment, once per machine"
+            ));
+            run(Command::new(base()?)
+                .args(["-m", "venv", "--clear"])
+                .arg(&home))?;
+            run(Command::new(&python)
+                .args([
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "-r",
+                ])
+                .arg(&requirements))?;
+            std::fs::write(&complete, "").map_err(at(&complete))
+        },
+    )?;
     Ok(python)
+}
+
+/// The same for `test`, which is recorded as skipped where there is no Python.
+///
+/// # Panics
+///
+/// Where the package cannot be had for another reason.
+#[must_use]
+pub fn python_for(test: &str, package: Package) -> Option<PathBuf> {
+    match python_of(package) {
+        Ok(python) => Some(python),
+        Err(PythonError::Missing(missing)) => {
+            skipped(test, &missing);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn base() -> Result<&'static str, Missing> {

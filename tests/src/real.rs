@@ -25,6 +25,15 @@ use keys::Keys;
 
 /// How long a server may take to become ready, on a machine busy with other tests.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// What runs in the controller manager unless a test wants other controllers.
+const CONTROLLERS: &[&str] = &[
+    "namespace-controller",
+    "garbage-collector-controller",
+    "serviceaccount-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "clusterrole-aggregation-controller",
+];
 /// Users without any rights, for tests that bind exactly the rights they mean.
 const USERS: usize = 32;
 
@@ -91,11 +100,24 @@ impl RealServer {
     ///
     /// Where a program cannot be built, started, or does not become ready.
     pub fn start() -> Result<Self, StartError> {
+        Self::start_audited(true)
+    }
+
+    /// The same without an audit log, which would cost it time: for comparisons of speed.
+    ///
+    /// # Errors
+    ///
+    /// As [`RealServer::start`].
+    pub fn start_unaudited() -> Result<Self, StartError> {
+        Self::start_audited(false)
+    }
+
+    fn start_audited(audited: bool) -> Result<Self, StartError> {
         let (etcd, apiserver) = (tool(Tool::Etcd)?, tool(Tool::ApiServer)?);
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match Self::start_once(&etcd, &apiserver) {
+            match Self::start_once(&etcd, &apiserver, audited) {
                 // A free port may be taken by another process before ours binds it.
                 Err(StartError::NotReady { .. }) if attempt < 3 => {}
                 result => return result,
@@ -103,13 +125,14 @@ impl RealServer {
         }
     }
 
-    fn start_once(etcd: &Path, apiserver: &Path) -> Result<Self, StartError> {
+    fn start_once(etcd: &Path, apiserver: &Path, audited: bool) -> Result<Self, StartError> {
         let homes = Homes::new();
         let [client_port, peer_port, secure_port] = free_ports()?;
         let etcd = spawn_etcd(etcd, &homes.fresh("etcd")?, client_port, peer_port)?;
         let home = homes.fresh("apiserver")?;
         write_credentials(&home, secure_port)?;
-        let apiserver = spawn_apiserver(apiserver, &home, client_port, secure_port)?;
+        let ports = [client_port, secure_port];
+        let apiserver = spawn_apiserver(apiserver, &home, ports, audited)?;
         let mut server = Self {
             url: format!("https://127.0.0.1:{secure_port}"),
             homes,
@@ -166,6 +189,12 @@ impl RealServer {
                 })
             })
         })
+    }
+
+    /// The processes of the API server and of its etcd.
+    #[must_use]
+    pub fn processes(&self) -> [u32; 2] {
+        [self.apiserver.id(), self.etcd.id()]
     }
 
     /// The address of the server.
@@ -228,13 +257,22 @@ impl RealServer {
     ///
     /// Where it cannot be built or started.
     pub fn controllers(&self) -> Result<(), &StartError> {
+        self.these_controllers(CONTROLLERS)
+    }
+
+    /// Starts the controller manager with these controllers only, unless it runs already.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be built or started.
+    pub fn these_controllers(&self, names: &[&str]) -> Result<(), &StartError> {
         self.controllers
-            .get_or_init(|| self.spawn_controllers())
+            .get_or_init(|| self.spawn_controllers(names))
             .as_ref()
             .map(|_| ())
     }
 
-    fn spawn_controllers(&self) -> Result<Guarded, StartError> {
+    fn spawn_controllers(&self, names: &[&str]) -> Result<Guarded, StartError> {
         let home = self.homes.fresh("controllers")?;
         let [port] = free_ports()?;
         let mut command = Command::new(tool(Tool::ControllerManager)?);
@@ -243,10 +281,7 @@ impl RealServer {
             .arg(format!("--secure-port={port}"))
             .arg(format!("--cert-dir={}", home.display()))
             .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
-            .arg(
-                "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,\
-                 deployment-controller,replicaset-controller",
-            );
+            .arg(format!("--controllers={}", names.join(",")));
         Ok(Guarded::spawn(command, &home)?)
     }
 
@@ -303,9 +338,23 @@ pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str]) -> Result<Output, StartE
 pub(crate) async fn client_of(
     kubeconfig: &Path,
 ) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
-    let file = Kubeconfig::read_from(kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config_of(kubeconfig).await?)?)
+}
+
+/// The same without credentials, for requests that bring their own.
+pub(crate) async fn bare_client_of(
+    kubeconfig: &Path,
+) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
+    let mut config = config_of(kubeconfig).await?;
+    config.auth_info = kube::config::AuthInfo::default();
     Ok(kube::Client::try_from(config)?)
+}
+
+async fn config_of(
+    kubeconfig: &Path,
+) -> Result<kube::Config, Box<dyn std::error::Error + Send + Sync>> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }
 
 /// Runs a future on a thread and runtime of its own, so that it works inside and outside of other runtimes.
@@ -393,7 +442,12 @@ fn spawn_etcd(binary: &Path, home: &Path, client_port: u16, peer_port: u16) -> i
     Guarded::spawn(command, home)
 }
 
-fn spawn_apiserver(binary: &Path, home: &Path, etcd_port: u16, port: u16) -> io::Result<Guarded> {
+fn spawn_apiserver(
+    binary: &Path,
+    home: &Path,
+    [etcd_port, port]: [u16; 2],
+    audited: bool,
+) -> io::Result<Guarded> {
     let file = |flag: &str, name: &str| format!("--{flag}={}", home.join(name).display());
     let mut command = Command::new(binary);
     command
@@ -410,16 +464,17 @@ fn spawn_apiserver(binary: &Path, home: &Path, etcd_port: u16, port: u16) -> io:
             file("service-account-signing-key-file", "accounts.key"),
         ])
         .arg("--service-account-issuer=https://kubernetes.default.svc")
-        .args([
-            file("token-auth-file", "tokens.csv"),
-            file("audit-policy-file", "audit.json"),
-        ])
-        .arg(file("audit-log-path", "audit.log"))
+        .arg(file("token-auth-file", "tokens.csv"))
         .args([
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
         ])
         .arg("--disable-admission-plugins=ServiceAccount");
+    if audited {
+        command
+            .arg(file("audit-policy-file", "audit.json"))
+            .arg(file("audit-log-path", "audit.log"));
+    }
     Guarded::spawn(command, home)
 }
 

@@ -23,6 +23,8 @@ pub enum Tool {
     ControllerManager,
     /// The command-line client.
     Kubectl,
+    /// Helm, which installs charts.
+    Helm,
 }
 
 impl Tool {
@@ -32,21 +34,23 @@ impl Tool {
             Self::ApiServer => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
+            Self::Helm => "helm",
         }
     }
 
     /// The folder of the Go module under `tests/cluster/`.
     fn module(self) -> &'static str {
-        if self == Self::Etcd {
-            "etcd"
-        } else {
-            "kubernetes"
+        match self {
+            Self::Etcd => "etcd",
+            Self::Helm => "helm",
+            _ => "kubernetes",
         }
     }
 
     fn package(self) -> String {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
+            Self::Helm => "helm.sh/helm/v4/cmd/helm".to_owned(),
             other => format!("k8s.io/kubernetes/cmd/{}", other.file()),
         }
     }
@@ -92,32 +96,90 @@ pub fn tool(tool: Tool) -> Result<PathBuf, ToolError> {
     let hash = key(&pinned_files(&sources)).map_err(at(&sources))?;
     let cache = cache_root().join(format!("{}-{hash}", tool.module()));
     let binary = cache.join(tool.file());
-    if binary.exists() {
-        return Ok(binary);
-    }
-    std::fs::create_dir_all(&cache).map_err(at(&cache))?;
-    let lock_path = cache.join("lock");
-    let lock = File::create(&lock_path).map_err(at(&lock_path))?;
-    lock.lock().map_err(at(&lock_path))?;
-    if !binary.exists() {
-        let partial = cache.join(format!("{}.partial", tool.file()));
-        build(tool, &sources, &partial)?;
-        std::fs::rename(&partial, &binary).map_err(at(&binary))?;
-    }
+    let stamp = format!(
+        "-s -w -X k8s.io/component-base/version.gitVersion={}",
+        pinned_version(&sources)
+    );
+    built(&binary, &sources, &tool.package(), &stamp)?;
     Ok(binary)
 }
 
-fn build(tool: Tool, sources: &Path, output: &Path) -> Result<(), ToolError> {
+/// The path of a Go program of the module in `sources`, built first where this machine does not have it as it is there.
+///
+/// # Errors
+///
+/// Where Go is missing, does not build, or the cache folder cannot be written.
+pub fn go_program(sources: &Path, package: &str) -> Result<PathBuf, ToolError> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ToolError::Cache { path, source }
+    };
+    let mut files = pinned_files(sources).to_vec();
+    go_files(sources, &mut files).map_err(at(sources))?;
+    files.sort();
+    let hash = key(&files).map_err(at(sources))?;
+    let module = sources.file_name().unwrap_or_default().to_string_lossy();
+    let binary = cache_root().join(format!("{module}-{hash}")).join(package);
+    built(&binary, sources, &format!("./{package}"), "-s -w")?;
+    Ok(binary)
+}
+
+fn go_files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            go_files(&path, found)?;
+        } else if path.extension().is_some_and(|it| it == "go") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn built(binary: &Path, sources: &Path, package: &str, flags: &str) -> Result<(), ToolError> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ToolError::Cache { path, source }
+    };
+    let folder = binary.parent().unwrap_or(binary);
+    once_per_machine(
+        folder,
+        binary,
+        |path, source| at(path)(source),
+        || {
+            let partial = binary.with_extension("partial");
+            build(package, flags, sources, &partial)?;
+            std::fs::rename(&partial, binary).map_err(at(binary))
+        },
+    )
+}
+
+/// Fills `folder`, unless the file `complete` says that it was: by one process, while others wait for it.
+pub(crate) fn once_per_machine<E>(
+    folder: &Path,
+    complete: &Path,
+    unusable: impl Fn(&Path, io::Error) -> E,
+    fill: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    if complete.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
+    // Beside the folder, so that whoever fills it may clear it.
+    let path = folder.with_extension("lock");
+    let lock = File::create(&path).map_err(|error| unusable(&path, error))?;
+    lock.lock().map_err(|error| unusable(&path, error))?;
+    if complete.exists() { Ok(()) } else { fill() }
+}
+
+fn build(package: &str, flags: &str, sources: &Path, output: &Path) -> Result<(), ToolError> {
     say(&format!(
-        "building {} from source, once per machine (minutes the first time)",
-        tool.file()
+        "building {package} from source, once per machine (minutes the first time)"
     ));
-    let version = pinned_version(sources);
-    let stamp = format!("-s -w -X k8s.io/component-base/version.gitVersion={version}");
     let run = Command::new("go")
-        .args(["build", "-buildvcs=false", "-ldflags", &stamp, "-o"])
+        .args(["build", "-buildvcs=false", "-ldflags", flags, "-o"])
         .arg(output)
-        .arg(tool.package())
+        .arg(package)
         .current_dir(sources)
         .env("CGO_ENABLED", "0")
         .output()
@@ -130,7 +192,7 @@ fn build(tool: Tool, sources: &Path, output: &Path) -> Result<(), ToolError> {
     }
     let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
     Err(ToolError::Build {
-        package: tool.package(),
+        package: package.to_owned(),
         stderr,
     })
 }

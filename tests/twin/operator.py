@@ -49,12 +49,40 @@ def merge(patch, changes):
             patch[key] = value
 
 
-def function(handler):
-    async def act(name, uid, patch, **kwargs):
+def append(path, item):
+    def function(body):
+        *way, last = path.split(".")
+        for key in way:
+            body = body.setdefault(key, {})
+        body.setdefault(last, []).append(item)
+
+    return function
+
+
+async def run_subs(handler, full_id):
+    """Registers the sub-handlers in the form that the scenario asks for."""
+    form = handler.get("form", "decorator")
+    if form == "execute":
+        return await kopf.execute(fns={sub["id"]: function(sub, full_id) for sub in handler["subs"]})
+    for sub in handler["subs"]:
+        if form == "decorator":
+            kopf.subhandler(**options_of(sub))(function(sub, full_id))
+        else:
+            kopf.register(function(sub, full_id), **options_of(sub))
+
+
+def function(handler, parent=None):
+    if parent:
+        full_id = parent + "/" + handler["id"]
+    else:
         full_id = handler["id"] + ("/" + handler["field"] if "field" in handler else "")
+
+    async def act(name, uid, patch, **kwargs):
         note(full_id, name, kwargs)
         attempt = ATTEMPTS.setdefault((full_id, uid), 0)
         ATTEMPTS[full_id, uid] += 1
+        if "subs" in handler:
+            await run_subs(handler, full_id)
         script = handler.get("does", ["ok"])
         result = None
         step = script[min(attempt, len(script) - 1)]
@@ -68,6 +96,10 @@ def function(handler):
                 raise RuntimeError("unexpected")
             if word == "patch":
                 merge(patch, value)
+            if word == "append":
+                patch.fns.extend(append(path, item) for path, item in value.items())
+            if word == "assign":
+                patch.fns.append(lambda body, changes=value: merge(body, changes))
             if word == "result":
                 result = value
             if word == "sleep":
@@ -86,7 +118,7 @@ def criteria(mapping):
     return {key: words.get(value, value) for key, value in mapping.items()}
 
 
-def register(handler):
+def options_of(handler):
     options = {key: handler[key] for key in ("id", "field", "retries", "timeout", "backoff", "deleted", "optional") if key in handler}
     if "errors" in handler:
         options["errors"] = kopf.ErrorsMode[handler["errors"].upper()]
@@ -96,6 +128,11 @@ def register(handler):
     for key in ("value", "old", "new"):
         if key in handler:
             options[key] = criteria({key: handler[key]})[key]
+    return options
+
+
+def register(handler):
+    options = options_of(handler)
     decorate = getattr(kopf.on, handler["on"])
     decorate(PLAN["group"], "v1", "kopfexamples", **options)(function(handler))
 

@@ -9,9 +9,10 @@ use super::{Kind, Kinds, Scale, Shape, Traits};
 ///
 /// Scope: `n` namespaced, `c` cluster. Flags: `s` status subresource, `g` generation, `d` deletion answers the object,
 /// `u` replace without resourceVersion, `c` replace creates, `x` scale subresource, `r` review (create only), `e` stored as
-/// core Events.
+/// core Events, `v` stored as the kind of `v2`.
 const TABLE: &str = "
-v1 componentstatuses ComponentStatus c r cs -
+v1 bindings Binding n r - -
+v1 componentstatuses ComponentStatus c - cs -
 v1 configmaps ConfigMap n u cm -
 v1 endpoints Endpoints n uc ep -
 v1 events Event n uc ev -
@@ -26,7 +27,7 @@ v1 replicationcontrollers ReplicationController n sgux rc all
 v1 resourcequotas ResourceQuota n sdu quota -
 v1 secrets Secret n u - -
 v1 serviceaccounts ServiceAccount n du sa -
-v1 services Service n sdu svc all
+v1 services Service n sduc svc all
 apiregistration.k8s.io/v1 apiservices APIService c s - api-extensions
 apps/v1 controllerrevisions ControllerRevision n u - -
 apps/v1 daemonsets DaemonSet n sgu ds all
@@ -41,6 +42,7 @@ authorization.k8s.io/v1 selfsubjectaccessreviews SelfSubjectAccessReview c r - -
 authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview c r - -
 authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview c r - -
 autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler n su hpa all
+autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler n suv hpa all
 batch/v1 cronjobs CronJob n sgu cj all
 batch/v1 jobs Job n sgu - all
 certificates.k8s.io/v1 certificatesigningrequests CertificateSigningRequest c s csr -
@@ -54,12 +56,14 @@ rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding c uc - -
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole c uc - -
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding n uc - -
 rbac.authorization.k8s.io/v1 roles Role n uc - -
-storage.k8s.io/v1 csidrivers CSIDriver c g - -
+storage.k8s.io/v1 csidrivers CSIDriver c - - -
 storage.k8s.io/v1 csinodes CSINode c - - -
 storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity n - - -
 storage.k8s.io/v1 storageclasses StorageClass c du sc -
 storage.k8s.io/v1 volumeattachments VolumeAttachment c sd - -
 storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass c d vac -
+admissionregistration.k8s.io/v1 mutatingadmissionpolicies MutatingAdmissionPolicy c g - api-extensions
+admissionregistration.k8s.io/v1 mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding c g - api-extensions
 admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration c g - api-extensions
 admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy c sg - api-extensions
 admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding c g - api-extensions
@@ -67,7 +71,7 @@ admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhoo
 apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition c sg crd,crds api-extensions
 scheduling.k8s.io/v1 priorityclasses PriorityClass c gu pc -
 coordination.k8s.io/v1 leases Lease n c - -
-node.k8s.io/v1 runtimeclasses RuntimeClass c - - -
+node.k8s.io/v1 runtimeclasses RuntimeClass c c - -
 discovery.k8s.io/v1 endpointslices EndpointSlice n g - -
 ";
 
@@ -86,15 +90,16 @@ fn parse(line: &str, kinds: &mut Kinds) -> Kind {
     let (flags, short_names, categories) = (next(), next(), next());
     let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
     let has = |flag: char| flags.contains(flag);
-    let (shape, collection) = if has('e') {
-        let core = kinds.kind("", "v1", "events").map(|kind| kind.collection);
-        (
-            Shape::NewEvent,
-            core.unwrap_or_else(|| kinds.new_collection()),
-        )
-    } else {
-        (Shape::Stored, kinds.new_collection())
+    // A shape of its own shares the collection of the kind that is stored.
+    let (shape, stored) = match flags {
+        _ if has('e') => (Shape::NewEvent, ("", "v1")),
+        _ if has('v') => (Shape::FirstAutoscaler, (group, "v2")),
+        _ => (Shape::Stored, (group, version)),
     };
+    let shared = kinds
+        .kind(stored.0, stored.1, plural)
+        .map(|kind| kind.collection);
+    let collection = shared.unwrap_or_else(|| kinds.new_collection());
     Kind {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -119,12 +124,18 @@ fn parse(line: &str, kinds: &mut Kinds) -> Kind {
             status: ".status.replicas".to_owned(),
             selector: Some(".status.selector".to_owned()),
         }),
-        columns: Vec::new(),
-        schema: None,
-        selectable: Vec::new(),
+        deprecation: match plural {
+            "componentstatuses" => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
+            "endpoints" => Some(
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+                    .to_owned(),
+            ),
+            _ => None,
+        },
         shape,
         collection,
-        stored_version: version.to_owned(),
+        stored_version: stored.1.to_owned(),
+        ..Kind::anonymous()
     }
 }
 

@@ -4,18 +4,21 @@
 //! server's controllers do it. Must not know requests.
 
 mod check;
+mod names;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, check_change, check_status, warnings};
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Column, Kind, Scale, Shape, Traits, api_version};
+use super::{Column, Kind, Scale, Traits, api_version, version_order};
 use crate::cascade;
+use crate::convert::{Conversion, Schemas};
 use crate::managed::outline::Outline;
 use crate::managed::{self, Author, Kept};
 use crate::object::{Body, Stored, at_path, map_mut, text};
+use crate::schema;
 use crate::store::Store;
 use crate::typed;
 use crate::verb::{Deletion, delete_key};
@@ -35,20 +38,23 @@ fn versions(body: &Body) -> Vec<&Body> {
 
 /// The names the server fills in when they are left out.
 pub(crate) fn fill_names(body: &mut Body) {
-    let Some(kind) = at_path(body, ".spec.names.kind").and_then(Value::as_str) else {
-        return;
-    };
-    let kind = kind.to_owned();
+    let kind = at_path(body, ".spec.names.kind").and_then(Value::as_str);
+    let kind = kind.unwrap_or_default().to_owned();
     let spec = map_mut(body, "spec");
     let names = map_mut(spec, "names");
-    names
-        .entry("singular")
-        .or_insert_with(|| kind.to_lowercase().into());
-    names
-        .entry("listKind")
-        .or_insert_with(|| format!("{kind}List").into());
+    if text(names, "singular").is_empty() && !kind.is_empty() {
+        names.insert("singular".to_owned(), kind.to_lowercase().into());
+    }
+    if text(names, "listKind").is_empty() && !kind.is_empty() {
+        names.insert("listKind".to_owned(), format!("{kind}List").into());
+    }
     spec.entry("conversion")
         .or_insert_with(|| json!({"strategy": "None"}));
+    if let Some(service) = spec["conversion"].pointer_mut("/webhook/clientConfig/service")
+        && let Value::Object(service) = service
+    {
+        service.entry("port").or_insert_with(|| 443.into());
+    }
 }
 
 /// The stored version is among the stored versions from the first write on.
@@ -56,14 +62,16 @@ pub(crate) fn fill_status(body: &mut Body) {
     let stored = versions(body)
         .into_iter()
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))
-        .map(|version| text(version, "name").to_owned())
-        .unwrap_or_default();
+        .map(|version| text(version, "name").to_owned());
     let status = map_mut(body, "status");
     status
         .entry("acceptedNames")
         .or_insert_with(|| json!({"kind": "", "plural": ""}));
     status.entry("conditions").or_insert(Value::Null);
     let known = status.entry("storedVersions").or_insert(Value::Null);
+    let Some(stored) = stored else {
+        return;
+    };
     if known.is_null() {
         *known = json!([]);
     }
@@ -83,57 +91,58 @@ pub(crate) fn settle(store: &mut Store, stored: &Arc<Stored>) {
     let mut body = before.clone();
     fill_names(&mut body);
     fill_status(&mut body);
-    let conflict = conflict(store, &body);
+    let conflict = names::accept(store, &mut body);
     let now = store.clock.stamp();
-    let names = at_path(&body, ".spec.names").cloned().unwrap_or_default();
     let status = map_mut(&mut body, "status");
-    if let Some(name) = &conflict {
-        let message = format!("{name:?} is already in use");
-        set_condition(
-            status,
-            ["NamesAccepted", "False", "Conflict", &message],
-            &now,
-        );
-        set_condition(
-            status,
-            [
-                "Established",
-                "False",
-                "NotAccepted",
-                "not all names are accepted",
-            ],
-            &now,
-        );
+    if let Some((reason, message)) = &conflict {
+        set_condition(status, ["NamesAccepted", "False", reason, message], &now);
+        if !is_true(status, "Established") {
+            let message = "not all names are accepted";
+            let condition = ["Established", "False", "NotAccepted", message];
+            set_condition(status, condition, &now);
+        }
     } else {
-        status.insert("acceptedNames".to_owned(), names);
-        set_condition(
-            status,
-            ["NamesAccepted", "True", "NoConflicts", "no conflicts found"],
-            &now,
-        );
-        set_condition(
-            status,
-            [
-                "Established",
-                "True",
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            ],
-            &now,
-        );
+        let condition = ["NamesAccepted", "True", "NoConflicts", "no conflicts found"];
+        set_condition(status, condition, &now);
+        let message = "the initial names have been accepted";
+        let condition = ["Established", "True", "InitialNamesAccepted", message];
+        set_condition(status, condition, &now);
     }
-    if body != before
-        && let Some((id, _)) = store.place_of(&stored.slim.uid).cloned()
-    {
+    let established = is_true(status, "Established");
+    write_status(store, stored, &before, &body, now);
+    if established {
+        serve(store, &body);
+    }
+}
+
+fn is_true(status: &Body, condition: &str) -> bool {
+    let conditions = status.get("conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|found| found["type"] == condition && found["status"] == "True")
+}
+
+/// Store what the server itself says of a definition, if that is something new.
+fn write_status(store: &mut Store, stored: &Stored, before: &Body, body: &Body, now: String) {
+    let place = store.place_of(&stored.slim.uid).cloned();
+    if let Some((id, _)) = place.filter(|_| body != before) {
         let mut author = Author::server("apiextensions.k8s.io/v1", now);
         author.subresource = "status";
         let outline = typed::of_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition");
         let outline = outline.map_or(Outline::Free, Outline::Struct);
-        let managed = managed::update(outline, &author, &stored.kept.managed, &before, &body);
+        let managed = managed::update(outline, &author, &stored.kept.managed, before, body);
         store.put_kept(id, body.clone(), Kept::new(managed));
     }
-    if conflict.is_none() {
-        serve(store, &body);
+}
+
+/// Serve the kinds of a definition as it was kept, as far as its names were accepted; nothing is written.
+pub(crate) fn restore(store: &mut Store, body: &Body) {
+    let conditions = at_path(body, ".status.conditions").and_then(Value::as_array);
+    let accepted = conditions
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == "NamesAccepted" && c["status"] == "True");
+    if accepted {
+        serve(store, body);
     }
 }
 
@@ -149,45 +158,19 @@ fn set_condition(status: &mut Body, [kind, value, reason, message]: [&str; 4], n
     let found = conditions
         .iter_mut()
         .find(|c| c["type"].as_str() == Some(kind));
-    if found
+    let since = found
         .as_ref()
-        .is_some_and(|c| c["status"].as_str() == Some(value))
-    {
-        return;
-    }
+        .filter(|c| c["status"].as_str() == Some(value))
+        .and_then(|c| c["lastTransitionTime"].as_str())
+        .unwrap_or(now)
+        .to_owned();
     let fresh = json!({
-        "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": now,
+        "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since,
     });
     match found {
         Some(condition) => *condition = fresh,
         None => conditions.push(fresh),
     }
-}
-
-/// A name that another kind of the group has.
-fn conflict(store: &Store, body: &Body) -> Option<String> {
-    let string = |path: &str| {
-        at_path(body, path)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let (group, plural) = (string(".spec.group"), string(".spec.names.plural"));
-    let mut wanted = vec![
-        string(".spec.names.singular").to_owned(),
-        string(".spec.names.kind").to_owned(),
-        string(".spec.names.listKind").to_owned(),
-    ];
-    wanted.extend(strings(body, ".spec.names.shortNames"));
-    let mut taken = Vec::new();
-    for kind in store
-        .kinds
-        .iter()
-        .filter(|k| k.group == group && k.plural != plural)
-    {
-        taken.extend([&kind.singular, &kind.kind, &kind.list_kind]);
-        taken.extend(&kind.short_names);
-    }
-    wanted.into_iter().find(|name| taken.contains(&name))
 }
 
 fn strings(body: &Body, path: &str) -> Vec<String> {
@@ -222,14 +205,76 @@ fn serve(store: &mut Store, body: &Body) {
     if known.is_some() {
         store.retype(id, stored_type, template.kind.clone());
     } else {
-        store.open(id, stored_type, template.kind.clone());
+        let names = (stored_type, template.kind.clone());
+        store.open(id, template.resource(), names);
     }
+    let names = at_path(body, ".status.acceptedNames");
+    store.redefine(id, json!([body.get("spec"), names]).to_string());
     store.kinds.remove(group, plural);
-    for version in all {
+    let schemas: Schemas = all
+        .iter()
+        .filter_map(|version| schema_of(version))
+        .collect();
+    let conversion = Conversion::of(body, stored_version, &schemas);
+    for version in &all {
         if version.get("served") == Some(&Value::Bool(true)) {
-            store.kinds.add(versioned(&template, version));
+            let mut kind = versioned(&template, version);
+            kind.deprecation = deprecation(&kind, version, &all);
+            kind.conversion.clone_from(&conversion);
+            if kind.version != stored_version {
+                kind.stored_schema = schemas.get(stored_version).cloned();
+            }
+            store.kinds.add(kind);
         }
     }
+    if known.is_some() {
+        let converted = conversion.is_some();
+        store.reshape(id, |api_version, body| {
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            // What cannot be read is left as it is.
+            if let Some(schema) = schemas.get(version) {
+                let _unreadable = schema::shape(schema, body);
+            }
+            if let Some(schema) = schemas
+                .get(stored_version)
+                .filter(|_| version != stored_version && !converted)
+            {
+                schema::convert(schema, body);
+            }
+            // A webhook converts what is read.
+            !converted
+        });
+    }
+}
+
+fn schema_of(version: &Body) -> Option<(String, Arc<Value>)> {
+    let schema = at_path(version, ".schema.openAPIV3Schema")?.clone();
+    Some((text(version, "name").to_owned(), Arc::new(schema)))
+}
+
+/// What is said of requests to a version that is deprecated.
+fn deprecation(kind: &Kind, version: &Body, all: &[&Body]) -> Option<String> {
+    let is = |version: &Body, flag: &str| version.get(flag) == Some(&Value::Bool(true));
+    if !is(version, "deprecated") {
+        return None;
+    }
+    if let Some(given) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(given.to_owned());
+    }
+    let Kind {
+        group, kind: word, ..
+    } = kind;
+    let own = version_order(&kind.version);
+    let newer = all
+        .iter()
+        .filter(|other| is(other, "served") && !is(other, "deprecated"));
+    let newer = newer.map(|other| text(other, "name"));
+    let newer = newer.filter(|name| version_order(name) > own);
+    let told = format!("{group}/{} {word} is deprecated", kind.version);
+    Some(match newer.max_by_key(|name| version_order(name)) {
+        Some(newest) => format!("{told}; use {group}/{newest} {word}"),
+        None => told,
+    })
 }
 
 fn template(body: &Body, collection: super::CollectionId, stored_version: &str) -> Kind {
@@ -239,7 +284,6 @@ fn template(body: &Body, collection: super::CollectionId, stored_version: &str) 
     };
     Kind {
         group: string(".spec.group"),
-        version: String::new(),
         plural: string(".spec.names.plural"),
         singular: string(".spec.names.singular"),
         kind: string(".spec.names.kind"),
@@ -251,13 +295,9 @@ fn template(body: &Body, collection: super::CollectionId, stored_version: &str) 
             generation: true,
             ..Traits::default()
         },
-        scale: None,
-        columns: Vec::new(),
-        schema: None,
-        selectable: Vec::new(),
-        shape: Shape::Stored,
         collection,
         stored_version: stored_version.to_owned(),
+        ..Kind::anonymous()
     }
 }
 
@@ -320,22 +360,31 @@ fn column(column: &Body) -> Column {
 /// A definition that was asked to go: says so and holds on to itself.
 pub(crate) fn mark(body: &mut Body, now: &str) {
     cascade::add_finalizer(body, FINALIZER);
+    let message =
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    terminate(body, "InstanceDeletionPending", message, now);
+}
+
+fn terminate(body: &mut Body, reason: &str, message: &str, now: &str) {
     let status = map_mut(body, "status");
-    set_condition(
-        status,
-        [
-            "Terminating",
-            "True",
-            "InstanceDeletionInProgress",
-            "CustomResource deletion is in progress",
-        ],
-        now,
-    );
+    let condition = ["Terminating", "True", reason, message];
+    set_condition(status, condition, now);
 }
 
 /// Delete the instances of a definition that is to go; it follows when none is left.
 pub(crate) fn empty(store: &mut Store, definition: &Stored) {
-    if let Some(kind) = kind_of(store, definition) {
+    let before = definition.body();
+    let mut body = before.clone();
+    let now = store.clock.stamp();
+    let message = "CustomResource deletion is in progress";
+    terminate(&mut body, "InstanceDeletionInProgress", message, &now);
+    write_status(store, definition, &before, &body, now);
+    let found =
+        definitions(store).and_then(|kind| store.get(kind.collection, &definition.slim.name));
+    let Some(definition) = found else {
+        return;
+    };
+    if let Some(kind) = kind_of(store, &definition) {
         let instances: Vec<String> = store
             .collection(kind.collection)
             .map(|found| found.objects.keys().cloned().collect())
@@ -346,8 +395,19 @@ pub(crate) fn empty(store: &mut Store, definition: &Stored) {
         }
         finish(store, &kind);
     } else {
-        release(store, definition);
+        release(store, &definition);
     }
+}
+
+/// Whether the definition of a kind is on its way out.
+pub(crate) fn is_terminating(store: &Store, kind: &Kind) -> bool {
+    if kind.traits.builtin {
+        return false;
+    }
+    let name = format!("{}.{}", kind.plural, kind.group);
+    let definitions = definitions(store).map(|kind| kind.collection);
+    let definition = definitions.and_then(|id| store.get(id, &name));
+    definition.is_some_and(|found| found.slim.terminating)
 }
 
 fn kind_of(store: &Store, definition: &Stored) -> Option<Arc<Kind>> {

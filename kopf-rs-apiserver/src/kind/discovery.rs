@@ -105,7 +105,7 @@ fn describe_kind(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         answer["categories"] = json!(kind.categories);
     }
-    if !kind.traits.review {
+    if kind.verbs().contains(&"create") && !kind.traits.review {
         answer["storageVersionHash"] = storage_hash(kind).into();
     }
     answer
@@ -126,14 +126,41 @@ fn describe_subresource(kind: &Kind, name: &str) -> Value {
         "name": format!("{}/{name}", kind.plural),
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": if name == "scale" { "Scale" } else { &kind.kind },
-        "verbs": ["get", "patch", "update"],
+        "kind": kind.kind,
+        "verbs": subresource_verbs(name),
     });
-    if name == "scale" {
-        answer["group"] = "autoscaling".into();
-        answer["version"] = "v1".into();
+    if let Some((group, word)) = foreign(name) {
+        answer["kind"] = word.into();
+        if !group.is_empty() {
+            answer["group"] = group.into();
+            answer["version"] = "v1".into();
+        }
     }
     answer
+}
+
+/// The group and kind of what a subresource reads or writes, if that is not its object.
+fn foreign(name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "scale" => Some(("autoscaling", "Scale")),
+        "token" => Some(("authentication.k8s.io", "TokenRequest")),
+        "eviction" => Some(("policy", "Eviction")),
+        "binding" => Some(("", "Binding")),
+        "attach" => Some(("", "PodAttachOptions")),
+        "exec" => Some(("", "PodExecOptions")),
+        "portforward" => Some(("", "PodPortForwardOptions")),
+        _ => None,
+    }
+}
+
+fn subresource_verbs(name: &str) -> &'static [&'static str] {
+    match name {
+        "token" | "eviction" | "binding" => &["create"],
+        "attach" | "exec" | "portforward" => &["create", "get"],
+        "log" => &["get"],
+        "finalize" => &["update"],
+        _ => &["get", "patch", "update"],
+    }
 }
 
 fn aggregate_group(group: &Group) -> Value {
@@ -178,12 +205,11 @@ fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
         .subresources()
         .into_iter()
         .map(|name| {
-            let kind = if name == "scale" {
-                json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
-            } else {
-                response_kind.clone()
+            let kind = match foreign(name) {
+                Some((group, word)) => json!({"group": group, "version": "v1", "kind": word}),
+                None => response_kind.clone(),
             };
-            json!({"subresource": name, "responseKind": kind, "verbs": ["get", "patch", "update"]})
+            json!({"subresource": name, "responseKind": kind, "verbs": subresource_verbs(name)})
         })
         .collect();
     if !subresources.is_empty() {

@@ -1,11 +1,30 @@
-//! `OpenAPI` v3: the index and a document per group and version, as far as kubectl reads them.
+//! `OpenAPI`: v3's index and its document per group and version, and v2's single one, as far as clients read them.
 //!
-//! Promise: kubectl finds that the server validates fields, and the schemas of custom kinds. Schemas of built-in kinds
-//! are not here (see FIDELITY.md). Must not know how the pages are asked for.
+//! Promise: kubectl finds that the server validates fields, and the schemas of all kinds. Must not know how the pages are asked
+//! for.
 
+mod custom;
+mod reference;
+mod second;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Kinds, Version, api_version};
+use super::{Kind, Kinds, Version};
+use reference::Texts;
+
+/// What the subresources of a version read or write.
+const SUBRESOURCES: [(&str, &str); 4] = [
+    ("scale", "io.k8s.api.autoscaling.v1.Scale"),
+    ("token", "io.k8s.api.authentication.v1.TokenRequest"),
+    ("eviction", "io.k8s.api.policy.v1.Eviction"),
+    ("binding", "io.k8s.api.core.v1.Binding"),
+];
 
 /// `/openapi/v3`
 pub(crate) fn index(kinds: &Kinds) -> Value {
@@ -21,14 +40,85 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
 }
 
 /// `/openapi/v3/api/v1`, `/openapi/v3/apis/GROUP/VERSION`
-pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Bytes> {
     let found = kinds.version(group, version)?;
-    Some(json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.3"},
-        "paths": paths(found),
-        "components": {"schemas": schemas(found)},
-    }))
+    let mut all = schemas(found);
+    say_versions(&mut all, &[(group, version)]);
+    let made = all.made.iter().filter_map(|(name, schema)| {
+        let text = serde_json::value::to_raw_value(schema).ok()?;
+        Some((name.as_str(), Cow::Owned(text)))
+    });
+    let texts = all.texts.iter();
+    let texts = texts.map(|(name, text)| (*name, Cow::Borrowed(*text)));
+    let document = Document {
+        openapi: "3.0.0",
+        info: info(),
+        paths: paths(found),
+        components: Components {
+            schemas: texts.chain(made).collect(),
+        },
+    };
+    serde_json::to_vec(&document).ok().map(Bytes::from)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    openapi: &'static str,
+    info: Value,
+    paths: Map<String, Value>,
+    components: Components<'a>,
+}
+
+#[derive(Serialize)]
+struct Components<'a> {
+    schemas: BTreeMap<&'a str, Cow<'a, RawValue>>,
+}
+
+/// `/openapi/v2`
+pub(crate) fn second(kinds: &Kinds) -> Value {
+    json!({
+        "swagger": "2.0",
+        "info": info(),
+        "paths": {},
+        "definitions": definitions(kinds),
+    })
+}
+
+/// The schemas of `OpenAPI` v2.
+pub(crate) fn definitions(kinds: &Kinds) -> Map<String, Value> {
+    let mut all = Schemas::default();
+    let mut versions = Vec::new();
+    for group in &kinds.groups {
+        for version in &group.versions {
+            versions.push((group.name.as_str(), version.name.as_str()));
+            let mut more = schemas(version);
+            all.texts.append(&mut more.texts);
+            all.made.append(&mut more.made);
+        }
+    }
+    let mut customs = std::mem::take(&mut all.made);
+    customs.values_mut().for_each(second::custom);
+    say_versions(&mut all, &versions);
+    all.made.values_mut().for_each(second::builtin);
+    for (name, text) in all.texts {
+        let mut schema = reference::read(text);
+        second::builtin(&mut schema);
+        all.made.insert(name.to_owned(), schema);
+    }
+    all.made.append(&mut customs);
+    all.made
+}
+
+/// Schemas by name: as they are written, and as they are made.
+#[derive(Debug, Default)]
+struct Schemas {
+    texts: Texts,
+    made: Map<String, Value>,
+}
+
+/// What the documents are about.
+pub(crate) fn info() -> Value {
+    json!({"title": "Kubernetes", "version": "v1.36.3"})
 }
 
 fn path(group: &str, version: &str) -> String {
@@ -46,7 +136,7 @@ fn paths(version: &Version) -> Map<String, Value> {
         parameter("fieldManager"),
         parameter("fieldValidation"),
     ];
-    let kinds = version.kinds.values().filter(|kind| !kind.traits.review);
+    let kinds = version.kinds.values();
     kinds
         .map(|kind| {
             let scope = if kind.namespaced {
@@ -62,9 +152,12 @@ fn paths(version: &Version) -> Map<String, Value> {
                     "x-kubernetes-group-version-kind": gvk(kind),
                 })
             };
-            let path = format!("/{base}/{scope}{}/{{name}}", kind.plural);
+            let path = format!("/{base}/{scope}{}", kind.plural);
+            if kind.traits.review {
+                return (path, json!({"post": operation("post")}));
+            }
             (
-                path,
+                format!("{path}/{{name}}"),
                 json!({"put": operation("put"), "patch": operation("patch")}),
             )
         })
@@ -75,50 +168,54 @@ fn gvk(kind: &Kind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
-fn schemas(version: &Version) -> Map<String, Value> {
-    version
-        .kinds
-        .values()
-        .map(|kind| (schema_name(kind), schema(kind)))
-        .collect()
-}
-
-fn schema_name(kind: &Kind) -> String {
-    let mut words: Vec<&str> = kind
-        .group
-        .split('.')
-        .filter(|word| !word.is_empty())
-        .collect();
-    if kind.traits.builtin {
-        let group = words.first().copied().unwrap_or("core");
-        return format!("io.k8s.api.{group}.{}.{}", kind.version, kind.kind);
+/// All that is sent and answered where the kinds of a version are.
+fn schemas(version: &Version) -> Schemas {
+    let mut all = Schemas::default();
+    let builtin = version.kinds.values().any(|kind| kind.traits.builtin);
+    if builtin {
+        reference::add(&reference::meta("APIResourceList"), &mut all.texts);
     }
-    words.reverse();
-    format!("{}.{}.{}", words.join("."), kind.version, kind.kind)
-}
-
-fn schema(kind: &Kind) -> Value {
-    let mut schema = kind
-        .schema
-        .as_ref()
-        .map_or_else(|| json!({"type": "object"}), |schema| (**schema).clone());
-    let properties = &mut schema["properties"];
-    if !properties.is_object() {
-        *properties = json!({});
-    }
-    for (name, kind) in [
-        ("apiVersion", "string"),
-        ("kind", "string"),
-        ("metadata", "object"),
-    ] {
-        if properties.get(name).is_none() {
-            properties[name] = json!({"type": kind});
+    for kind in version.kinds.values() {
+        if !kind.traits.review {
+            for name in ["DeleteOptions", "Patch", "Status"] {
+                reference::add(&reference::meta(name), &mut all.texts);
+            }
+        }
+        if builtin && kind.verbs().contains(&"watch") {
+            reference::add(&reference::meta("WatchEvent"), &mut all.texts);
+        }
+        for (name, schema) in SUBRESOURCES {
+            if kind.subresources().contains(&name) {
+                reference::add(schema, &mut all.texts);
+            }
+        }
+        match kind.typed() {
+            Some(of) => {
+                let name = reference::name(of);
+                reference::add(&name, &mut all.texts);
+                reference::add(&format!("{name}List"), &mut all.texts);
+            }
+            None => custom::add_kind(kind, &mut all),
         }
     }
-    schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
-    schema["description"] = schema
-        .get("description")
-        .cloned()
-        .unwrap_or_else(|| api_version(&kind.group, &kind.version).into());
-    schema
+    all
+}
+
+/// Options and events are those of every version.
+fn say_versions(all: &mut Schemas, versions: &[(&str, &str)]) {
+    for kind in ["DeleteOptions", "WatchEvent"] {
+        let name = reference::meta(kind);
+        let Some(text) = all.texts.remove(name.as_str()) else {
+            continue;
+        };
+        let mut schema = reference::read(text);
+        let mut said = schema["x-kubernetes-group-version-kind"].as_array_mut();
+        for (group, version) in versions {
+            let one = json!({"group": group, "version": version, "kind": kind});
+            if let Some(said) = said.as_mut().filter(|said| !said.contains(&one)) {
+                said.push(one);
+            }
+        }
+        all.made.insert(name, schema);
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::entry::{Entry, Managed, Operation};
 use super::merge::{merge, remove};
 use super::outline::Outline;
+use super::reconcile;
 use super::set::Set;
 use super::track::{self, Author};
 use super::walk;
@@ -77,6 +78,7 @@ impl Application<'_> {
 
     fn try_apply(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
         let mut managed = self.before();
+        reconcile::settle(self.outline, &mut managed);
         let set = self.author.open(&walk::fields(self.outline, self.config));
         let mut mine = self.author.entry(Operation::Apply, set);
         let last = managed

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::set::Set;
+use super::shared::shared;
 use crate::object::write_json;
 
 /// How a manager came by its fields; in the order entries are written.
@@ -104,11 +105,15 @@ impl Entry {
 // === impl Kept ===
 
 impl Kept {
-    pub(crate) fn new(managed: Managed) -> Arc<Self> {
+    pub(crate) fn new(mut managed: Managed) -> Arc<Self> {
+        for entry in &mut managed.entries {
+            entry.fields = shared(&entry.fields);
+        }
         let mut text = Vec::new();
         if !managed.entries.is_empty() {
             write_json(&mut text, &managed.to_json());
         }
+        text.shrink_to_fit();
         Arc::new(Self { managed, text })
     }
 }

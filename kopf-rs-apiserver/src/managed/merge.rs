@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::outline::{Form, Outline};
+use super::outline::{Form, Outline, boxed};
 use super::set::Set;
 
 /// What cannot be applied, and where.
@@ -32,8 +32,9 @@ impl Flaw {
     }
 }
 
-/// What cannot be applied of an object: fields its type does not have, items that cannot be told apart.
-pub(crate) fn flaws(outline: Outline<'_>, object: &Map<String, Value>) -> Vec<Flaw> {
+/// What is wrong with an object: fields its type does not have, values of other types, items that cannot be told apart.
+/// `twice` says whether items may be there twice.
+pub(crate) fn flaws(outline: Outline<'_>, object: &Map<String, Value>, twice: bool) -> Vec<Flaw> {
     let mut found = Vec::new();
     for (name, value) in object {
         let child = outline.child(name);
@@ -44,45 +45,64 @@ pub(crate) fn flaws(outline: Outline<'_>, object: &Map<String, Value>) -> Vec<Fl
             });
             continue;
         }
-        let below = flaws_of(child, value);
-        found.extend(
-            below
-                .into_iter()
-                .map(|flaw| flaw.under(&format!(".{name}"))),
-        );
+        let below = flaws_of(child, value, twice).into_iter();
+        found.extend(below.map(|flaw| flaw.under(&format!(".{name}"))));
     }
     found
 }
 
-fn flaws_of(outline: Outline<'_>, value: &Value) -> Vec<Flaw> {
+fn flaws_of(outline: Outline<'_>, value: &Value, twice: bool) -> Vec<Flaw> {
+    let wrong = |wanted: &str| {
+        vec![Flaw::here(format!(
+            "expected {wanted}, got {}",
+            boxed(value)
+        ))]
+    };
     match (outline.form(value), value) {
-        (Form::Map, Value::Object(map)) => flaws(outline, map),
-        (form @ (Form::Set | Form::Keyed(_)), Value::Array(items)) => {
-            let mut found = Vec::new();
-            let mut seen = BTreeSet::new();
-            for (at, item) in items.iter().enumerate() {
-                match outline.item_name(&form, item) {
-                    Ok(name) => {
-                        let shown = super::set::shown(&name);
-                        if !seen.insert(name) {
-                            found.push(Flaw {
-                                place: String::new(),
-                                why: format!("duplicate entries for key {shown}"),
-                            });
-                        }
-                        let below = flaws_of(outline.item(), item);
-                        found.extend(below.into_iter().map(|flaw| flaw.under(&shown)));
-                    }
-                    Err(why) => found.push(Flaw {
-                        place: String::new(),
-                        why: format!("element {at}: {why}"),
-                    }),
-                }
-            }
-            found
+        (Form::Scalar(scalar), value) => scalar.misfit(value).into_iter().map(Flaw::here).collect(),
+        (_, Value::Null) => Vec::new(),
+        // What is applied as a whole is of its type all the same.
+        (Form::Map | Form::WholeMap, Value::Object(map)) => flaws(outline, map, twice),
+        (Form::Map | Form::WholeMap, _) => wrong("map"),
+        (Form::WholeList, Value::Array(items)) => {
+            let of_item = |(at, item): (usize, &Value)| {
+                let below = flaws_of(outline.item(), item, twice);
+                let under = move |flaw: Flaw| flaw.under(&format!("[{at}]"));
+                below.into_iter().map(under).collect::<Vec<Flaw>>()
+            };
+            items.iter().enumerate().flat_map(of_item).collect()
         }
-        _ => outline.misfit(value).into_iter().map(Flaw::here).collect(),
+        (form, Value::Array(items)) => flaws_of_items(outline, &form, items, twice),
+        (Form::WholeList | Form::Set | Form::Keyed(_), _) => wrong("list"),
     }
+}
+
+/// What is wrong with items that are told apart; one that cannot be is the last that is looked at.
+fn flaws_of_items(
+    outline: Outline<'_>,
+    form: &Form<'_>,
+    items: &[Value],
+    twice: bool,
+) -> Vec<Flaw> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (at, item) in items.iter().enumerate() {
+        match outline.item_name(form, item) {
+            Ok(name) => {
+                let shown = super::set::shown(&name);
+                if !seen.insert(name) && !twice {
+                    found.push(Flaw::here(format!("duplicate entries for key {shown}")));
+                }
+                let below = flaws_of(outline.item(), item, twice);
+                found.extend(below.into_iter().map(|flaw| flaw.under(&shown)));
+            }
+            Err(why) => {
+                found.push(Flaw::here(format!("element {at}: {why}")));
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// An object with what is applied to it.
@@ -103,24 +123,21 @@ pub(crate) fn merge(
 }
 
 fn values(outline: Outline<'_>, live: &Value, applied: &Value) -> Value {
-    match (live, applied) {
-        (Value::Object(old), Value::Object(new)) => match outline.form(applied) {
-            Form::Map => Value::Object(merge(outline, old, new)),
-            _ => applied.clone(),
-        },
-        (Value::Array(old), Value::Array(new)) => match outline.form(applied) {
-            Form::Map | Form::Whole => applied.clone(),
-            form => lists(outline, &form, old, new),
-        },
+    let form = outline.form(applied);
+    match (&form, live, applied) {
+        (Form::Map, Value::Object(old), Value::Object(new)) => {
+            Value::Object(merge(outline, old, new))
+        }
+        (Form::Set | Form::Keyed(_), Value::Array(old), Value::Array(new))
+            if !(old.is_empty() && new.is_empty()) =>
+        {
+            lists(outline, &form, old, new)
+        }
         // Nothing, applied to something that has parts, leaves the parts.
-        (Value::Object(map), Value::Null) if !map.is_empty() => match outline.form(live) {
-            Form::Map => live.clone(),
-            _ => Value::Null,
-        },
-        (Value::Array(items), Value::Null) if !items.is_empty() => match outline.form(live) {
-            Form::Whole | Form::Map => Value::Null,
-            _ => live.clone(),
-        },
+        (Form::Map, Value::Object(old), Value::Null) if !old.is_empty() => live.clone(),
+        (Form::Set | Form::Keyed(_), Value::Array(old), Value::Null) if !old.is_empty() => {
+            live.clone()
+        }
         _ => applied.clone(),
     }
 }
@@ -232,7 +249,7 @@ fn remove_of(outline: Outline<'_>, value: &Value, set: &Set) -> Value {
                 Value::Array(kept)
             }
         }
-        (Form::Whole, Value::Object(_) | Value::Array(_)) => Value::Null,
-        _ => value.clone(),
+        (Form::Scalar(_), value) => value.clone(),
+        _ => Value::Null,
     }
 }

@@ -3,9 +3,12 @@
 //! Promise: the same view of built-in types, of schemas of custom kinds, and of what no schema describes.
 //! Must not know sets or managers.
 
-use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
 
 use crate::patch::strategic::go;
+use crate::schema::go::type_of;
 use crate::typed::{self, Relation, Struct, Type};
 
 /// What is known of a place in an object.
@@ -15,19 +18,41 @@ pub(crate) enum Outline<'a> {
     Field(&'a Type, &'a Relation),
     /// The schema of a whole custom object.
     Root(&'a Value),
-    Schema(&'a Value),
+    /// A schema, and whether it or one around it keeps fields that it does not know.
+    Schema(&'a Value, bool),
     /// Nothing: maps come apart, lists do not.
     Free,
     /// Nothing below here may be.
     Undeclared,
 }
 
+/// What may be at a place; where several things may, the value there decides.
+#[derive(Clone, Debug, Default)]
+struct Choice<'a> {
+    map: Option<Form<'a>>,
+    scalar: Option<Scalar>,
+    list: Option<Form<'a>>,
+}
+
+/// What a value without parts has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    Number,
+    Text,
+    Boolean,
+    Any,
+}
+
 /// How a value at a place comes apart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form<'a> {
-    /// Not at all.
-    Whole,
+    /// It has no parts.
+    Scalar(Scalar),
+    /// A map that is one value.
+    WholeMap,
     Map,
+    /// A list that is one value.
+    WholeList,
     /// Into items that are told apart by themselves.
     Set,
     /// Into items that are told apart by these fields.
@@ -36,17 +61,113 @@ pub(crate) enum Form<'a> {
 
 const USUAL: Relation = Relation::Usual;
 
+/// The schema of a text.
+static TEXT: LazyLock<Value> = LazyLock::new(|| json!({"type": "string"}));
+
+// === impl Choice ===
+
+impl<'a> Choice<'a> {
+    fn map(whole: bool) -> Self {
+        Self {
+            map: Some(Form::map(whole)),
+            ..Self::default()
+        }
+    }
+
+    fn list(form: Form<'a>) -> Self {
+        Self {
+            list: Some(form),
+            ..Self::default()
+        }
+    }
+
+    fn scalar(scalar: Scalar) -> Self {
+        Self {
+            scalar: Some(scalar),
+            ..Self::default()
+        }
+    }
+
+    fn any(map: Form<'a>, list: Form<'a>) -> Self {
+        Self {
+            map: Some(map),
+            scalar: Some(Scalar::Any),
+            list: Some(list),
+        }
+    }
+
+    /// What is left of the choice for a value: all of it, where the value fits nothing, or is null.
+    fn narrowed(self, value: &Value) -> Self {
+        match (value, &self) {
+            (Value::Object(_), Self { map: Some(_), .. }) => Self {
+                scalar: None,
+                list: None,
+                ..self
+            },
+            (Value::Array(_), Self { list: Some(_), .. }) => Self {
+                map: None,
+                scalar: None,
+                ..self
+            },
+            (
+                Value::Bool(_) | Value::Number(_) | Value::String(_),
+                Self {
+                    scalar: Some(_), ..
+                },
+            ) => Self {
+                map: None,
+                list: None,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    /// A map before all, then a scalar.
+    fn first(self) -> Form<'a> {
+        let scalar = self.scalar.map(Form::Scalar);
+        let found = self.map.or(scalar).or(self.list);
+        found.unwrap_or(Form::Scalar(Scalar::Any))
+    }
+
+    fn kinds(&self) -> [bool; 3] {
+        [
+            self.map.is_some(),
+            self.scalar.is_some(),
+            self.list.is_some(),
+        ]
+    }
+}
+
+// === impl Form ===
+
+impl Form<'_> {
+    fn map(whole: bool) -> Self {
+        if whole { Self::WholeMap } else { Self::Map }
+    }
+}
+
 // === impl Outline ===
 
 impl<'a> Outline<'a> {
     /// How this value comes apart here.
     pub(crate) fn form(self, value: &Value) -> Form<'a> {
-        match (self, value) {
-            (Self::Struct(of), Value::Object(_)) if of.atomic => Form::Whole,
-            (Self::Struct(_) | Self::Root(_) | Self::Free, Value::Object(_)) => Form::Map,
-            (Self::Field(of, relation), value) => form_of_field(of, relation, value),
-            (Self::Schema(schema), value) => form_of_schema(schema, value),
-            _ => Form::Whole,
+        self.choice().narrowed(value).first()
+    }
+
+    /// Whether both values are of one kind for this place.
+    pub(crate) fn alike(self, one: &Value, other: &Value) -> bool {
+        let kinds = |value| self.choice().narrowed(value).kinds();
+        kinds(one) == kinds(other)
+    }
+
+    fn choice(self) -> Choice<'a> {
+        match self {
+            Self::Struct(of) => Choice::map(of.atomic),
+            Self::Field(of, relation) => choice_of_field(of, relation),
+            Self::Root(schema) => Choice::map(schema["x-kubernetes-map-type"] == "atomic"),
+            Self::Schema(schema, _) => choice_of_schema(schema),
+            Self::Free | Self::Undeclared => Choice::any(Form::Map, Form::WholeList),
         }
     }
 
@@ -62,12 +183,11 @@ impl<'a> Outline<'a> {
                 (None, Some(element)) => Self::Field(element, &USUAL),
                 (None, None) => Self::Free,
             },
-            Self::Root(_) if name == "metadata" => {
-                typed::metadata().map_or(Self::Free, Self::Struct)
+            Self::Root(schema) => child_of_schema(schema, keeps(schema), true, name),
+            Self::Schema(schema, kept) => {
+                let whole = schema["x-kubernetes-embedded-resource"] == true;
+                child_of_schema(schema, kept, whole, name)
             }
-            Self::Root(_) if matches!(name, "apiVersion" | "kind") => Self::Free,
-            Self::Root(schema) => Self::Schema(schema).child(name),
-            Self::Schema(schema) => child_of_schema(schema, name),
             Self::Free | Self::Undeclared => Self::Free,
         }
     }
@@ -78,55 +198,44 @@ impl<'a> Outline<'a> {
             Self::Field(of, _) => of
                 .element()
                 .map_or(Self::Free, |of| Self::Field(of, &USUAL)),
-            Self::Schema(schema) => schema.get("items").map_or(Self::Free, Self::Schema),
+            Self::Schema(schema, kept) => schema.get("items").map_or(Self::Free, |items| {
+                Self::Schema(items, kept || keeps(items))
+            }),
             _ => Self::Free,
         }
     }
 
-    /// Why a value without parts cannot be here.
-    pub(crate) fn misfit(self, value: &Value) -> Option<String> {
-        let wanted = match self {
-            Self::Field(of, _) => of.wanted()?,
-            Self::Schema(schema) if schema["x-kubernetes-int-or-string"] == true => return None,
-            Self::Schema(schema) => match schema["type"].as_str()? {
-                "string" => "string",
-                "boolean" => "boolean",
-                "integer" | "number" => "numeric (int or float)",
-                "object" => "map",
-                "array" => "list",
-                _ => return None,
-            },
-            Self::Struct(_) | Self::Root(_) => "map",
-            Self::Free | Self::Undeclared => return None,
-        };
-        let fits = match value {
-            Value::Null => true,
-            Value::String(_) => wanted == "string",
-            Value::Bool(_) => wanted == "boolean",
-            Value::Number(_) => wanted.starts_with("numeric"),
-            Value::Array(_) => wanted == "list",
-            Value::Object(_) => wanted == "map",
-        };
-        let got = match wanted {
-            "string" => format!("&value.valueUnstructured{{Value:{value}}}"),
-            "numeric (int or float)" => go_type(value).to_owned(),
-            _ => format!("&{{{}}}", go(value)),
-        };
-        (!fits).then(|| format!("expected {wanted}, got {got}"))
+    /// Whether nothing is known of any part.
+    pub(crate) fn is_free(self) -> bool {
+        match self {
+            Self::Free | Self::Undeclared => true,
+            Self::Schema(schema, _) => {
+                let bare = schema["properties"].as_object().is_none_or(Map::is_empty);
+                bare && match self.child("") {
+                    Self::Free => true,
+                    Self::Schema(extra, _) => extra["type"].as_str().is_none_or(str::is_empty),
+                    _ => false,
+                }
+            }
+            Self::Struct(_) | Self::Field(..) | Self::Root(_) => false,
+        }
     }
 
     /// Whether a field is one of those the type names, rather than one key of many.
     pub(crate) fn names(self, field: &str) -> bool {
+        let is_type = matches!(field, "apiVersion" | "kind" | "metadata");
         match self {
             Self::Struct(of) => of.field(field).is_some(),
             Self::Field(of, _) => of.as_struct().is_some_and(|of| of.field(field).is_some()),
-            Self::Root(_) if matches!(field, "apiVersion" | "kind" | "metadata") => true,
-            Self::Schema(schema)
-                if field == "metadata" && schema["x-kubernetes-embedded-resource"] == true =>
+            Self::Root(_) if is_type => true,
+            Self::Schema(schema, _)
+                if is_type && schema["x-kubernetes-embedded-resource"] == true =>
             {
                 true
             }
-            Self::Root(schema) | Self::Schema(schema) => schema["properties"].get(field).is_some(),
+            Self::Root(schema) | Self::Schema(schema, _) => {
+                schema["properties"].get(field).is_some()
+            }
             Self::Free | Self::Undeclared => false,
         }
     }
@@ -150,7 +259,7 @@ impl<'a> Outline<'a> {
             (_, Value::Null) => Err(
                 "associative list without keys has an element that's an explicit null".to_owned(),
             ),
-            (_, item) => Ok(format!("v:{item}")),
+            (_, item) => Ok(format!("v:{}", written(item))),
         }
     }
 
@@ -160,7 +269,7 @@ impl<'a> Outline<'a> {
             .iter()
             .filter_map(|key| {
                 let value = item.get(*key).cloned().or_else(|| of.default_of(key))?;
-                Some(((*key).to_owned(), value))
+                Some(((*key).to_owned(), written(&value)))
             })
             .collect();
         if found.is_empty() {
@@ -176,76 +285,145 @@ impl<'a> Outline<'a> {
         match self {
             Self::Struct(of) => of.field(key)?.usual(),
             Self::Field(of, _) => of.as_struct()?.field(key)?.usual(),
-            Self::Schema(schema) => schema["properties"].get(key)?.get("default").cloned(),
+            Self::Schema(schema, _) => schema["properties"].get(key)?.get("default").cloned(),
             _ => None,
         }
     }
 }
 
-/// What Go's `%T` says of a JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
+// === impl Scalar ===
 
-fn form_of_field<'a>(of: &'a Type, relation: &'a Relation, value: &Value) -> Form<'a> {
-    match (of, relation, value) {
-        (Type::Pointer(of), relation, value) => form_of_field(of, relation, value),
-        (_, Relation::Atomic, _) => Form::Whole,
-        (Type::Struct(_), _, Value::Object(_)) if of.as_struct().is_some_and(|of| of.atomic) => {
-            Form::Whole
-        }
-        (Type::Struct(_) | Type::Map(_), _, Value::Object(_)) => Form::Map,
-        (Type::List(_) | Type::Wrapped(_), Relation::Set, Value::Array(_)) => Form::Set,
-        (Type::List(_) | Type::Wrapped(_), Relation::Keys(keys), Value::Array(_)) => {
-            Form::Keyed(keys.clone())
-        }
-        _ => Form::Whole,
-    }
-}
-
-fn form_of_schema<'a>(schema: &'a Value, value: &Value) -> Form<'a> {
-    match value {
-        Value::Object(_) if schema["type"] == "array" => Form::Whole,
-        Value::Array(_) if schema["type"] == "object" => Form::Whole,
-        Value::Object(_) if schema["x-kubernetes-map-type"] == "atomic" => Form::Whole,
-        Value::Object(_) => Form::Map,
-        Value::Array(_) => match schema["x-kubernetes-list-type"].as_str() {
-            Some("set") => Form::Set,
-            Some("map") => {
-                let keys = schema["x-kubernetes-list-map-keys"].as_array();
-                Form::Keyed(
-                    keys.into_iter()
-                        .flatten()
-                        .filter_map(Value::as_str)
-                        .collect(),
+impl Scalar {
+    /// Why a value cannot be here.
+    pub(crate) fn misfit(self, value: &Value) -> Option<String> {
+        let (wanted, got) = match (self, value) {
+            (_, Value::Null)
+            | (Self::Number, Value::Number(_))
+            | (Self::Text, Value::String(_))
+            | (Self::Boolean, Value::Bool(_))
+            | (Self::Any, Value::Bool(_) | Value::Number(_) | Value::String(_)) => return None,
+            (Self::Number, _) => ("numeric (int or float)", type_of(value).to_owned()),
+            (Self::Text, _) => {
+                let literal = literal(value);
+                (
+                    "string",
+                    format!("&value.valueUnstructured{{Value:{literal}}}"),
                 )
             }
-            _ => Form::Whole,
-        },
-        _ => Form::Whole,
+            (Self::Boolean, _) => ("boolean", boxed(value)),
+            (Self::Any, _) => ("any scalar", boxed(value)),
+        };
+        Some(format!("expected {wanted}, got {got}"))
     }
 }
 
-fn child_of_schema<'a>(schema: &'a Value, name: &str) -> Outline<'a> {
-    if let Some(known) = schema.get("properties").and_then(|found| found.get(name)) {
-        return Outline::Schema(known);
+/// A value as Go's `%v` prints a box with it.
+pub(crate) fn boxed(value: &Value) -> String {
+    format!("&{{{}}}", go(value))
+}
+
+/// A JSON value as Go's `%#v` prints it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Bool(_) | Value::Number(_) => go(value),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(literal).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let entry = |(name, value): (&String, &Value)| format!("{name:?}:{}", literal(value));
+            let entries: Vec<String> = map.iter().map(entry).collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
     }
-    if name == "metadata" && schema["x-kubernetes-embedded-resource"] == true {
-        return typed::metadata().map_or(Outline::Free, Outline::Struct);
+}
+
+/// A value as it is written in a set of fields: a whole number has no point.
+fn written(value: &Value) -> Value {
+    let whole = value
+        .as_f64()
+        .filter(|found| value.is_f64() && found.fract() == 0.0 && found.abs() < 1e15);
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+    whole.map_or_else(|| value.clone(), |whole| (whole as i64).into())
+}
+
+fn keeps(schema: &Value) -> bool {
+    schema["x-kubernetes-preserve-unknown-fields"] == true
+}
+
+fn choice_of_field<'a>(of: &'a Type, relation: &'a Relation) -> Choice<'a> {
+    let atomic = *relation == Relation::Atomic;
+    match of {
+        Type::Pointer(of) => choice_of_field(of, relation),
+        Type::Text(_) | Type::Bytes => Choice::scalar(Scalar::Text),
+        Type::Bool => Choice::scalar(Scalar::Boolean),
+        Type::Int32 | Type::Int64 | Type::Float => Choice::scalar(Scalar::Number),
+        Type::Quantity | Type::Time | Type::MicroTime | Type::IntOrString => {
+            Choice::scalar(Scalar::Any)
+        }
+        Type::Struct(_) => Choice::map(atomic || of.as_struct().is_some_and(|of| of.atomic)),
+        Type::Map(_) => Choice::map(atomic),
+        Type::List(_) | Type::Wrapped(_) => Choice::list(match relation {
+            Relation::Set => Form::Set,
+            Relation::Keys(keys) => Form::Keyed(keys.clone()),
+            Relation::Usual | Relation::Atomic => Form::WholeList,
+        }),
+        Type::Raw | Type::SchemaOrBool | Type::SchemaOrSchemas | Type::SchemaOrStrings => {
+            Choice::any(Form::WholeMap, Form::WholeList)
+        }
     }
+}
+
+fn choice_of_schema(schema: &Value) -> Choice<'_> {
+    let map = || Form::map(schema["x-kubernetes-map-type"] == "atomic");
+    match schema["type"].as_str().unwrap_or_default() {
+        "object" => Choice {
+            map: Some(map()),
+            ..Choice::default()
+        },
+        "array" => Choice::list(list_of_schema(schema)),
+        "integer" | "number" => Choice::scalar(Scalar::Number),
+        "boolean" => Choice::scalar(Scalar::Boolean),
+        "string" => {
+            let format = schema["format"].as_str().unwrap_or_default();
+            let plain = matches!(format, "" | "byte");
+            Choice::scalar(if plain { Scalar::Text } else { Scalar::Any })
+        }
+        _ => Choice::any(map(), list_of_schema(schema)),
+    }
+}
+
+fn list_of_schema(schema: &Value) -> Form<'_> {
+    match schema["x-kubernetes-list-type"].as_str() {
+        Some("set") => Form::Set,
+        Some("map") => {
+            let keys = schema["x-kubernetes-list-map-keys"].as_array();
+            let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+            Form::Keyed(keys.collect())
+        }
+        _ => Form::WholeList,
+    }
+}
+
+/// A field of a map with a schema; `whole` says that the map is an object of its own.
+fn child_of_schema<'a>(schema: &'a Value, kept: bool, whole: bool, name: &str) -> Outline<'a> {
+    match name {
+        "metadata" if whole => return typed::metadata().map_or(Outline::Free, Outline::Struct),
+        "apiVersion" | "kind" if whole => return Outline::Schema(&TEXT, kept),
+        _ => {}
+    }
+    let below = |schema: &'a Value| Outline::Schema(schema, kept || keeps(schema));
+    let properties = schema["properties"].as_object();
+    if let Some(known) = properties.and_then(|properties| properties.get(name)) {
+        return below(known);
+    }
+    let bare = !whole && properties.is_none_or(Map::is_empty);
     match schema.get("additionalProperties") {
-        Some(extra @ Value::Object(_)) => Outline::Schema(extra),
+        Some(extra @ Value::Object(_)) => below(extra),
         Some(Value::Bool(true)) => Outline::Free,
-        _ if schema["x-kubernetes-preserve-unknown-fields"] == true => Outline::Free,
-        _ if schema["x-kubernetes-embedded-resource"] == true => Outline::Free,
+        None | Some(Value::Null) if kept || bare => Outline::Free,
         _ => Outline::Undeclared,
     }
 }

@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 /// A set of fields: the parts of one place, and what is in the set below them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Set {
     pub(crate) parts: BTreeMap<String, Part>,
 }
 
 /// One part: whether it is itself in the set, and what is below it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Part {
     pub(crate) member: bool,
     pub(crate) below: Set,
@@ -142,13 +142,13 @@ impl Set {
         places
     }
 
+    /// What is here first, then what is below.
     fn show(&self, way: &str, places: &mut Vec<String>) {
+        let place = |name: &str| format!("{way}{}", shown(name));
+        let members = self.parts.iter().filter(|(_, part)| part.member);
+        places.extend(members.map(|(name, _)| place(name)));
         for (name, part) in &self.parts {
-            let place = format!("{way}{}", shown(name));
-            if part.member {
-                places.push(place.clone());
-            }
-            part.below.show(&place, places);
+            part.below.show(&place(name), places);
         }
     }
 
@@ -232,8 +232,8 @@ mod tests {
         assert_eq!(
             read.shown(),
             [
-                ".metadata.finalizers[=\"x\"]",
                 ".metadata.labels",
+                ".metadata.finalizers[=\"x\"]",
                 ".metadata.labels.a",
                 ".spec.ports[port=80,protocol=\"TCP\"]",
                 ".spec.ports[port=80,protocol=\"TCP\"].port",

@@ -5,7 +5,9 @@
 use std::sync::{Arc, LazyLock};
 
 use super::entry::{Entry, Managed, Operation};
+use super::merge::flaws;
 use super::outline::Outline;
+use super::reconcile;
 use super::set::Set;
 use super::walk::{self, Difference};
 use crate::object::Body;
@@ -106,6 +108,7 @@ pub(super) fn strip(set: &Set) -> Set {
 }
 
 /// The managers of an object after a write. Before the first one, `old` is what an object is when nothing is set.
+/// Where a custom object is not of its type, as it may be on the way to its refusal, nobody manages anything.
 pub(crate) fn update(
     outline: Outline<'_>,
     author: &Author,
@@ -113,9 +116,19 @@ pub(crate) fn update(
     old: &Body,
     new: &Body,
 ) -> Managed {
+    let custom = matches!(outline, Outline::Root(_));
+    if custom
+        && [old, new]
+            .into_iter()
+            .any(|body| !flaws(outline, body, true).is_empty())
+    {
+        return Managed::default();
+    }
+    let mut managed = managed.clone();
+    reconcile::settle(outline, &mut managed);
     let difference = author.compare(outline, old, new);
     let changed = difference.added.union(&difference.modified);
-    let mut after = lose(managed, None, &changed, &difference.removed);
+    let mut after = lose(&managed, None, &changed, &difference.removed);
     let mine = strip(&changed);
     if !mine.is_empty() {
         let mut entry = author.entry(Operation::Update, mine);

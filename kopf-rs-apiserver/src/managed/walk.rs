@@ -44,6 +44,18 @@ impl Change {
         }
     }
 
+    /// Take all of another change in.
+    fn add(&mut self, other: &Self) {
+        for (into, from) in [
+            (&mut self.added, &other.added),
+            (&mut self.modified, &other.modified),
+            (&mut self.removed, &other.removed),
+        ] {
+            into.member |= from.member;
+            into.below.add(&from.below);
+        }
+    }
+
     /// Mark the place itself.
     fn mark(mut self, old: Option<&Value>, new: Option<&Value>) -> Self {
         match (old, new) {
@@ -70,53 +82,45 @@ pub(crate) fn compare(
 }
 
 fn values(outline: Outline<'_>, old: Option<&Value>, new: Option<&Value>) -> Change {
-    if let (Some(old), Some(new)) = (old, new)
-        && old == new
-    {
-        return Change::default();
-    }
-    let Some(guide) = new.filter(|new| !new.is_null()).or(old) else {
-        return Change::default().mark(old, new);
+    let (mut change, is_leaf) = match (old, new) {
+        (Some(old), Some(new)) if old == new => return Change::default(),
+        (Some(before), Some(after)) if !outline.alike(before, after) => {
+            // What it was goes and what it is comes, each as it comes apart.
+            let (was, _) = parts(outline, &outline.form(before), old, new);
+            let (mut is, is_leaf) = parts(outline, &outline.form(after), old, new);
+            is.add(&was);
+            (is, is_leaf)
+        }
+        (_, Some(guide)) | (Some(guide), None) => parts(outline, &outline.form(guide), old, new),
+        (None, None) => return Change::default(),
     };
-    let form = outline.form(guide);
-    let alike = match (&form, guide) {
-        (Form::Whole, _) => false,
-        (_, Value::Object(_)) => [old, new]
-            .into_iter()
-            .flatten()
-            .all(|v| v.is_object() || v.is_null()),
-        _ => [old, new]
-            .into_iter()
-            .flatten()
-            .all(|v| v.is_array() || v.is_null()),
-    };
-    // If nothing is in either, the place is a field of its own.
-    let hollow = |value: Option<&Value>| value.is_none_or(is_hollow);
-    if !alike || (hollow(old) && hollow(new)) {
-        return Change::default().mark(old, new);
-    }
-    let mut change = match form {
-        Form::Map => maps(
-            outline,
-            old.and_then(Value::as_object),
-            new.and_then(Value::as_object),
-        ),
-        form => lists(outline, &form, items(old), items(new)),
-    };
-    if old.is_none() {
-        change.added.member = true;
-    } else if new.is_none() {
-        change.removed.member = true;
+    if !is_leaf {
+        change.added.member |= old.is_none();
+        change.removed.member |= old.is_some() && new.is_none();
     }
     change
 }
 
-fn is_hollow(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        _ => false,
+/// How two values differ that come apart in this form, and whether they were looked at as a whole.
+fn parts(
+    outline: Outline<'_>,
+    form: &Form<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> (Change, bool) {
+    let whole = || (Change::default().mark(old, new), true);
+    let (before, after) = (
+        old.and_then(Value::as_object),
+        new.and_then(Value::as_object),
+    );
+    let hollow = before.is_none_or(Map::is_empty) && after.is_none_or(Map::is_empty);
+    match form {
+        // If nothing is in either, the place is a field of its own.
+        Form::Map if !hollow => (maps(outline, before, after), false),
+        Form::Set | Form::Keyed(_) if !(items(old).is_empty() && items(new).is_empty()) => {
+            (lists(outline, form, items(old), items(new)), false)
+        }
+        _ => whole(),
     }
 }
 
@@ -202,6 +206,14 @@ fn by_name<'v>(
 fn equal(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Number(old), Value::Number(new)) => old == new || old.as_f64() == new.as_f64(),
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| equal(old, new))
+        }
+        (Value::Object(old), Value::Object(new)) => {
+            let same =
+                |(name, old): (&String, &Value)| new.get(name).is_some_and(|new| equal(old, new));
+            old.len() == new.len() && old.iter().all(same)
+        }
         _ => old == new,
     }
 }
@@ -225,6 +237,7 @@ fn fields_of(outline: Outline<'_>, value: &Value) -> Part {
             member: false,
             below: fields(outline, map),
         },
+        (Form::Map | Form::Set | Form::Keyed(_), Value::Null) => Part::default(),
         (form @ (Form::Set | Form::Keyed(_)), Value::Array(items)) => {
             let of = outline.item();
             let mut below = Set::default();

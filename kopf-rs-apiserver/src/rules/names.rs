@@ -28,7 +28,8 @@ pub(crate) fn subdomain(name: &str) -> Option<String> {
     (!fits).then(|| SUBDOMAIN.to_owned())
 }
 
-fn label(name: &str) -> Option<String> {
+/// What is wrong with a label of RFC 1123.
+pub(crate) fn label(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some(too_long(63));
     }
@@ -41,7 +42,7 @@ fn label(name: &str) -> Option<String> {
 /// What is wrong with a label of RFC 1035: it begins with a letter.
 pub(crate) fn dns_1035(name: &str) -> Option<String> {
     if name.len() > 63 {
-        return Some(too_long(63));
+        return Some("must be no more than 63 characters".to_owned());
     }
     let fits = is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase());
     (!fits).then(|| LABEL_1035.to_owned())
@@ -52,9 +53,15 @@ fn is_label(name: &str) -> bool {
     !name.is_empty() && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
-fn path_segment(name: &str) -> Option<String> {
+/// What is wrong with the name of a Service.
+pub(crate) fn service(name: &str) -> Option<String> {
+    label(name)
+}
+
+/// What is wrong with a part of a path.
+pub(crate) fn path_segment(name: &str) -> Option<String> {
     match name {
-        "." | ".." => Some(format!("may not be {name:?}")),
+        "." | ".." => Some(format!("may not be '{name}'")),
         _ => name
             .chars()
             .find(|c| matches!(c, '/' | '%'))

@@ -1,79 +1,135 @@
 //! What is wrong with a value, by its schema.
 //!
-//! Promise: nothing is changed. Must not know where values come from.
+//! Promise: every check that applies to a value of that JSON type is made, as the real server makes them, also where the type
+//! is another one than the schema wants; what did not change since the old value is let pass. Must not know where values
+//! come from, nor what beside the schema holds for them.
 
-use regex_lite::Regex;
+mod combined;
+mod number;
+
 use serde_json::{Map, Value};
 
-use crate::object::Body;
+use super::ratchet::Node;
+use super::{Pattern, go};
 use crate::status::{Cause, shown};
 
-/// What is wrong with a whole object.
-pub(crate) fn check(schema: &Value, body: &Body) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    // Metadata has rules of its own, whatever the schema says of it.
-    let content: Body = body
-        .iter()
-        .filter(|(name, _)| *name != "metadata")
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    let mut schema = schema.clone();
-    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-        required.retain(|name| name != "metadata");
-    }
-    let place = Place {
-        field: String::new(),
-        shown: String::new(),
-    };
-    value(&schema, &Value::Object(content), &place, &mut causes);
-    causes
+/// What was found wrong, and how much was found right: the real server reports of several alternatives the nearest.
+#[derive(Debug, Default)]
+struct Verdict {
+    causes: Vec<Cause>,
+    matches: usize,
 }
 
-/// What is wrong with an object's status alone.
-pub(crate) fn check_status(schema: &Value, body: &Body) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let schema = schema
-        .get("properties")
-        .and_then(|found| found.get("status"));
-    if let (Some(schema), Some(status)) = (schema, body.get("status")) {
-        let place = Place {
-            field: "status".to_owned(),
-            shown: String::new(),
-        };
-        value(schema, status, &place, &mut causes);
-    }
-    causes
-}
-
-/// Where a value is, as the cause's field and as the message calls it; these differ below `status`.
-struct Place {
-    field: String,
+/// Where a value is: the messages call it by its path below a base.
+#[derive(Clone)]
+struct Place<'a> {
+    base: &'a str,
     shown: String,
+    /// Whether the value is a default, of which a number or a text is asked less.
+    preset: bool,
+}
+
+/// What is wrong with a value that lies at `base` of an object.
+pub(crate) fn check(
+    schema: &Value,
+    found: &Value,
+    base: &str,
+    node: Option<Node<'_>>,
+) -> Vec<Cause> {
+    let place = Place {
+        base,
+        shown: String::new(),
+        preset: false,
+    };
+    judge(schema, found, &place, node).causes
+}
+
+/// The same for a default: the real server then takes anything where a number or a text is asked for.
+pub(super) fn check_default(schema: &Value, found: &Value, base: &str) -> Vec<Cause> {
+    let place = Place {
+        base,
+        shown: String::new(),
+        preset: true,
+    };
+    judge(schema, found, &place, None).causes
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    fn wrong(cause: Cause) -> Self {
+        Self {
+            causes: vec![cause],
+            matches: 0,
+        }
+    }
+
+    fn right() -> Self {
+        Self {
+            causes: Vec::new(),
+            matches: 1,
+        }
+    }
+
+    fn is_right(&self) -> bool {
+        self.causes.is_empty()
+    }
+
+    /// Take over what another one says; a complaint is kept once.
+    fn merge(&mut self, other: Self) {
+        self.matches += other.matches;
+        self.add_all(other.causes);
+    }
+
+    fn add_all(&mut self, causes: impl IntoIterator<Item = Cause>) {
+        for cause in causes {
+            self.add(cause);
+        }
+    }
+
+    fn add(&mut self, cause: Cause) {
+        if !self.causes.contains(&cause) {
+            self.causes.push(cause);
+        }
+    }
 }
 
 // === impl Place ===
 
-impl Place {
+impl Place<'_> {
     fn child(&self, name: &str) -> Self {
         Self {
-            field: super::join(&self.field, name),
             shown: super::join(&self.shown, name),
+            ..*self
+        }
+    }
+
+    /// An entry of a map; at the root, messages name it with a dot in front.
+    fn entry(&self, name: &str) -> Self {
+        Self {
+            shown: format!("{}.{name}", self.shown),
+            ..*self
         }
     }
 
     fn item(&self, at: usize) -> Self {
         Self {
-            field: format!("{}[{at}]", self.field),
             shown: format!("{}[{at}]", self.shown),
+            ..*self
+        }
+    }
+
+    fn field(&self) -> String {
+        match (self.base, self.shown.trim_start_matches('.')) {
+            ("", "") => "<nil>".to_owned(),
+            (base, "") => base.to_owned(),
+            (base, tail) => super::join(base, tail),
         }
     }
 
     fn invalid(&self, value: &Value, message: &str) -> Cause {
-        Cause::invalid(
-            self.field.as_str(),
-            value,
-            &format!("{} in body {message}", self.shown),
-        )
+        let message = format!("{} in body {message}", self.shown);
+        Cause::invalid(self.field(), value, &message)
     }
 
     fn wrong_type(&self, found: &str, wanted: &str) -> Cause {
@@ -81,51 +137,130 @@ impl Place {
             "Invalid value: {found:?}: {} in body must be of type {wanted}: {found:?}",
             self.shown
         );
-        Cause::new("FieldValueTypeInvalid", self.field.as_str(), message)
+        Cause::new("FieldValueTypeInvalid", self.field(), message)
+    }
+
+    /// A complaint that the real server gives no field to but that of the whole.
+    fn nowhere(&self, message: &str) -> Cause {
+        let field = if self.base.is_empty() {
+            "<nil>"
+        } else {
+            self.base
+        };
+        Cause::invalid(field, &"".into(), message)
     }
 }
 
-/// A complaint that the real server gives no field to.
-fn nowhere(message: &str) -> Cause {
-    Cause::invalid("<nil>", &"".into(), message)
-}
-
-fn value(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) {
-    if found.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
-        return;
-    }
-    if let Some(cause) = wrong_type(schema, found, place) {
-        causes.push(cause);
-        if schema["type"] == "integer" && found.is_number() {
-            causes.push(nowhere(&format!(
-                "Checked value must be of type integer (default format) in {}",
-                place.shown
-            )));
+fn judge(schema: &Value, found: &Value, place: &Place<'_>, node: Option<Node<'_>>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let typed = of_type(schema, found, place);
+    if found.is_null() {
+        if let Some(part) = typed {
+            verdict.merge(part);
         }
-        choice(schema, found, place, causes);
-        return;
+        verdict.merge(choice(schema, found, place));
+    } else {
+        let parts = [
+            typed,
+            Some(combined::judge(schema, found, place, node)),
+            of_kind(schema, found, place, node),
+            Some(choice(schema, found, place)),
+        ];
+        for part in parts.into_iter().flatten() {
+            verdict.merge(part);
+            verdict.matches += 1;
+        }
+        verdict.matches += 1;
     }
-    match found {
-        Value::String(text) => string(schema, text, place, causes),
-        Value::Number(_) => number(schema, found, place, causes),
-        Value::Array(items) => list(schema, items, place, causes),
-        Value::Object(map) => object(schema, map, place, causes),
-        _ => {}
+    if !verdict.is_right() && node.is_some_and(Node::is_same) {
+        verdict.causes.clear();
     }
-    choice(schema, found, place, causes);
-    combined(schema, found, place, causes);
+    verdict
+}
+
+/// The checks of strings, numbers, lists and maps.
+fn of_kind(
+    schema: &Value,
+    found: &Value,
+    place: &Place<'_>,
+    node: Option<Node<'_>>,
+) -> Option<Verdict> {
+    Some(match found {
+        Value::String(text) => string(schema, text, place),
+        Value::Number(_) => number::judge(schema, found, place),
+        Value::Array(items) => list(schema, items, place, node),
+        Value::Object(map) => object(schema, map, place, node),
+        Value::Null | Value::Bool(_) => return None,
+    })
+}
+
+/// The types a schema allows.
+fn wanted(schema: &Value) -> Vec<&str> {
+    if super::is(schema, "x-kubernetes-int-or-string") {
+        return vec!["integer", "string"];
+    }
+    let given = schema.get("type").and_then(Value::as_str);
+    given.into_iter().filter(|word| !word.is_empty()).collect()
+}
+
+/// The type of a value, and the format that goes with it.
+fn type_of(value: &Value) -> (&'static str, &'static str) {
+    match value {
+        Value::Number(number) if number.is_i64() => ("integer", "int64"),
+        Value::Number(_) => ("number", "float64"),
+        Value::Bool(_) => ("boolean", ""),
+        other => (crate::rules::go_type(other), ""),
+    }
+}
+
+fn of_type(schema: &Value, found: &Value, place: &Place<'_>) -> Option<Verdict> {
+    let either = super::is(schema, "x-kubernetes-int-or-string");
+    let wanted = if place.preset && either {
+        Vec::new()
+    } else {
+        wanted(schema)
+    };
+    let format = super::format::of(schema);
+    if wanted.is_empty() && format.is_empty() {
+        return None;
+    }
+    if found.is_null() {
+        let fits = wanted.is_empty() || super::is(schema, "nullable");
+        let told = || Verdict::wrong(place.wrong_type("null", &wanted.join(",")));
+        return Some(if fits { Verdict::right() } else { told() });
+    }
+    let (kind, of_kind) = type_of(found);
+    let whole = found.as_f64().is_some_and(|number| number.fract() == 0.0);
+    let fits = wanted.contains(&kind)
+        || (kind == "number" && whole && wanted.contains(&"integer"))
+        || (kind == "integer" && wanted.contains(&"number"));
+    let parts = matches!(kind, "string" | "array");
+    if !format.is_empty() && !parts && !fits {
+        return Some(Verdict::wrong(place.wrong_type(of_kind, format)));
+    }
+    // Formats are of texts: what has one is taken for a text until its format is looked at.
+    let numeric = wanted
+        .iter()
+        .any(|word| matches!(*word, "number" | "integer"));
+    if fits || (!format.is_empty() && parts && !numeric) {
+        return Some(Verdict::right());
+    }
+    Some(Verdict::wrong(place.wrong_type(kind, &wanted.join(","))))
 }
 
 /// Whether the value is among those that are allowed.
-fn choice(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) {
+fn choice(schema: &Value, found: &Value, place: &Place<'_>) -> Verdict {
     let allowed = schema.get("enum").and_then(Value::as_array);
-    let Some(allowed) = allowed.filter(|allowed| !allowed.contains(found)) else {
-        return;
+    let Some(allowed) = allowed.filter(|allowed| !allowed.is_empty()) else {
+        return Verdict::default();
     };
+    if !found.is_null() && allowed.iter().any(|one| go::converts(found, one)) {
+        return Verdict::default();
+    }
     // Quoted, whatever they are.
     let quoted = |value: &Value| match value {
         Value::String(text) => format!("{text:?}"),
-        other => format!("\"{other}\""),
+        other => format!("{:?}", other.to_string()),
     };
     let words: Vec<String> = allowed.iter().map(quoted).collect();
     let message = format!(
@@ -133,256 +268,118 @@ fn choice(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>)
         shown(found),
         words.join(", ")
     );
-    causes.push(Cause::new(
-        "FieldValueNotSupported",
-        place.field.as_str(),
-        message,
-    ));
+    Verdict::wrong(Cause::new("FieldValueNotSupported", place.field(), message))
 }
 
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::Bool(_) => "boolean",
-        other => crate::rules::go_type(other),
+fn limit(schema: &Value, name: &str) -> Option<i64> {
+    schema.get(name).and_then(Value::as_i64)
+}
+
+fn length(of: usize) -> i64 {
+    i64::try_from(of).unwrap_or(i64::MAX)
+}
+
+/// The length and the pattern, of which the first that fails is told, and the format.
+fn string(schema: &Value, text: &str, place: &Place<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    verdict.causes.extend(misfit(schema, text, place));
+    let format = super::format::of(schema);
+    if super::format::is_of_text(format) {
+        verdict.matches += 1;
+        if !super::format::fits(text, format) {
+            let message = format!(
+                "Invalid value: {text:?}: {} in body must be of type {format}: {text:?}",
+                place.shown
+            );
+            verdict.add(Cause::new("FieldValueTypeInvalid", place.field(), message));
+        }
     }
+    verdict
 }
 
-fn wrong_type(schema: &Value, value: &Value, place: &Place) -> Option<Cause> {
-    let found = type_of(value);
-    if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        let fits = matches!(found, "integer" | "string");
-        return (!fits).then(|| place.wrong_type(found, "integer,string"));
+fn misfit(schema: &Value, text: &str, place: &Place<'_>) -> Option<Cause> {
+    let letters = length(text.chars().count());
+    if let Some(limit) = limit(schema, "maxLength").filter(|limit| letters > *limit) {
+        let message = match limit {
+            0.. => format!("Too long: may not be more than {limit} bytes"),
+            _ => "Too long: value is too long".to_owned(),
+        };
+        return Some(Cause::new("FieldValueTooLong", place.field(), message));
     }
-    let wanted = schema.get("type").and_then(Value::as_str)?;
-    let whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
-    let fits = match wanted {
-        "number" => value.is_number(),
-        "integer" => found == "integer" || (value.is_number() && whole()),
-        wanted => found == wanted,
-    };
-    (!fits).then(|| place.wrong_type(found, wanted))
-}
-
-fn limit(schema: &Value, name: &str) -> Option<usize> {
-    schema
-        .get(name)
-        .and_then(Value::as_u64)
-        .and_then(|limit| usize::try_from(limit).ok())
-}
-
-fn string(schema: &Value, text: &str, place: &Place, causes: &mut Vec<Cause>) {
-    let length = text.chars().count();
-    if let Some(limit) = limit(schema, "maxLength").filter(|limit| length > *limit) {
-        let message = format!("Too long: may not be more than {limit} bytes");
-        causes.push(Cause::new(
-            "FieldValueTooLong",
-            place.field.as_str(),
-            message,
-        ));
-    }
-    if let Some(limit) = limit(schema, "minLength").filter(|limit| length < *limit) {
+    if let Some(limit) = limit(schema, "minLength").filter(|limit| letters < *limit) {
         let message = format!("should be at least {limit} chars long");
-        causes.push(place.invalid(&text.into(), &message));
+        return Some(place.invalid(&text.into(), &message));
     }
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-        && Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text))
-    {
-        causes.push(place.invalid(&text.into(), &format!("should match '{pattern}'")));
-    }
-    if let Some(format) = schema.get("format").and_then(Value::as_str)
-        && !super::format::fits(text, format)
-    {
-        let message = format!(
-            "Invalid value: {text:?}: {} in body must be of type {format}: {text:?}",
-            place.shown
-        );
-        causes.push(Cause::new(
-            "FieldValueTypeInvalid",
-            place.field.as_str(),
-            message,
-        ));
-    }
+    let pattern = schema.get("pattern").and_then(Value::as_str)?;
+    let misses = Pattern::new(pattern).is_some_and(|pattern| !pattern.is_match(text));
+    misses.then(|| place.invalid(&text.into(), &format!("should match '{pattern}'")))
 }
 
-fn number(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) {
-    let number = found.as_f64().unwrap_or_default();
-    let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
-    let exclusive = |name: &str| schema.get(name) == Some(&Value::Bool(true));
-    let range = match schema.get("format").and_then(Value::as_str) {
-        Some("int32") => i32::try_from(found.as_i64().unwrap_or(i64::MAX)).is_ok(),
-        _ => true,
-    };
-    if !range {
-        causes.push(nowhere(&format!(
-            "Checked value must be of type integer with format int32 in {}",
-            place.shown
-        )));
-    }
-    let factor = bound("multipleOf").filter(|factor| *factor > 0.0);
-    if factor.is_some_and(|factor| factor < 1.0) && !found.is_f64() {
-        // The real server takes the factor for a whole number here, and finds 0.
-        let message = format!(
-            "factor MultipleOf declared for {} must be positive: 0",
-            place.shown
-        );
-        causes.push(Cause::invalid(place.field.as_str(), &0.into(), &message));
-        return;
-    }
-    if let Some(factor) = factor
-        && (number / factor).fract().abs() > f64::EPSILON
-    {
-        causes.push(place.invalid(found, &format!("should be a multiple of {factor}")));
-    }
-    if let Some(limit) = bound("maximum") {
-        if exclusive("exclusiveMaximum") && number >= limit {
-            causes.push(place.invalid(found, &format!("should be less than {limit}")));
-        } else if number > limit {
-            causes.push(place.invalid(found, &format!("should be less than or equal to {limit}")));
+fn list(schema: &Value, items: &[Value], place: &Place<'_>, node: Option<Node<'_>>) -> Verdict {
+    let mut verdict = Verdict::default();
+    if let Some(schema) = schema.get("items") {
+        for (at, item) in items.iter().enumerate() {
+            let node = node.and_then(|node| node.item(at));
+            verdict.merge(judge(schema, item, &place.item(at), node));
         }
     }
-    if let Some(limit) = bound("minimum") {
-        if exclusive("exclusiveMinimum") && number <= limit {
-            causes.push(place.invalid(found, &format!("should be greater than {limit}")));
-        } else if number < limit {
-            causes.push(place.invalid(
-                found,
-                &format!("should be greater than or equal to {limit}"),
-            ));
-        }
-    }
-}
-
-fn list(schema: &Value, items: &[Value], place: &Place, causes: &mut Vec<Cause>) {
-    count(
-        schema,
-        ["minItems", "maxItems", "items"],
-        items.len(),
-        place,
-        causes,
-    );
-    let keys: Vec<&str> = schema
-        .get("x-kubernetes-list-map-keys")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let identity = |item: &Value| match schema["x-kubernetes-list-type"].as_str() {
-        Some("set") => Some(item.clone()),
-        Some("map") => {
-            let of = |key: &&str| Some(((*key).to_owned(), item.get(*key)?.clone()));
-            Some(Value::Object(keys.iter().filter_map(of).collect()))
-        }
-        _ => None,
-    };
-    let mut seen = Vec::new();
-    for (at, item) in items.iter().enumerate() {
-        let place = place.item(at);
-        if let Some(schema) = schema.get("items") {
-            value(schema, item, &place, causes);
-        }
-        if schema["x-kubernetes-list-type"] == "map" && !item.is_object() {
-            let message = "must be an object for an array of list-type map";
-            causes.push(Cause::invalid(place.field.as_str(), item, message));
-        }
-        if let Some(identity) = identity(item) {
-            if seen.contains(&identity) {
-                let message = format!("Duplicate value: {}", shown(&identity));
-                causes.push(Cause::new("FieldValueDuplicate", place.field, message));
-            }
-            seen.push(identity);
-        }
-    }
+    let names = ["minItems", "maxItems", "items"];
+    let miscounted = count(schema, names, length(items.len()), place);
+    verdict.add_all(miscounted);
+    verdict.matches += 1;
+    verdict
 }
 
 /// Check how many parts there are; the names are those of the lower limit, the upper one, and the parts.
-fn count(schema: &Value, names: [&str; 3], found: usize, place: &Place, causes: &mut Vec<Cause>) {
+fn count(schema: &Value, names: [&str; 3], found: i64, place: &Place<'_>) -> Vec<Cause> {
     let [least, most, parts] = names;
+    let mut causes = Vec::new();
     if let Some(limit) = limit(schema, least).filter(|limit| found < *limit) {
         let message = format!("should have at least {limit} {parts}");
         causes.push(place.invalid(&found.into(), &message));
     }
     if let Some(limit) = limit(schema, most).filter(|limit| found > *limit) {
-        let message = format!("Too many: {found}: must have at most {limit} items");
-        causes.push(Cause::new(
-            "FieldValueTooMany",
-            place.field.as_str(),
-            message,
-        ));
+        let items = if limit == 1 { "item" } else { "items" };
+        let message = format!("Too many: {found}: must have at most {limit} {items}");
+        causes.push(Cause::new("FieldValueTooMany", place.field(), message));
     }
+    causes
 }
 
-fn object(schema: &Value, map: &Map<String, Value>, place: &Place, causes: &mut Vec<Cause>) {
-    count(
-        schema,
-        ["minProperties", "maxProperties", "properties"],
-        map.len(),
-        place,
-        causes,
-    );
-    if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
-        super::embedded::check(map, &place.field, causes);
-    }
+fn object(
+    schema: &Value,
+    map: &Map<String, Value>,
+    place: &Place<'_>,
+    node: Option<Node<'_>>,
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    let names = ["minProperties", "maxProperties", "properties"];
+    let miscounted = count(schema, names, length(map.len()), place);
+    verdict.add_all(miscounted);
     let properties = schema.get("properties").and_then(Value::as_object);
-    let extra = schema
-        .get("additionalProperties")
-        .filter(|extra| extra.is_object());
+    let extra = schema.get("additionalProperties");
     for (name, found) in map {
         let known = properties.and_then(|properties| properties.get(name));
-        if let Some(schema) = known.or(extra) {
-            value(schema, found, &place.child(name), causes);
+        // What says of itself which type it has cannot have kept it: the server gives it the type that is asked for.
+        let is_type = place.shown.is_empty() && matches!(name.as_str(), "kind" | "apiVersion");
+        let node = node.filter(|_| !is_type).and_then(|node| node.child(name));
+        if let Some(schema) = known {
+            verdict.merge(judge(schema, found, &place.child(name), node));
+        } else if extra == Some(&Value::Bool(false)) {
+            let message = format!(
+                "Invalid value: {name:?}: {}.{name} in body is a forbidden property",
+                place.shown
+            );
+            verdict.add(Cause::new("FieldValueInvalid", place.field(), message));
+        } else if let Some(schema) = extra.filter(|extra| extra.is_object()) {
+            verdict.merge(judge(schema, found, &place.entry(name), node));
         }
     }
     let required = schema.get("required").and_then(Value::as_array);
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
         if !map.contains_key(name) {
-            causes.push(Cause::required(place.child(name).field, ""));
+            verdict.add(Cause::required(place.entry(name).field(), ""));
         }
     }
-}
-
-fn combined(schema: &Value, found: &Value, place: &Place, causes: &mut Vec<Cause>) {
-    let told = |what: &str| nowhere(&format!("{:?} must {what}", place.shown));
-    let results = |name: &str| -> Option<Vec<Vec<Cause>>> {
-        let schemas = schema.get(name)?.as_array()?;
-        let of = |schema: &Value| {
-            let mut causes = Vec::new();
-            value(schema, found, place, &mut causes);
-            causes
-        };
-        Some(schemas.iter().map(of).collect())
-    };
-    if let Some(results) = results("anyOf")
-        && !results.iter().any(Vec::is_empty)
-    {
-        causes.push(told("validate at least one schema (anyOf)"));
-        causes.extend(results.into_iter().next().unwrap_or_default());
-    }
-    if let Some(results) = results("oneOf") {
-        let one = "validate one and only one schema (oneOf). Found";
-        match results.iter().filter(|causes| causes.is_empty()).count() {
-            1 => {}
-            0 => {
-                causes.push(told(&format!("{one} none valid")));
-                causes.extend(results.into_iter().next().unwrap_or_default());
-            }
-            many => causes.push(told(&format!("{one} {many} valid alternatives"))),
-        }
-    }
-    if let Some(results) = results("allOf") {
-        let failed: Vec<Cause> = results.into_iter().flatten().collect();
-        if !failed.is_empty() {
-            causes.extend(failed);
-            causes.push(told("validate all the schemas (allOf)"));
-        }
-    }
-    if let Some(schema) = schema.get("not") {
-        let mut inner = Vec::new();
-        value(schema, found, place, &mut inner);
-        if inner.is_empty() {
-            causes.push(told("not validate the schema (not)"));
-        }
-    }
+    verdict
 }

@@ -5,31 +5,104 @@
 
 use serde_json::{Map, Value};
 
+use super::walk::walk;
 use crate::kind::Kind;
-use crate::rules;
-use crate::status::Cause;
+use crate::rules::{self, names};
+use crate::status::{Cause, shown};
 
-/// Drop what the metadata of an embedded object cannot hold, and name it.
-pub(super) fn tidy(map: &mut Map<String, Value>, path: &str, unknown: &mut Vec<String>) {
-    if !map.get("metadata").is_some_and(Value::is_object) {
-        return;
+/// Drop what the metadata of embedded objects cannot hold, and name it; or say why it cannot be read at all.
+pub(super) fn tidy(
+    schema: &Value,
+    found: &mut Value,
+    path: &str,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    match found {
+        Value::Object(map) => {
+            if super::is(schema, "x-kubernetes-embedded-resource") {
+                tidy_object(map, path, unknown)?;
+            }
+            for (name, found) in map {
+                if let Some((schema, field)) = super::part(schema, name, path) {
+                    tidy(schema, found, &field, unknown)?;
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for (at, item) in items.iter_mut().enumerate() {
+                    tidy(schema, item, &format!("{path}[{at}]"), unknown)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn tidy_object(
+    map: &mut Map<String, Value>,
+    path: &str,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    let wrong = |name: &str, found: &Value, why: &str| {
+        let field = super::join(path, name);
+        format!("{field}: Invalid value: {}: {why}", shown(found))
+    };
+    for name in ["apiVersion", "kind"] {
+        if let Some(found) = map.get(name).filter(|found| !found.is_string()) {
+            return Err(wrong(name, found, "must be a string"));
+        }
+    }
+    let Some(metadata) = map.get("metadata") else {
+        return Ok(());
+    };
+    if let Err(why) = rules::check_types(&Kind::anonymous(), map) {
+        return Err(wrong("metadata", metadata, &why));
     }
     let dropped = rules::tidy(map);
     unknown.extend(dropped.iter().map(|name| super::join(path, name)));
+    Ok(())
 }
 
-/// What is wrong with an embedded object as an object.
-pub(super) fn check(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+/// What is wrong with embedded objects as objects.
+pub(super) fn check(schema: &Value, found: &Value, field: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    walk(schema, found, field, &mut |schema, found, field| {
+        if let Value::Object(map) = found
+            && super::is(schema, "x-kubernetes-embedded-resource")
+        {
+            check_object(map, field, &mut causes);
+        }
+    });
+    causes
+}
+
+/// What is wrong with one embedded object.
+pub(super) fn check_object(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for name in ["apiVersion", "kind"] {
         let field = super::join(path, name);
         match map.get(name) {
             None => causes.push(Cause::required(field, "")),
-            Some(Value::String(text)) if text.is_empty() => {
-                causes.push(Cause::invalid(field, &"".into(), "must not be empty"));
+            Some(Value::String(text)) => {
+                if let Some(why) = misnamed(name, text) {
+                    causes.push(Cause::invalid(field, &text.as_str().into(), &why));
+                }
             }
-            Some(Value::String(_)) => {}
             Some(other) => causes.push(Cause::invalid(field, other, "must be a string")),
         }
+    }
+    let Some(metadata) = map.get("metadata") else {
+        return;
+    };
+    if let Err(why) = rules::check_types(&Kind::anonymous(), map) {
+        // Only what was never decoded comes here like that.
+        causes.push(Cause::invalid(
+            super::join(path, "metadata"),
+            metadata,
+            &why,
+        ));
+        return;
     }
     let found = rules::check(&Kind::anonymous(), map);
     // Names of embedded objects may be anything that fits into a path.
@@ -43,4 +116,25 @@ pub(super) fn check(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause
         field: super::join(path, &cause.field),
         ..cause
     }));
+    for name in ["name", "generateName"] {
+        let given = crate::object::meta_text(map, name);
+        if let Some(why) = names::path_segment(given) {
+            let field = super::join(path, &format!("metadata.{name}"));
+            causes.push(Cause::invalid(field, &given.into(), &why));
+        }
+    }
+}
+
+fn misnamed(name: &str, text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some("must not be empty".to_owned());
+    }
+    if name == "kind" {
+        let why = names::dns_1035(&text.to_lowercase())?;
+        return Some(format!(
+            "may have mixed case, but should otherwise match: {why}"
+        ));
+    }
+    let slashes = text.matches('/').count();
+    (slashes > 1).then(|| format!("unexpected GroupVersion string: {text}"))
 }

@@ -12,21 +12,11 @@ use kube_cel::cel::objects::{Key, OptionalValue};
 use kube_cel::cel::{Context, Program, Value as Cel};
 use serde_json::Value;
 
+use super::bounds;
+use super::cel::kind::{TYPES, escaped};
+
 /// Whether this build can evaluate expressions at all.
 pub(super) const AVAILABLE: bool = true;
-
-/// The types that expressions may name.
-const TYPES: [&str; 9] = [
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-];
 
 /// How many expressions are kept parsed.
 const KEPT: usize = 4096;
@@ -125,11 +115,16 @@ fn parsed(source: &str) -> Parsed {
     if known.len() >= KEPT {
         known.clear();
     }
-    let fresh = Program::compile(source)
-        .map(Arc::new)
-        .map_err(|errors| errors.to_string());
+    let told = |errors: String| errors.replace("\n| ", "\n | ");
+    let compiled = || Program::compile(source).map_err(|errors| told(errors.to_string()));
+    let fresh = bounds::check(source).and_then(|()| compiled().map(Arc::new));
     known.insert(source.to_owned(), fresh.clone());
     fresh
+}
+
+/// Whether an expression names `oldSelf`; or why it is none.
+pub(super) fn compile(source: &str) -> Result<bool, String> {
+    parsed(source).map(|program| program.references().has_variable("oldSelf"))
 }
 
 /// What a schema calls its values.
@@ -160,7 +155,7 @@ fn value(schema: &Value, found: &Value) -> Cel {
                 let known = properties.and_then(|properties| properties.get(name));
                 let part = known.or(extra).unwrap_or(&Value::Null);
                 let name = if known.is_some() {
-                    escaped(name)
+                    escaped(name).unwrap_or_else(|| name.clone())
                 } else {
                     name.clone()
                 };
@@ -188,35 +183,4 @@ fn string(schema: &Value, text: &str) -> Cel {
             .map_or_else(|_| plain(), |bytes| Cel::Bytes(Arc::new(bytes))),
         _ => plain(),
     }
-}
-
-/// The name of a property as expressions write it.
-fn escaped(name: &str) -> String {
-    const WORDS: [&str; 18] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-    ];
-    if WORDS.contains(&name) {
-        return format!("__{name}__");
-    }
-    name.replace("__", "__underscores__")
-        .replace('.', "__dot__")
-        .replace('-', "__dash__")
-        .replace('/', "__slash__")
 }

@@ -5,7 +5,58 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base64::Engine as _;
+use serde_json::Value;
+
+use crate::rules::names;
+
+/// The formats of texts, without dashes.
+const OF_TEXTS: [&str; 26] = [
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
+
+/// Whether a format is one of texts.
+pub(super) fn is_of_text(format: &str) -> bool {
+    !format.is_empty() && OF_TEXTS.contains(&format.replace('-', "").as_str())
+}
+
+/// The format of a schema, if it is one that goes with its type; else empty.
+pub(super) fn of(schema: &Value) -> &str {
+    let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
+    let format = text("format");
+    let known = match text("type") {
+        _ if super::is(schema, "x-kubernetes-int-or-string") => is_of_text(format),
+        "" | "string" => is_of_text(format),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    };
+    if known { format } else { "" }
+}
 
 /// Whether a text has a format.
 pub(super) fn fits(text: &str, format: &str) -> bool {
@@ -24,10 +75,10 @@ pub(super) fn fits(text: &str, format: &str) -> bool {
         "uri" => is_uri(text),
         "email" => is_email(text),
         "hostname" => is_hostname(text),
-        "byte" => base64::engine::general_purpose::STANDARD
-            .decode(text)
-            .is_ok(),
+        "byte" => is_base64(text),
         "hexcolor" => is_hex_color(text),
+        "k8sshortname" => names::label(text).is_none(),
+        "k8slongname" => names::subdomain(text).is_none(),
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
         _ => true,
     }
@@ -165,6 +216,16 @@ fn is_hostname(text: &str) -> bool {
         && (text.contains('.') || last.chars().all(char::is_alphanumeric) || label(text))
 }
 
+/// Groups of four, at least one, of which the last may be filled up.
+fn is_base64(text: &str) -> bool {
+    let letters = text.trim_end_matches('=');
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    !text.is_empty()
+        && text.len().is_multiple_of(4)
+        && text.len() - letters.len() <= 2
+        && letters.bytes().all(letter)
+}
+
 fn is_hex_color(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -189,6 +250,7 @@ mod tests {
             ("email", "a@b.c", "nobody"),
             ("hostname", "a.example", "-a"),
             ("byte", "YQ==", "%%%"),
+            ("byte", "YWJj", ""),
         ] {
             assert!(fits(good, format), "{format} {good}");
             assert!(!fits(bad, format), "{format} {bad}");

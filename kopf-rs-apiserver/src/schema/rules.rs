@@ -6,11 +6,13 @@
 use serde_json::Value;
 
 use super::expression::{self, Expressions};
+use super::ratchet::counterpart;
 use crate::object::Body;
 use crate::status::{Cause, shown};
 
 /// Complaints after which rules are not looked at.
-const BLOCKING: [&str; 4] = [
+const BLOCKING: [&str; 5] = [
+    "FieldValueNotSupported",
     "FieldValueRequired",
     "FieldValueTooLong",
     "FieldValueTooMany",
@@ -54,6 +56,26 @@ pub(crate) fn check(
     causes
 }
 
+/// What the rules of a schema say of a value at that field.
+pub(crate) fn check_value(
+    schema: &Value,
+    value: &Value,
+    old: Option<&Value>,
+    field: &str,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if expression::AVAILABLE && has_rules(schema) {
+        let node = Node {
+            schema,
+            value,
+            old,
+            unchanged: false,
+        };
+        walk(&Expressions::new(), node, field, &mut causes);
+    }
+    causes
+}
+
 fn has_rules(schema: &Value) -> bool {
     let parts = |name: &str| {
         let found = schema.get(name).and_then(Value::as_object);
@@ -89,14 +111,7 @@ fn walk(expressions: &Expressions, node: Node<'_>, path: &str, causes: &mut Vec<
     match value {
         Value::Object(map) => {
             for (name, value) in map {
-                let known = schema
-                    .get("properties")
-                    .and_then(|found| found.get(name))
-                    .map(|schema| (schema, super::join(path, name)));
-                let extra = schema.get("additionalProperties").filter(|e| e.is_object());
-                let Some((schema, path)) =
-                    known.or_else(|| extra.map(|schema| (schema, format!("{path}[{name}]"))))
-                else {
+                let Some((schema, path)) = super::part(schema, name, path) else {
                     continue;
                 };
                 let part = Node {
@@ -116,7 +131,9 @@ fn walk(expressions: &Expressions, node: Node<'_>, path: &str, causes: &mut Vec<
                 let part = Node {
                     schema: part,
                     value: item,
-                    old: counterpart(schema, item, old),
+                    old: old
+                        .and_then(Value::as_array)
+                        .and_then(|old| counterpart(schema, item, old)),
                     ..node
                 };
                 walk(expressions, part, &format!("{path}[{at}]"), causes);
@@ -124,20 +141,6 @@ fn walk(expressions: &Expressions, node: Node<'_>, path: &str, causes: &mut Vec<
         }
         _ => {}
     }
-}
-
-/// The old item with the same keys, in lists that have such.
-fn counterpart<'a>(schema: &Value, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    if schema.get("x-kubernetes-list-type")? != "map" {
-        return None;
-    }
-    let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?;
-    let same = |other: &&Value| {
-        keys.iter()
-            .filter_map(Value::as_str)
-            .all(|key| item.get(key) == other.get(key))
-    };
-    old?.as_array()?.iter().find(same)
 }
 
 /// What a rule says of a value, if anything.

@@ -2,19 +2,22 @@
 //!
 //! Promise: a watch does nothing while nobody reads it. Must not know requests beyond matching faults.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::fault::{Faults, StreamAction};
 use crate::status::Refusal;
-use crate::verb::watch::{Watch, error_line};
+use crate::verb::watch::{Line, Watch, error_line};
 
 /// The connection broke while a watch was read, as a fault demanded.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -51,6 +54,11 @@ impl ApiBody {
         Self {
             inner: Inner::Watch(Box::pin(lines)),
         }
+    }
+
+    /// Whether this is a watch under way.
+    pub(super) fn is_watch(&self) -> bool {
+        matches!(self.inner, Inner::Watch(_))
     }
 }
 
@@ -101,9 +109,15 @@ pub(crate) struct WatchBody {
     faults: Faults,
     changed: watch::Receiver<()>,
     seen: u64,
-    armed: Option<(u64, StreamAction)>,
+    armed: Vec<(u64, StreamAction)>,
     events: usize,
+    /// What is held back, and until when.
+    late: VecDeque<(Instant, Line)>,
+    /// What is to be said once more.
+    again: Option<Bytes>,
     closing: Option<watch::Receiver<bool>>,
+    /// Nothing more comes from the watch.
+    drained: bool,
     over: bool,
 }
 
@@ -122,9 +136,12 @@ impl WatchBody {
             changed: faults.subscribe(),
             faults,
             seen: 0,
-            armed: None,
+            armed: Vec::new(),
             events: 0,
+            late: VecDeque::new(),
+            again: None,
             closing,
+            drained: false,
             over: false,
         }
     }
@@ -132,40 +149,90 @@ impl WatchBody {
     async fn next(&mut self) -> Option<Result<Bytes, Reset>> {
         while !self.over {
             self.changed.mark_unchanged();
-            if self.armed.is_none() {
-                self.armed = self.faults.of_stream(&self.call, &mut self.seen);
+            self.take_faults();
+            if let Some(text) = self.again.take() {
+                return Some(Ok(text));
             }
-            match self.armed {
-                Some((_, StreamAction::CutAfter(events))) if self.events >= events => return None,
-                Some((_, StreamAction::Reset)) => {
+            match self.interruption() {
+                Some(StreamAction::Reset) => {
                     self.over = true;
                     return Some(Err(Reset));
                 }
-                Some((_, StreamAction::Gone)) => {
+                Some(StreamAction::Gone) => {
                     self.over = true;
                     return Some(Ok(error_line(&Refusal::of_code(410))));
                 }
-                Some((id, StreamAction::Stall)) => {
-                    if self.faults.is_armed(id) {
-                        self.wait_for_change().await;
-                    } else {
-                        self.armed = None;
+                Some(StreamAction::Stall) => self.wait_for_change().await,
+                Some(_) => return None,
+                None => {
+                    if let Some(line) = self.line().await {
+                        return Some(Ok(self.tell(line)));
                     }
-                    continue;
-                }
-                _ => {}
-            }
-            tokio::select! {
-                biased;
-                () = is_closed(self.closing.as_mut()) => return None,
-                Ok(()) = self.changed.changed() => {}
-                line = self.watch.next() => {
-                    let line = line?;
-                    self.events += usize::from(line.event);
-                    return Some(Ok(line.text));
                 }
             }
         }
+        None
+    }
+
+    /// Look for faults that came or went.
+    fn take_faults(&mut self) {
+        while let Some(armed) = self.faults.of_stream(&self.call, &mut self.seen) {
+            self.armed.push(armed);
+        }
+        let faults = &self.faults;
+        self.armed
+            .retain(|(id, action)| !action.is_state() || faults.is_armed(*id));
+    }
+
+    /// What keeps the next line from being sent, the first such fault first.
+    fn interruption(&self) -> Option<StreamAction> {
+        let mut actions = self.armed.iter().map(|(_, action)| *action);
+        actions.find(|action| match action {
+            StreamAction::CutAfter(events) => self.events >= *events,
+            StreamAction::Reset | StreamAction::Gone | StreamAction::Stall => true,
+            StreamAction::Late(_) | StreamAction::Repeat => false,
+        })
+    }
+
+    fn tell(&mut self, line: Line) -> Bytes {
+        self.events += usize::from(line.event);
+        let repeats = |(_, action): &(u64, StreamAction)| *action == StreamAction::Repeat;
+        if line.event && self.armed.iter().any(repeats) {
+            self.again = Some(line.text.clone());
+        }
+        line.text
+    }
+
+    /// How late events are by now.
+    fn delay(&self) -> Option<Duration> {
+        let mut actions = self.armed.iter();
+        actions.find_map(|(_, action)| match action {
+            StreamAction::Late(delay) => Some(*delay),
+            _ => None,
+        })
+    }
+
+    /// The next line, if it is time for one; `None` to look at everything anew.
+    async fn line(&mut self) -> Option<Line> {
+        let delay = self.delay();
+        if delay.is_none()
+            && let Some((_, line)) = self.late.pop_front()
+        {
+            return Some(line);
+        }
+        let due = self.late.front().map(|(due, _)| *due);
+        tokio::select! {
+            biased;
+            () = is_closed(self.closing.as_mut()) => self.over = true,
+            Ok(()) = self.changed.changed() => {}
+            () = reached(due) => return self.late.pop_front().map(|(_, line)| line),
+            line = self.watch.next(), if !self.drained => match (line, delay) {
+                (Some(line), None) => return Some(line),
+                (Some(line), Some(delay)) => self.late.push_back((Instant::now() + delay, line)),
+                (None, _) => self.drained = true,
+            },
+        }
+        self.over |= self.drained && self.late.is_empty();
         None
     }
 
@@ -174,6 +241,14 @@ impl WatchBody {
             () = is_closed(self.closing.as_mut()) => self.over = true,
             _ = self.changed.changed() => {}
         }
+    }
+}
+
+/// Resolves at that time; never if there is none.
+async fn reached(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,9 +1,10 @@
-//! The TCP transport: TLS, bearer token, kubeconfig.
+//! The TCP transport: TLS, the administrator's token, kubeconfig.
 //!
 //! Promise: what a kubeconfig-reading client needs and nothing else. Must not know Kubernetes beyond the kubeconfig.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +17,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
-use uuid::Uuid;
 
+use super::ApiService;
 use super::body::is_closed;
+use super::shared::{Core, Nobody};
 use super::tls::{self, TlsError};
-use super::{ApiService, Core};
+use crate::access::User;
 
 /// How long open connections may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,6 +42,24 @@ pub enum ListenError {
     /// TLS could not be set up.
     #[error("failed to set up TLS")]
     Tls(#[from] TlsError),
+    /// Who the server is could not be written into its data directory.
+    #[error("failed to write {}: {source}", .path.display())]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl From<Nobody> for ListenError {
+    fn from(nobody: Nobody) -> Self {
+        match nobody {
+            Nobody::Tls(error) => Self::Tls(error),
+            Nobody::Keep { path, source } => Self::Keep { path, source },
+        }
+    }
 }
 
 /// A server that listens. Dropping it stops accepting and ends open connections.
@@ -65,21 +85,26 @@ impl Listening {
             .await
             .map_err(|source| ListenError::Bind { addr, source })?;
         let now = core.store().clock.unix_seconds();
-        core.store().address = addr.to_string();
-        let identity = tls::identity(addr.ip(), now)?;
-        let token: Arc<str> = Uuid::new_v4().simple().to_string().into();
+        let identity = core.identify(now, Some(addr.port()))?;
+        let tls = tls::serving(addr.ip(), now, &identity.authority_key)?;
+        let token: Arc<str> = identity.token.into();
+        {
+            let mut store = core.store();
+            store.address = addr.to_string();
+            store.access.add_token(token.to_string(), User::admin());
+        }
         let (closing, closed) = watch::channel(false);
-        let service = ApiService::new(core).guarded(token.clone(), closed.clone());
+        let service = ApiService::new(core).guarded(closed.clone());
         let acceptor = Acceptor {
             listener,
-            tls: TlsAcceptor::from(identity.config),
+            tls: TlsAcceptor::from(tls),
             service,
             closed,
         };
         Ok(Self {
             addr,
             token,
-            authority_pem: identity.authority_pem,
+            authority_pem: identity.authority,
             closing,
             acceptor: Some(tokio::spawn(acceptor.run())),
         })
@@ -104,7 +129,7 @@ impl Listening {
         format!("https://{addr}")
     }
 
-    /// The bearer token that opens everything.
+    /// The bearer token of the administrator, who may do everything.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
@@ -203,7 +228,8 @@ impl Acceptor {
             };
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+                .with_upgrades();
             tokio::pin!(connection);
             tokio::select! {
                 // Whatever went wrong with this connection, its client knows.

@@ -1,4 +1,4 @@
-//! A certificate authority and a serving certificate, made for one listener.
+//! A certificate authority, and a serving certificate for each listener.
 //!
 //! Promise: valid for the addresses the server is reached at; the provider is `ring`, never the process default.
 //! Must not know HTTP.
@@ -12,12 +12,6 @@ use rcgen::{
 };
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What a listener needs to speak TLS, and what its clients need to trust it.
-pub(crate) struct Identity {
-    pub(crate) config: Arc<rustls::ServerConfig>,
-    pub(crate) authority_pem: String,
-}
-
 /// Why no certificate could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -29,21 +23,34 @@ pub enum TlsError {
     Config(#[from] rustls::Error),
 }
 
-pub(crate) fn identity(address: IpAddr, now: i64) -> Result<Identity, TlsError> {
-    let authority_key = KeyPair::generate()?;
-    let mut authority = CertificateParams::new(Vec::<String>::new())?;
-    authority
+/// A new authority: its certificate and its key, as PEM.
+pub(crate) fn authority(now: i64) -> Result<(String, String), TlsError> {
+    let key = KeyPair::generate()?;
+    let certificate = authority_params(now)?.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn authority_params(now: i64) -> Result<CertificateParams, TlsError> {
+    let mut params = CertificateParams::new(Vec::<String>::new())?;
+    params
         .distinguished_name
         .push(DnType::CommonName, "kopf-rs-apiserver-ca");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.key_usages = vec![
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
         KeyUsagePurpose::DigitalSignature,
     ];
-    limit(&mut authority, now);
-    let authority_pem = authority.self_signed(&authority_key)?.pem();
-    let issuer = Issuer::new(authority, authority_key);
+    limit(&mut params, now);
+    Ok(params)
+}
 
+/// What a listener at this address needs to speak TLS, vouched for by the authority with this key.
+pub(crate) fn serving(
+    address: IpAddr,
+    now: i64,
+    authority_key: &str,
+) -> Result<Arc<rustls::ServerConfig>, TlsError> {
+    let issuer = Issuer::new(authority_params(now)?, KeyPair::from_pem(authority_key)?);
     let mut names = vec![
         "localhost".to_owned(),
         "kubernetes".to_owned(),
@@ -55,15 +62,15 @@ pub(crate) fn identity(address: IpAddr, now: i64) -> Result<Identity, TlsError> 
     if !names.contains(&address) {
         names.push(address);
     }
-    let serving_key = KeyPair::generate()?;
-    let mut serving = CertificateParams::new(names)?;
-    serving
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(names)?;
+    params
         .distinguished_name
         .push(DnType::CommonName, "kopf-rs-apiserver");
-    serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    limit(&mut serving, now);
-    let certificate = serving.signed_by(&serving_key, &issuer)?;
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(serving_key.serialize_der()));
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    limit(&mut params, now);
+    let certificate = params.signed_by(&key, &issuer)?;
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
@@ -71,10 +78,7 @@ pub(crate) fn identity(address: IpAddr, now: i64) -> Result<Identity, TlsError> 
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Identity {
-        config: Arc::new(config),
-        authority_pem,
-    })
+    Ok(Arc::new(config))
 }
 
 /// Valid from an hour ago for ten years.

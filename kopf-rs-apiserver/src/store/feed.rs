@@ -47,6 +47,8 @@ pub(crate) struct Feed {
     signal: watch::Sender<()>,
     limit: usize,
     published: Arc<AtomicU64>,
+    /// How often readers were sent away.
+    epoch: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +56,19 @@ struct Ring {
     changes: VecDeque<Arc<Change>>,
     lost: u64,
     ended: bool,
+}
+
+// === impl Event ===
+
+impl Event {
+    /// As watches call it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
 }
 
 // === impl Change ===
@@ -84,6 +99,7 @@ impl Feed {
             signal: watch::Sender::new(()),
             limit,
             published,
+            epoch: AtomicU64::new(0),
         }
     }
 
@@ -123,18 +139,29 @@ impl Feed {
         self.after(revision, usize::MAX).unwrap_or_default()
     }
 
-    pub(crate) fn push(&self, change: Change) {
+    pub(crate) fn push(&self, change: Arc<Change>) {
         let mut ring = self.ring();
         if ring.changes.len() >= self.limit
             && let Some(dropped) = ring.changes.pop_front()
         {
             ring.lost = dropped.revision;
         }
-        ring.changes.push_back(Arc::new(change));
+        ring.changes.push_back(change);
     }
 
     pub(crate) fn wake(&self) {
         self.signal.send_replace(());
+    }
+
+    /// Send those away who read now, once they have read what there is; others may come.
+    pub(crate) fn interrupt(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.wake();
+    }
+
+    /// Changes whenever readers are sent away.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     pub(crate) fn end(&self) {

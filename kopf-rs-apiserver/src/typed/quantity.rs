@@ -41,6 +41,11 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
     })
 }
 
+/// A quantity in billionths.
+pub(crate) fn nanos(text: &str) -> Option<i128> {
+    parse(text.trim()).map(|(nanos, _)| nanos)
+}
+
 fn parse(text: &str) -> Option<(i128, Format)> {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

@@ -2,6 +2,8 @@
 //!
 //! Promise: shaping what is shaped already changes nothing. Must not know which kinds there are.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::scalar::{self, Why};
@@ -113,24 +115,33 @@ fn object(
     unknown: &mut Vec<String>,
 ) -> Result<Fields, Misfit> {
     let mut out = Fields::new();
-    fields(of, &mut given, &mut out, unknown).map_err(|mut misfit| {
+    let mut misfits = BTreeMap::new();
+    fields(of, &mut given, &mut out, unknown, &mut misfits);
+    if let Some((_, mut misfit)) = misfits.pop_first() {
         misfit.owner.get_or_insert(of.short());
-        misfit
-    })?;
+        return Err(misfit);
+    }
     unknown.extend(given.into_iter().map(|(name, _)| name));
     Ok(out)
 }
 
+/// What does not fit is noted by its field: Go's decoder tells the first of the text, where fields mostly stand by name.
 fn fields(
     of: &'static Struct,
     given: &mut Fields,
     out: &mut Fields,
     unknown: &mut Vec<String>,
-) -> Result<(), Misfit> {
+    misfits: &mut BTreeMap<&'static str, Misfit>,
+) {
     for field in &of.fields {
         if field.is_inline() {
             if let Some(inner) = field.of.as_struct() {
-                fields(inner, given, out, unknown)?;
+                let mut below = BTreeMap::new();
+                fields(inner, given, out, unknown, &mut below);
+                for (name, mut misfit) in below {
+                    misfit.fields.push(inner.short());
+                    misfits.insert(name, misfit);
+                }
             }
             continue;
         }
@@ -139,10 +150,14 @@ fn fields(
         let value = match found {
             None if is_omitted_when_zero(field) => continue,
             None => zero(&field.of),
-            Some(found) => value(&field.of, found, unknown).map_err(|mut misfit| {
-                misfit.fields.push(field.name);
-                misfit
-            })?,
+            Some(found) => match value(&field.of, found, unknown) {
+                Ok(value) => value,
+                Err(mut misfit) => {
+                    misfit.fields.push(field.name);
+                    misfits.insert(field.name, misfit);
+                    continue;
+                }
+            },
         };
         under(field.name, &mut unknown[from..]);
         let omitted = (field.omit_empty && can_be_empty(&field.of) && is_empty(&field.of, &value))
@@ -151,7 +166,6 @@ fn fields(
             out.insert(field.name.to_owned(), value);
         }
     }
-    Ok(())
 }
 
 fn is_empty(of: &Type, value: &Value) -> bool {
@@ -193,13 +207,14 @@ fn value(of: &Type, found: Value, unknown: &mut Vec<String>) -> Result<Value, Mi
         (Type::Map(of), Value::Object(entries)) => map(of, entries, unknown),
         (Type::SchemaOrBool, found @ Value::Bool(_))
         | (Type::SchemaOrStrings, found @ Value::Array(_)) => Ok(found),
+        // Those decode themselves in Go, and say nothing of what they do not know.
         (
             Type::SchemaOrBool | Type::SchemaOrSchemas | Type::SchemaOrStrings,
             Value::Object(map),
-        ) => object(schema(), map, unknown).map(Value::Object),
+        ) => object(schema(), map, &mut Vec::new()).map(Value::Object),
         (Type::SchemaOrSchemas, Value::Array(items)) => {
             let of = Type::SchemaOrBool;
-            list(&of, items, unknown)
+            list(&of, items, &mut Vec::new())
         }
         (_, found) => {
             let found = crate::rules::go_type(&found).to_owned();
@@ -228,10 +243,11 @@ fn map(of: &Type, entries: Fields, unknown: &mut Vec<String>) -> Result<Value, M
     let mut shaped = Fields::new();
     for (key, entry) in entries {
         let from = unknown.len();
-        let entry = if entry.is_null() {
-            zero(of)
-        } else {
-            value(of, entry, unknown)?
+        let entry = match entry {
+            // Where it is stored, no bytes are empty ones.
+            Value::Null if *of == Type::Bytes => "".into(),
+            Value::Null => zero(of),
+            entry => value(of, entry, unknown)?,
         };
         under(&key, &mut unknown[from..]);
         shaped.insert(key, entry);

@@ -11,7 +11,11 @@ use crate::kind::shape;
 use crate::managed::apply::{self, Application, Applied, LAST_APPLIED};
 use crate::managed::merge::{Flaw, flaws};
 use crate::managed::{Author, Managed};
-use crate::object::{Body, MANAGED, at_path, map_mut, meta_text, metadata, metadata_mut, text};
+use crate::object::{
+    Body, MANAGED, Stored, at_path, map_mut, meta_text, metadata, metadata_mut, text,
+};
+use crate::rules;
+use crate::schema;
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::write;
@@ -22,21 +26,19 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let kind = &target.kind;
     let dry_run = target.call.dry_run()?;
-    if target.call.param("fieldManager").is_empty() {
-        let why = "is required for apply patch";
-        return Err(target
-            .call
-            .bad_options(&[Cause::required("fieldManager", why)]));
-    }
+    check_manager(target)?;
     let author = target.author(store)?;
     let config = config(target)?;
-    let old = store.get(kind.collection, &target.key());
+    let old = target.found(store)?;
     if old.is_none() && target.part != Part::Main {
         return Err(Refusal::not_found(kind.subject(target.name())));
     }
     let empty = kind.empty();
-    let live = old.as_ref().map_or_else(|| empty.clone(), |old| old.body());
+    let live = old
+        .as_ref()
+        .map_or_else(|| empty.clone(), |old| shape::of_version(kind, old.body()));
     let unmanaged = Managed::default();
+    check_shapes(target, old.as_deref(), &live, &config)?;
     let application = Application {
         outline: kind.outline(),
         author: &author,
@@ -51,7 +53,9 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         .map_err(|conflicts| Refusal::apply_conflict(&apply::told(&conflicts), &conflicts))?;
     let Applied { body, managed } = applied;
     let body = decoded(target, &author, &config, body)?;
+    let warnings = target.worth_a_word(&body);
     let Some(old) = old else {
+        target.check_escalation(store, None, &body)?;
         let birth = Birth {
             kind,
             namespace: target.namespace(),
@@ -62,6 +66,7 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         let stored = create_body(store, &birth, body)?;
         let mut answer = Answer::object(201, store, target, &stored);
         answer.changed = !dry_run;
+        answer.warnings = warnings;
         return Ok(answer);
     };
     write::check_revision(kind, &old, &body)?;
@@ -72,7 +77,18 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         managed: Some(managed),
         dry_run,
     };
-    update::store_change(store, target, change, &old, body)
+    let mut answer = update::store_change(store, target, change, &old, body)?;
+    answer.warnings.extend(warnings);
+    Ok(answer)
+}
+
+fn check_manager(target: &Target<'_>) -> Result<(), Refusal> {
+    if !target.call.param("fieldManager").is_empty() {
+        return Ok(());
+    }
+    let why = "is required for apply patch";
+    let cause = Cause::required("fieldManager", why);
+    Err(target.call.bad_options(&[cause]))
 }
 
 /// What came of applying, checked as any body is.
@@ -88,15 +104,41 @@ fn decoded(
     if author.manager == "kubectl" {
         note_last_applied(&mut body, config);
     }
-    let shaped = shaped(kind, shape::from_stored(kind, body));
-    // Fields that are not declared were refused before.
-    let (mut body, _undeclared) = shaped.map_err(Refusal::internal)?;
+    let body = shape::from_stored(kind, body);
+    let mut body = if let Some(schema) = &kind.schema {
+        // Neither pruned nor rid of nulls: what is wrong with it is told.
+        let mut body = shape::to_stored(kind, body);
+        rules::check_types(kind, &body).map_err(Refusal::internal)?;
+        rules::tidy(&mut body);
+        schema::complete(schema, &mut body);
+        body
+    } else {
+        // Fields that are not declared were refused before.
+        let shaped = shaped(kind, body);
+        shaped.map_err(|why| inconvertible(target, config, &why))?.0
+    };
     if meta_text(&body, "name").is_empty() {
         metadata_mut(&mut body).insert("name".to_owned(), target.name().into());
     }
     update::check_name(&body, target.name())?;
     place(kind, target.namespace(), &mut body)?;
     Ok(body)
+}
+
+/// What is applied to a kind that comes with the server, and does not become an object of Go's.
+fn inconvertible(target: &Target<'_>, config: &Body, why: &str) -> Refusal {
+    let version = target.kind.api_version();
+    let slash = if version.contains('/') { "" } else { "/" };
+    let of = format!("{slash}{version}, Kind={}", target.kind.kind);
+    let (namespace, name) = (meta_text(config, "namespace"), meta_text(config, "name"));
+    let start = if why.starts_with("illegal base64") {
+        "error decoding from json: "
+    } else {
+        ""
+    };
+    Refusal::internal(format!(
+        "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured object to {of}: {start}{why}"
+    ))
 }
 
 /// What is applied, in the form objects are stored in.
@@ -120,36 +162,74 @@ fn config(target: &Target<'_>) -> Result<Body, Refusal> {
     if metadata(&config).is_some_and(|meta| meta.contains_key(MANAGED)) {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
-    let config = shape::to_stored(kind, config);
-    let mut parts = config.clone();
-    parts.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));
-    let found = flaws(kind.outline(), &parts);
-    if found.is_empty() {
-        return Ok(parts);
-    }
-    Err(flawed(target, &config, &found))
+    let mut config = shape::to_stored(kind, config);
+    config.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));
+    // Through YAML as in the real server, numbers lose their points.
+    config.values_mut().for_each(schema::whole_numbers);
+    Ok(config)
 }
 
-fn flawed(target: &Target<'_>, config: &Body, found: &[Flaw]) -> Refusal {
-    let lines: Vec<String> = found
-        .iter()
-        .map(|flaw| match flaw.place.as_str() {
-            "" => flaw.why.clone(),
-            place => format!("{place}: {}", flaw.why),
-        })
-        .collect();
+/// On the way to what an object has to be of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// Finding managers for what nobody manages.
+    Before,
+    /// Reading what is applied.
+    Config,
+    /// Reading what it is applied to.
+    Live,
+}
+
+/// Refuse what is applied, or what it is applied to, where it is not of its type: objects of custom kinds may have been
+/// stored before their type changed.
+fn check_shapes(
+    target: &Target<'_>,
+    old: Option<&Stored>,
+    live: &Body,
+    config: &Body,
+) -> Result<(), Refusal> {
+    let old = old.filter(|_| target.kind.schema.is_some());
+    if old.is_some_and(|old| old.kept.managed.entries.is_empty()) {
+        check_shape(target, live, Attempt::Before)?;
+    }
+    check_shape(target, config, Attempt::Config)?;
+    if old.is_some() {
+        check_shape(target, live, Attempt::Live)?;
+    }
+    Ok(())
+}
+
+/// Refuse what is not of its type: that is an internal error of the real server.
+fn check_shape(target: &Target<'_>, body: &Body, attempt: Attempt) -> Result<(), Refusal> {
+    let found = flaws(target.kind.outline(), body, attempt != Attempt::Config);
+    let lines: Vec<String> = found.iter().map(line).collect();
     let told = match lines.as_slice() {
+        [] => return Ok(()),
         [one] => one.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
     let version = target.kind.api_version();
     let slash = if version.contains('/') { "" } else { "/" };
-    Refusal::internal(format!(
-        "failed to create typed patch object ({}/{}; {slash}{version}, Kind={}): {told}",
-        meta_text(config, "namespace"),
-        meta_text(config, "name"),
+    let subject = format!(
+        "({}/{}; {slash}{version}, Kind={})",
+        meta_text(body, "namespace"),
+        meta_text(body, "name"),
         target.kind.kind
-    ))
+    );
+    Err(Refusal::internal(match attempt {
+        Attempt::Before => format!(
+            "failed to create manager for existing fields: failed to convert new object {subject} to smd typed: {told}"
+        ),
+        Attempt::Config => format!("failed to create typed patch object {subject}: {told}"),
+        Attempt::Live => format!("failed to create typed live object {subject}: {told}"),
+    }))
+}
+
+fn line(flaw: &Flaw) -> String {
+    match flaw.place.as_str() {
+        "" => flaw.why.clone(),
+        place => format!("{place}: {}", flaw.why),
+    }
 }
 
 /// kubectl's own annotation goes along with what kubectl applies.

@@ -7,30 +7,72 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Answer, Target};
+use super::{Answer, Part, Target, pods};
+use crate::access::{self, review};
+use crate::admission;
+use crate::admission::writing::{self, View, Writing};
 use crate::call::Document;
+use crate::given;
 use crate::kind::{Kind, Shape, crd, defaults, shape};
 use crate::managed::{self, Author, Kept, Managed};
-use crate::object::{Body, MANAGED, Stored, meta_text, metadata, metadata_mut, text};
+use crate::object::{
+    Body, DEEPEST, MANAGED, Stored, is_deeper, map_mut, meta_text, metadata, metadata_mut, text,
+};
 use crate::rules;
 use crate::schema;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
 use crate::store::{Store, key};
 use crate::typed;
-use crate::write;
+use crate::valid;
+use crate::write::{self, Settled};
 
 /// The letters generated names end in.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    if target.kind.is_core("bindings") {
+        return pods::bind(store, target);
+    }
     let dry_run = target.call.dry_run()?;
+    let review = review::of(target);
+    let target = review.as_ref().unwrap_or(target);
     let api_version = target.kind.api_version();
     let document = target.call.object(target.wanted(&api_version))?;
-    if target.kind.traits.review {
-        return Ok(review(&target.kind, document.body));
+    let (mut body, mut warnings) = decode(store, target, document)?;
+    if target.kind.subresources().contains(&"approval") {
+        name_asker(target, &mut body);
     }
-    let (body, mut warnings) = decode(store, target, document)?;
-    warnings.extend(rules::warnings(&body));
+    if review.is_some() {
+        let mut answer = review::answer(store, target, body)?;
+        answer.warnings = warnings;
+        return Ok(answer);
+    }
+    let also = [
+        rules::warnings(&body, &[]),
+        crd::warnings(&target.kind, None, &body),
+        target.worth_a_word(&body),
+    ]
+    .concat();
+    let created = create_decoded(store, target, body, dry_run);
+    let stored = created.map_err(|refusal| {
+        // What is to be said of the object is said before it is stored.
+        let also = Some(&also).filter(|_| refusal.is_of_another());
+        refusal.warned(&[warnings.clone(), also.cloned().unwrap_or_default()].concat())
+    })?;
+    warnings.extend(also);
+    let mut answer = Answer::object(201, store, target, &stored);
+    answer.changed = !dry_run;
+    answer.warnings = warnings;
+    Ok(answer)
+}
+
+fn create_decoded(
+    store: &mut Store,
+    target: &Target<'_>,
+    body: Body,
+    dry_run: bool,
+) -> Result<Arc<Stored>, Refusal> {
+    target.check_escalation(store, None, &body)?;
     let birth = Birth {
         kind: &target.kind,
         namespace: target.namespace(),
@@ -38,11 +80,19 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         managed: None,
         dry_run,
     };
-    let stored = create_body(store, &birth, body)?;
-    let mut answer = Answer::object(201, store, target, &stored);
-    answer.changed = !dry_run;
-    answer.warnings = warnings;
-    Ok(answer)
+    create_body(store, &birth, body)
+}
+
+/// Who asks for a certificate is who sends the request, whatever it says.
+fn name_asker(target: &Target<'_>, body: &mut Body) {
+    let Value::Object(user) = target.call.user.to_json() else {
+        return;
+    };
+    let spec = map_mut(body, "spec");
+    for field in ["username", "uid", "groups", "extra"] {
+        spec.remove(field);
+    }
+    spec.extend(user);
 }
 
 /// Check the type of a body and bring it into its stored shape, with the warnings that are due.
@@ -55,6 +105,10 @@ pub(crate) fn decode(
     let kind = &target.kind;
     let judgement = target.call.unknown_fields()?;
     check_type(store, target, &mut body)?;
+    if write::misnamed(kind, &body).is_some() {
+        // It is refused, but not before its metadata is looked at.
+        return Ok((body, Vec::new()));
+    }
     let undecodable = |why: String| {
         Refusal::bad_request(format!(
             "{0} in version {1:?} cannot be handled as a {0}: {why}",
@@ -62,19 +116,22 @@ pub(crate) fn decode(
         ))
     };
     let (body, unknown) = shaped(kind, body).map_err(undecodable)?;
-    let complaints = target.call.complaints(unknown, &twice);
+    let complaints = target.call.complaints(unknown, &twice, kind.traits.builtin);
     let warnings = judgement.judge(complaints).map_err(undecodable)?;
     Ok((body, warnings))
 }
 
 /// A body in its stored shape, and the fields that nobody knew; or why it cannot be decoded.
 pub(crate) fn shaped(kind: &Kind, body: Body) -> Result<(Body, Vec<String>), String> {
+    if body.values().any(|value| is_deeper(value, DEEPEST)) {
+        return Err(format!("it is nested deeper than {DEEPEST} levels"));
+    }
     let Some(known) = kind.typed() else {
         rules::check_types(kind, &body)?;
         let mut body = shape::to_stored(kind, body);
         let mut unknown = rules::tidy(&mut body);
         if let Some(schema) = &kind.schema {
-            unknown.extend(schema::shape(schema, &mut body));
+            unknown.extend(schema::shape(schema, &mut body)?);
         }
         return Ok((body, unknown));
     };
@@ -89,8 +146,8 @@ pub(crate) fn shaped(kind: &Kind, body: Body) -> Result<(Body, Vec<String>), Str
         .cloned();
     let (body, unknown) = typed::shape(known, body).map_err(|misfit| misfit.to_string())?;
     let mut body = shape::to_stored(kind, body);
-    if let Some(core) = typed::of_kind("v1", "Event").filter(|_| kind.shape == Shape::NewEvent) {
-        body = typed::shape(core, body)
+    if let Some(stored) = kind.stored_type().filter(|_| kind.shape != Shape::Stored) {
+        body = typed::shape(stored, body)
             .map_err(|misfit| misfit.to_string())?
             .0;
     }
@@ -116,10 +173,11 @@ fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(),
             .call
             .unrecognised(&kind.kind, &format!("Object 'Kind' is missing in '{sent}'")));
     }
-    let known = store
-        .kinds
-        .iter()
-        .any(|found| found.kind == word && found.api_version() == version);
+    let known = (version == expected && word == kind.kind)
+        || store
+            .kinds
+            .iter()
+            .any(|found| found.kind == word && found.api_version() == version);
     if kind.traits.builtin && !known {
         return Err(Refusal::bad_request(format!(
             "{word} in version {:?} cannot be handled as a {}: no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"",
@@ -127,7 +185,8 @@ fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(),
             kind.kind,
         )));
     }
-    if version != expected {
+    let converts = target.part == Part::Token && word != kind.kind;
+    if version != expected && !converts {
         return Err(Refusal::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
         )));
@@ -149,10 +208,7 @@ fn check_type(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(),
             kind.kind
         )));
     }
-    let mut subject = kind.subject(meta_text(body, "name"));
-    subject.word = word;
-    let cause = Cause::invalid("kind", &word.into(), &format!("must be {}", kind.kind));
-    Err(Refusal::invalid(subject, &[cause]))
+    Ok(())
 }
 
 /// How an object comes to be.
@@ -164,6 +220,21 @@ pub(crate) struct Birth<'a> {
     /// Who manages what, where that is known.
     pub(crate) managed: Option<Managed>,
     pub(crate) dry_run: bool,
+}
+
+// === impl Birth ===
+
+impl<'a> Birth<'a> {
+    fn writing(&self, name: &'a str) -> Writing<'a> {
+        Writing {
+            kind: self.kind,
+            part: Part::Main,
+            namespace: self.namespace,
+            name,
+            operation: "CREATE",
+            dry_run: self.dry_run,
+        }
+    }
 }
 
 /// Create an object from a decoded body.
@@ -180,48 +251,118 @@ pub(crate) fn create_body(
     } = *birth;
     place(kind, namespace, &mut body)?;
     check_namespace(store, kind, namespace, meta_text(&body, "name"))?;
-    let meta = metadata_mut(&mut body);
-    // The real store would notice, and a dry run does not come so far.
-    if !dry_run && !text(meta, "resourceVersion").is_empty() {
-        return Err(Refusal::internal(
-            "resourceVersion should not be set on objects to be created",
-        ));
+    if crd::is_terminating(store, kind) {
+        let why = "create not allowed while custom resource definition is terminating";
+        let name = meta_text(&body, "name");
+        return Err(Refusal::forbidden(kind.subject(name), why));
     }
-    name(store, kind, namespace, meta);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "uid"] {
-        meta.remove(field);
-    }
-    meta.insert("uid".to_owned(), Uuid::new_v4().to_string().into());
-    meta.insert("creationTimestamp".to_owned(), store.clock.stamp().into());
-    if kind.traits.generation {
-        meta.insert("generation".to_owned(), 1.into());
-    }
-    if kind.traits.status {
-        reset_status(kind, &mut body);
-    }
-    let kept = track(birth, &mut body);
+    let due = admission::is_due(store, kind);
+    let asked = if due {
+        Some(ask(store, birth, &mut body)?)
+    } else {
+        None
+    };
+    let birth = asked.as_ref().unwrap_or(birth);
+    endow(store, birth, &mut body)?;
+    let status = take_status(kind, &mut body);
+    let kept = track(birth, &mut body, status);
+    given::complete(store, kind, None, &mut body, dry_run)?;
     defaults::fill_new(kind, &mut body);
     if kind.is_crd() {
         crd::fill_status(&mut body);
     }
     let name = meta_text(&body, "name").to_owned();
-    let mut causes = [rules::check(kind, &body), crd::check(kind, &body)].concat();
-    if let Some(schema) = &kind.schema {
-        causes.extend(schema::check(schema, &body));
-        causes.extend(schema::rules::check(schema, &body, None, &causes));
+    check(kind, &name, &body)?;
+    if due {
+        let view = View {
+            body: &body,
+            kept: &kept,
+        };
+        writing::check(store, birth.writing(&name), Some(view), None)?;
     }
-    if !causes.is_empty() {
-        return Err(Refusal::invalid(kind.subject_by_kind(&name), &causes));
-    }
+    let mut ready = Settled::of(kind, body);
+    ready.convert(store, kind, &kept)?;
     if let Some(found) = store.get(kind.collection, &key(namespace, &name)) {
         let subject = kind.subject(&name);
         return Err(Refusal::already_exists(subject, found.slim.terminating));
     }
-    Ok(write::create(store, kind, body, kept, dry_run))
+    Ok(write::create(store, kind, ready, kept, dry_run))
 }
 
-/// Complete a new object with what counts as its author's, and note that.
-fn track(birth: &Birth<'_>, body: &mut Body) -> Arc<Kept> {
+/// Refuse a new object that is not in order.
+fn check(kind: &Kind, name: &str, body: &Body) -> Result<(), Refusal> {
+    if let Some(cause) = write::misnamed(kind, body) {
+        let causes = write::other_kind(kind, cause, body, None);
+        return Err(write::refused(kind, name, body, &causes));
+    }
+    let mut causes = [rules::check(kind, body), crd::check(kind, body)].concat();
+    causes.extend(access::check::check(kind, body, None));
+    causes.extend(admission::check::check(kind, body));
+    causes.extend(valid::check(kind, body));
+    if let Some(schema) = &kind.schema {
+        causes.extend(schema::check(schema, body));
+        let scale = kind.scale.iter();
+        causes.extend(scale.flat_map(|scale| schema::scale::check(scale, body, true)));
+        causes.extend(schema::rules::check(schema, body, None, &causes));
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(write::refused(kind, name, body, &causes))
+}
+
+/// Give a new object what the server gives: a name if it has none, a uid, its age.
+fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Refusal> {
+    let kind = birth.kind;
+    let meta = metadata_mut(body);
+    // The real store would notice, and a dry run does not come so far.
+    if !birth.dry_run && !text(meta, "resourceVersion").is_empty() {
+        return Err(Refusal::internal(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let born = writing::born(store);
+    if let Some((_, name)) = born.as_ref().filter(|_| text(meta, "name").is_empty()) {
+        meta.insert("name".to_owned(), name.as_str().into());
+    }
+    name(store, kind, birth.namespace, meta);
+    let uid = born.map_or_else(|| Uuid::new_v4().to_string(), |(uid, _)| uid);
+    writing::bear(store, &uid, text(meta, "name"));
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        meta.remove(field);
+    }
+    meta.insert("uid".to_owned(), uid.into());
+    meta.insert("creationTimestamp".to_owned(), store.clock.stamp().into());
+    if kind.traits.generation {
+        meta.insert("generation".to_owned(), 1.into());
+    }
+    Ok(())
+}
+
+/// Let webhooks change a new object; its managers are those it had before.
+fn ask<'a>(store: &mut Store, birth: &Birth<'a>, body: &mut Body) -> Result<Birth<'a>, Refusal> {
+    let status = take_status(birth.kind, body);
+    let kept = track(birth, body, status);
+    let name = meta_text(body, "name").to_owned();
+    writing::change_new(store, birth.writing(&name), body, &kept)?;
+    Ok(Birth {
+        managed: Some(kept.managed.clone()),
+        ..birth.clone()
+    })
+}
+
+/// Take out what a new object cannot have; the status of a custom object, as it was asked for.
+fn take_status(kind: &Kind, body: &mut Body) -> Option<Value> {
+    if !kind.traits.status {
+        return None;
+    }
+    let asked = body.get("status").cloned();
+    reset_status(kind, body);
+    asked.filter(|_| kind.schema.is_some())
+}
+
+/// Complete a new object with what counts as its author's, and note that; a status that is not kept is looked at all the same.
+fn track(birth: &Birth<'_>, body: &mut Body, status: Option<Value>) -> Arc<Kept> {
     let requested = metadata_mut(body).remove(MANAGED);
     defaults::fill(birth.kind, body);
     if birth.kind.is_crd() {
@@ -230,19 +371,24 @@ fn track(birth: &Birth<'_>, body: &mut Body) -> Arc<Kept> {
     let managed = birth.managed.clone().unwrap_or_else(|| {
         let before = requested.as_ref().and_then(Managed::from_json);
         let (outline, empty) = (birth.kind.outline(), birth.kind.empty());
-        managed::update(
-            outline,
-            birth.author,
-            &before.unwrap_or_default(),
-            &empty,
-            body,
-        )
+        let before = before.unwrap_or_default();
+        let whole = status.map(|status| {
+            let mut whole = body.clone();
+            whole.insert("status".to_owned(), status);
+            whole
+        });
+        let asked = whole.as_ref().unwrap_or(body);
+        managed::update(outline, birth.author, &before, &empty, asked)
     });
     Kept::new(managed)
 }
 
 /// The status of a new object is nobody's to say.
 fn reset_status(kind: &Kind, body: &mut Body) {
+    if kind.is_core("nodes") {
+        // Nodes say themselves what they have.
+        return;
+    }
     let empty = kind.typed().and_then(|of| typed::zero_field(of, "status"));
     match empty {
         Some(empty) => body.insert("status".to_owned(), empty),
@@ -311,24 +457,4 @@ fn suffix() -> String {
         .iter()
         .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
         .collect()
-}
-
-/// Reviews are answered, not stored: everything is allowed here (see FIDELITY.md).
-fn review(kind: &Kind, mut body: Body) -> Answer {
-    let status = match kind.kind.as_str() {
-        "TokenReview" => serde_json::json!({"user": {}, "error": "not implemented by this server"}),
-        "SelfSubjectReview" => serde_json::json!({
-            "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]}
-        }),
-        "SelfSubjectRulesReview" => serde_json::json!({
-            "incomplete": false,
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        }),
-        _ => serde_json::json!({"allowed": true, "reason": "everything is allowed"}),
-    };
-    body.insert("apiVersion".to_owned(), kind.api_version().into());
-    body.insert("kind".to_owned(), kind.kind.as_str().into());
-    body.insert("status".to_owned(), status);
-    Answer::json(201, &Value::Object(body))
 }

@@ -7,38 +7,20 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::list::bad_number;
-use super::{Answer, Target};
-use crate::call::{Call, PROTOBUF, go};
-use crate::cascade::{self, FOREGROUND};
+use super::deletion::Deletion;
+use super::{Answer, Part, Target};
+use crate::admission;
+use crate::admission::writing::{self, Writing};
+use crate::cascade::{self, FOREGROUND, ORPHAN};
 use crate::clock;
+use crate::convert;
 use crate::kind::{Kind, crd};
-use crate::object::{Body, Stored, at_path, finalizers, map_mut, metadata, metadata_mut, text};
+use crate::object::{Body, Stored, finalizers, map_mut, metadata, metadata_mut};
 use crate::render;
 use crate::selector::Selector;
-use crate::status::{Cause, Refusal, options};
+use crate::status::Refusal;
 use crate::store::{Store, key};
-use crate::typed::proto;
 use crate::write;
-
-/// What happens to dependants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    #[default]
-    Background,
-    Foreground,
-    Orphan,
-}
-
-/// How to delete.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Deletion {
-    propagation: Propagation,
-    grace: Option<i64>,
-    uid: Option<String>,
-    revision: Option<String>,
-    dry_run: bool,
-}
 
 /// What came of a deletion.
 #[derive(Clone, Debug)]
@@ -48,139 +30,12 @@ pub(crate) struct Deleted {
     pub(crate) changed: bool,
 }
 
-// === impl Deletion ===
-
-impl Deletion {
-    /// Without waiting for anybody but finalizers.
-    pub(crate) fn at_once() -> Self {
-        Self {
-            grace: Some(0),
-            ..Self::default()
-        }
-    }
-
-    fn foreground() -> Self {
-        Self {
-            propagation: Propagation::Foreground,
-            ..Self::default()
-        }
-    }
-
-    fn of_call(target: &Target<'_>) -> Result<Self, Refusal> {
-        let call = target.call;
-        let body = if call.body.is_empty() {
-            Body::new()
-        } else {
-            sent(call)?
-        };
-        check_kind(&body)?;
-        let preconditions = body.get("preconditions").and_then(Value::as_object);
-        let precondition = |field: &str| {
-            let found = preconditions.map_or("", |map| text(map, field));
-            Some(found.to_owned()).filter(|found| !found.is_empty())
-        };
-        let policy = match text(&body, "propagationPolicy") {
-            "" => call.param("propagationPolicy"),
-            given => given,
-        };
-        let orphan = call.switch("orphanDependents")
-            || body.get("orphanDependents") == Some(&Value::Bool(true));
-        if !policy.is_empty() && body.contains_key("orphanDependents") {
-            let message = "orphanDependents and deletionPropagation cannot be both set";
-            let cause = Cause::invalid("propagationPolicy", &policy.into(), message);
-            return Err(Refusal::invalid(options("DeleteOptions"), &[cause]));
-        }
-        let in_body = body.get("dryRun").and_then(Value::as_array);
-        let grace = match (
-            body.get("gracePeriodSeconds"),
-            call.param("gracePeriodSeconds"),
-        ) {
-            (Some(given), _) => given.as_i64(),
-            (None, "") => None,
-            (None, given) => Some(given.parse().map_err(|_| bad_number(given))?),
-        };
-        Ok(Self {
-            propagation: match policy {
-                "Foreground" => Propagation::Foreground,
-                "Orphan" => Propagation::Orphan,
-                "" if orphan => Propagation::Orphan,
-                "" | "Background" => Propagation::Background,
-                other => return Err(unknown_policy(other)),
-            },
-            grace,
-            uid: precondition("uid"),
-            revision: precondition("resourceVersion"),
-            dry_run: call.dry_run()? || in_body.is_some_and(|items| !items.is_empty()),
-        })
-    }
-
-    fn check(&self, kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
-        let slim = &stored.slim;
-        if let Some(uid) = self.uid.as_ref().filter(|uid| **uid != slim.uid) {
-            return Err(Refusal::conflict(
-                kind.subject_by_kind(&slim.name),
-                &format!(
-                    "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                    slim.uid
-                ),
-            ));
-        }
-        let found = slim.revision.to_string();
-        if let Some(revision) = self
-            .revision
-            .as_ref()
-            .filter(|revision| **revision != found)
-        {
-            return Err(Refusal::conflict(
-                kind.subject_by_kind(&slim.name),
-                &format!(
-                    "the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record ({found}). The object might have been modified"
-                ),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// The options in the body of a deletion.
-fn sent(call: &Call) -> Result<Body, Refusal> {
-    let value = match call.media_type() {
-        PROTOBUF => {
-            let found = proto::decode(&call.body, "v1", "DeleteOptions");
-            return found.map_err(|why| Refusal::bad_request(why.to_string()));
-        }
-        "application/yaml" => call.yaml()?,
-        _ => go::parse(&call.body).map_err(|why| {
-            Refusal::bad_request(format!(
-                "couldn't get version/kind; json parse error: {why}"
-            ))
-        })?,
-    };
-    Ok(value.as_object().cloned().unwrap_or_default())
-}
-
-fn check_kind(options: &Body) -> Result<(), Refusal> {
-    let (version, word) = (text(options, "apiVersion"), text(options, "kind"));
-    if matches!(word, "" | "DeleteOptions") {
-        return Ok(());
-    }
-    Err(Refusal::bad_request(format!(
-        "no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
-    )))
-}
-
-fn unknown_policy(policy: &str) -> Refusal {
-    let message = format!(
-        "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
-    );
-    let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
-    Refusal::invalid(options("DeleteOptions"), &[cause])
-}
-
 pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let how = Deletion::of_call(target)?;
-    target.stored(store)?;
-    let deleted = delete_key(store, &target.kind, &target.key(), &how)?;
+    let stored = target.stored(store)?;
+    ask(store, target, &how, &stored, target.name())?;
+    let mut deleted = delete_key(store, &target.kind, &target.key(), &how)?;
+    deleted.stored = convert::renewed(&target.kind, &stored, &deleted.stored);
     let mut answer = if deleted.removed && !target.kind.traits.returns_deleted {
         Answer::json(200, &success(&target.kind, &deleted.stored))
     } else {
@@ -188,8 +43,14 @@ pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     };
     answer.revision = Some(deleted.stored.slim.revision);
     answer.changed = deleted.changed;
+    if how.by_default && target.kind.kind == "Job" {
+        answer.warnings.push(ABANDONED.to_owned());
+    }
     Ok(answer)
 }
+
+/// What the real server says of a Job whose Pods stay without anybody asking for that.
+const ABANDONED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let how = Deletion::of_call(target)?;
@@ -199,9 +60,15 @@ pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Resul
         call.param("labelSelector"),
         call.param("fieldSelector"),
     )?;
-    let chosen = store.under(target.kind.collection, &target.prefix());
+    let all = store.under(target.kind.collection, &target.prefix());
+    let mut chosen = convert::views(store, &target.kind, all.iter())?;
+    chosen.retain(|stored| selector.matches(stored));
+    // All are asked for before the first is gone: the verb may run again until then.
+    for stored in &chosen {
+        ask(store, target, &how, stored, "")?;
+    }
     let (mut listed, mut changed) = (Vec::new(), false);
-    for stored in chosen.into_iter().filter(|stored| selector.matches(stored)) {
+    for stored in chosen {
         let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
         if store.get(target.kind.collection, &key).is_some() {
             changed |= delete_key(store, &target.kind, &key, &how)?.changed;
@@ -217,6 +84,28 @@ pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Resul
     let mut answer = Answer::bytes(200, render::list(&target.kind, items, &meta, target.form));
     answer.changed = changed;
     Ok(answer)
+}
+
+/// Let webhooks refuse a deletion.
+fn ask(
+    store: &mut Store,
+    target: &Target<'_>,
+    how: &Deletion,
+    stored: &Stored,
+    name: &str,
+) -> Result<(), Refusal> {
+    if !admission::is_due(store, &target.kind) {
+        return Ok(());
+    }
+    let writing = Writing {
+        kind: &target.kind,
+        part: Part::Main,
+        namespace: stored.slim.namespace.as_deref(),
+        name,
+        operation: "DELETE",
+        dry_run: how.dry_run,
+    };
+    writing::delete(store, writing, stored)
 }
 
 fn success(kind: &Kind, stored: &Stored) -> Value {
@@ -242,10 +131,17 @@ pub(crate) fn delete_key(
     check_protected(kind, &stored)?;
     let uid = stored.slim.uid.clone();
     let mut body = stored.body();
-    let grace = grace(kind, &body, how);
-    let waits = how.propagation == Propagation::Foreground && !store.dependents(&uid).is_empty();
+    let grace = how.grace(kind, &body);
     let contains = kind.is_core("namespaces") || kind.is_crd();
-    let held = grace > 0 || waits || contains || !finalizers(&body).is_empty();
+    let lingers = how.lingers(kind).filter(|_| !contains);
+    if let Some(finalizer) = lingers {
+        let others = [FOREGROUND, ORPHAN]
+            .into_iter()
+            .filter(|other| *other != finalizer);
+        others.for_each(|other| cascade::remove_finalizer(&mut body, other));
+        cascade::add_finalizer(&mut body, finalizer);
+    }
+    let held = grace > 0 || contains || !finalizers(&body).is_empty();
     if how.dry_run {
         mark(store, kind, &mut body, grace);
         let revision = stored.slim.revision;
@@ -256,25 +152,8 @@ pub(crate) fn delete_key(
             changed: false,
         });
     }
-    if how.propagation == Propagation::Orphan {
-        cascade::orphan_dependents(store, &uid);
-    }
     if !held {
-        if kind.is_core("pods") {
-            // Pods are marked in a write of their own, even if they go at once.
-            mark(store, kind, &mut body, grace);
-            store.put(kind.collection, body.clone());
-        }
-        let revision = write::remove(store, kind, key).map_or(0, |last| last.slim.revision);
-        metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
-        return Ok(Deleted {
-            stored: Arc::new(write::draft(kind, &body, stored.kept.clone(), revision)),
-            removed: true,
-            changed: true,
-        });
-    }
-    if waits {
-        cascade::add_finalizer(&mut body, FOREGROUND);
+        return Ok(remove(store, kind, key, &stored, body));
     }
     mark(store, kind, &mut body, grace);
     let changed = body != stored.body();
@@ -283,9 +162,16 @@ pub(crate) fn delete_key(
     } else {
         stored
     };
-    if waits {
-        cascade::release_dependents(store, &uid, &Deletion::foreground());
-        cascade::release_foreground(store, &uid);
+    match lingers {
+        Some(FOREGROUND) => {
+            cascade::release_dependents(store, &uid, &Deletion::foreground());
+            cascade::release_foreground(store, &uid);
+        }
+        Some(_) => {
+            cascade::orphan_dependents(store, &uid);
+            cascade::let_go(store, kind, key, ORPHAN);
+        }
+        None => {}
     }
     empty(store, kind, &marked);
     Ok(Deleted {
@@ -293,6 +179,22 @@ pub(crate) fn delete_key(
         removed: false,
         changed,
     })
+}
+
+/// Remove an object that nothing holds.
+fn remove(store: &mut Store, kind: &Kind, key: &str, stored: &Stored, mut body: Body) -> Deleted {
+    if kind.is_core("pods") {
+        // Pods are marked in a write of their own, even if they go at once.
+        mark(store, kind, &mut body, 0);
+        store.put(kind.collection, body.clone());
+    }
+    let revision = write::remove(store, kind, key).map_or(0, |last| last.slim.revision);
+    metadata_mut(&mut body).insert("resourceVersion".to_owned(), revision.to_string().into());
+    Deleted {
+        stored: Arc::new(write::draft(kind, &body, stored.kept.clone(), revision)),
+        removed: true,
+        changed: true,
+    }
 }
 
 /// What is inside goes first.
@@ -315,24 +217,6 @@ fn check_protected(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
         ));
     }
     Ok(())
-}
-
-/// How long a Pod is given to end: only one that is on a node gets any time.
-fn grace(kind: &Kind, body: &Body, how: &Deletion) -> i64 {
-    let string = |path: &str| {
-        at_path(body, path)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let ended = matches!(string(".status.phase"), "Succeeded" | "Failed");
-    if !kind.is_core("pods") || string(".spec.nodeName").is_empty() || ended {
-        return 0;
-    }
-    how.grace.unwrap_or_else(|| {
-        at_path(body, ".spec.terminationGracePeriodSeconds")
-            .and_then(Value::as_i64)
-            .unwrap_or(30)
-    })
 }
 
 /// Set the deletion timestamp, once.
@@ -359,7 +243,8 @@ fn mark(store: &Store, kind: &Kind, body: &mut Body, grace: i64) {
     if !kind.is_core("namespaces") && !kind.is_crd() {
         meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
     }
-    if let Some(generation) = meta.get("generation").and_then(Value::as_i64) {
+    let generation = meta.get("generation").and_then(Value::as_i64);
+    if let Some(generation) = generation.filter(|_| !kind.is_crd()) {
         meta.insert("generation".to_owned(), (generation + 1).into());
     }
     if kind.is_core("namespaces") {

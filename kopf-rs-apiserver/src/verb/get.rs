@@ -2,11 +2,11 @@
 //!
 //! Promise: the newest state, whatever resourceVersion up to it was asked for. Must not change anything.
 
-use super::{Answer, Target};
+use super::{Answer, Part, Target, scale};
 use crate::status::Refusal;
 use crate::store::Store;
 
-pub(crate) fn get(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn get(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     if let Some(asked) = super::list::parse_revision(target.call.param("resourceVersion"))
         .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?
         && asked > store.revision()
@@ -14,5 +14,8 @@ pub(crate) fn get(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal>
         return Err(Refusal::too_new(asked, store.revision()));
     }
     let stored = target.stored(store)?;
+    if target.part == Part::Scale {
+        scale::check(&target.kind, &stored)?;
+    }
     Ok(Answer::object(200, store, target, &stored))
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Target};
 use crate::call::{Form, go};
+use crate::convert;
 use crate::object::Stored;
 use crate::render::{self, ListMeta};
 use crate::selector::Selector;
@@ -25,7 +26,7 @@ struct Continue {
     start: String,
 }
 
-pub(crate) fn list(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn list(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let call = target.call;
     check_options(target)?;
     let selector = Selector::parse(
@@ -50,6 +51,7 @@ pub(crate) fn list(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal
     let revision = revision(store, target, from.as_ref())?;
     let objects = snapshot(store, target, revision);
     let start = from.map(|found| found.start).unwrap_or_default();
+    let objects = in_version(store, target, objects, &start)?;
     let mut matching = objects
         .iter()
         .filter(|(key, stored)| **key >= start && selector.matches(stored));
@@ -187,6 +189,21 @@ fn snapshot(store: &Store, target: &Target<'_>, revision: u64) -> BTreeMap<Strin
         .entries_under(&prefix)
         .map(|(key, stored)| (key.clone(), stored.clone()))
         .collect()
+}
+
+/// The objects from there on in the version of the request.
+fn in_version(
+    store: &mut Store,
+    target: &Target<'_>,
+    mut objects: BTreeMap<String, Arc<Stored>>,
+    start: &str,
+) -> Result<BTreeMap<String, Arc<Stored>>, Refusal> {
+    if target.kind.conversion.is_none() {
+        return Ok(objects);
+    }
+    let objects = objects.split_off(start);
+    let views = convert::views(store, &target.kind, objects.values())?;
+    Ok(objects.into_keys().zip(views).collect())
 }
 
 fn token(revision: u64, last: &str) -> String {

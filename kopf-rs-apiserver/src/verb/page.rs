@@ -2,19 +2,22 @@
 //!
 //! Promise: both discovery forms come from the table of kinds. Must not change anything.
 
-use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::Answer;
+use crate::access::token;
 use crate::call::{Call, Form};
-use crate::kind::{discovery, openapi};
+use crate::kind::{discovery, openapi, swagger};
 use crate::status::Refusal;
 use crate::store::Store;
 
 /// The Kubernetes version whose behaviour is followed.
 const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.3");
 
-pub(crate) fn answer(store: &Store, call: &Call) -> Result<Answer, Refusal> {
+pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> {
     if !matches!(call.method.as_str(), "GET" | "HEAD") {
         return Err(Refusal::no_page());
     }
@@ -28,11 +31,15 @@ pub(crate) fn answer(store: &Store, call: &Call) -> Result<Answer, Refusal> {
             .map(|page| Answer::json(200, &page))
             .ok_or_else(Refusal::no_page),
         ["apis", group, version] => resources(store, group, version),
+        ["openapi", "v2"] => Ok(described(store, call)),
         ["openapi", "v3"] => Ok(Answer::json(200, &openapi::index(&store.kinds))),
         ["openapi", "v3", "api", version] => document(store, "", version),
         ["openapi", "v3", "apis", group, version] => document(store, group, version),
+        [".well-known", "openid-configuration"] => Ok(Answer::json(200, &issuer(store))),
+        ["openid", "v1", "jwks"] => keys(store),
+        ["metrics"] => Ok(metrics(store)),
         ["version"] => Ok(Answer::json(200, &version())),
-        ["healthz" | "readyz" | "livez", ..] => Ok(healthy()),
+        [page @ ("healthz" | "readyz" | "livez"), ..] => Ok(healthy(call, page)),
         _ => Err(Refusal::no_page()),
     }
 }
@@ -62,43 +69,122 @@ fn resources(store: &Store, group: &str, version: &str) -> Result<Answer, Refusa
 
 fn document(store: &Store, group: &str, version: &str) -> Result<Answer, Refusal> {
     openapi::document(&store.kinds, group, version)
-        .map(|page| Answer::json(200, &page))
+        .map(|page| Answer::bytes(200, page))
         .ok_or_else(Refusal::no_page)
 }
 
-fn root(store: &Store) -> serde_json::Value {
-    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for group in store.kinds.groups.iter().filter(|g| !g.name.is_empty()) {
-        paths.push(format!("/apis/{}", group.name));
-        for version in &group.versions {
-            paths.push(format!("/apis/{}/{}", group.name, version.name));
-        }
+/// `OpenAPI` v2: Go's clients name no form that is JSON.
+fn described(store: &Store, call: &Call) -> Answer {
+    if call.form.is_some() {
+        return Answer::json(200, &openapi::second(&store.kinds));
     }
-    for page in ["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] {
-        paths.push(page.to_owned());
+    let definitions = openapi::definitions(&store.kinds);
+    let mut answer = Answer::bytes(200, swagger::message(&openapi::info(), &definitions));
+    answer.content_type = swagger::MESSAGE_TYPE;
+    answer
+}
+
+fn root(store: &Store) -> serde_json::Value {
+    let pages = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ];
+    let mut paths = BTreeSet::from(pages.map(str::to_owned));
+    for group in store.kinds.groups.iter().filter(|g| !g.name.is_empty()) {
+        paths.insert(format!("/apis/{}", group.name));
+        for version in &group.versions {
+            paths.insert(format!("/apis/{}/{}", group.name, version.name));
+        }
     }
     json!({"paths": paths})
 }
 
+/// What others need who check the tokens of service accounts.
+fn issuer(store: &Store) -> serde_json::Value {
+    json!({
+        "issuer": token::AUDIENCE,
+        "jwks_uri": format!("https://{}/openid/v1/jwks", store.address),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [token::ALGORITHM],
+    })
+}
+
+fn keys(store: &mut Store) -> Result<Answer, Refusal> {
+    let key = token::public_key(store).map_err(|error| Refusal::internal(error.to_string()))?;
+    let mut answer = Answer::json(200, &json!({"keys": [key]}));
+    answer.content_type = "application/jwk-set+json";
+    Ok(answer)
+}
+
 fn version() -> serde_json::Value {
     let (major, minor, version) = VERSION;
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
     json!({
         "major": major,
         "minor": minor,
         "gitVersion": format!("{version}+kopf-rs"),
         "emulationMajor": major,
         "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": "35",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": format!("{}/{}", std::env::consts::OS, processor),
     })
 }
 
-fn healthy() -> Answer {
-    let mut answer = Answer::bytes(200, Bytes::from_static(b"ok"));
+/// How many objects there are of each kind, as Prometheus reads it.
+fn metrics(store: &Store) -> Answer {
+    let name = "apiserver_resource_objects";
+    let mut text = format!(
+        "# HELP {name} Number of stored objects at the time of the request.\n# TYPE {name} gauge\n"
+    );
+    for kind in store
+        .kinds
+        .iter()
+        .filter(|kind| kind.version == kind.stored_version)
+    {
+        let count = store
+            .collection(kind.collection)
+            .map_or(0, |found| found.objects.len());
+        let (group, plural) = (&kind.group, &kind.plural);
+        let line = writeln!(
+            text,
+            "{name}{{group=\"{group}\",resource=\"{plural}\"}} {count}"
+        );
+        debug_assert!(line.is_ok(), "texts take all that is written to them");
+    }
+    let mut answer = Answer::bytes(200, text.into());
+    answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    answer
+}
+
+fn healthy(call: &Call, page: &str) -> Answer {
+    let text = if call.switch("verbose") {
+        format!("[+]ping ok\n{page} check passed\n")
+    } else {
+        "ok".to_owned()
+    };
+    let mut answer = Answer::bytes(200, text.into());
     answer.content_type = "text/plain; charset=utf-8";
     answer
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::apply::APPLY;
 use super::create::{place, shaped};
-use super::{Answer, Part, Target, apply, update};
+use super::{Answer, Part, Target, apply, scale, update};
 use crate::call::go;
-use crate::kind::shape;
+use crate::kind::{crd, shape};
 use crate::object::{Body, MANAGED, Stored, text};
 use crate::patch::{self, PatchError, strategic};
 use crate::rules;
@@ -34,40 +34,52 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         return Err(target.call.bad_options(&[Cause::forbidden("force", why)]));
     }
     let old = target.stored(store)?;
-    let Value::Object(body) = patched(target, &old)? else {
+    let Value::Object(body) = patched(target, &old, names_managers(target))? else {
         return Err(Refusal::bad_request("Invalid JSON Patch"));
     };
     if target.part == Part::Scale {
-        return update::rescale(store, target, &old, &body, dry_run);
+        return scale::patched(store, target, &old, body, dry_run);
     }
-    let (mut body, warnings) = decode(target, body)?;
+    let (body, warnings) = decode(target, &old, body)?;
+    let written = patch_decoded(store, target, &old, body, dry_run);
+    let mut answer = written.map_err(|refusal| refusal.warned(&warnings))?;
+    answer.warnings.splice(0..0, warnings);
+    Ok(answer)
+}
+
+fn patch_decoded(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    mut body: Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
     update::check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
-    write::check_revision(&target.kind, &old, &body)?;
-    let mut answer = update::replace(store, target, &old, body, dry_run)?;
-    answer.warnings.extend(warnings);
+    write::check_revision(&target.kind, old, &body)?;
+    let also = crd::warnings(&target.kind, Some(old), &body);
+    let of_body = target.worth_a_word(&body);
+    let mut answer = update::replace(store, target, old, body, dry_run)?;
+    answer.warnings.extend(also);
+    answer.warnings.extend(of_body);
     Ok(answer)
 }
 
 fn accepted(target: &Target<'_>) -> Vec<&'static str> {
     match (target.part, target.kind.traits.builtin) {
-        (Part::Scale, _) => vec![JSON, MERGE],
+        (Part::Scale, true) => vec![JSON, MERGE, STRATEGIC],
+        (Part::Scale, false) => vec![JSON, MERGE],
         (_, true) => vec![JSON, MERGE, STRATEGIC, APPLY],
         (_, false) => vec![JSON, MERGE, APPLY],
     }
 }
 
 /// Check what came out of the patch and bring it into its stored shape.
-fn decode(target: &Target<'_>, body: Body) -> Result<(Body, Vec<String>), Refusal> {
+fn decode(target: &Target<'_>, old: &Stored, body: Body) -> Result<(Body, Vec<String>), Refusal> {
     let kind = &target.kind;
     let judgement = target.call.unknown_fields()?;
-    let document = || {
-        let mut document = body.clone();
-        if let Some(Value::Object(meta)) = document.get_mut("metadata") {
-            meta.remove("managedFields");
-        }
-        Value::Object(document)
-    };
+    // Who reads of it sees the managers, too.
+    let document = || patched(target, old, true).unwrap_or_default();
     let (version, word) = (text(&body, "apiVersion"), text(&body, "kind"));
     if word.is_empty() {
         let why = format!("Object 'Kind' is missing in '{}'", document());
@@ -92,25 +104,26 @@ fn decode(target: &Target<'_>, body: Body) -> Result<(Body, Vec<String>), Refusa
         subject.word = word;
         return Err(Refusal::invalid(subject, &causes));
     }
-    let whole = document();
-    let undecodable = |why: String| Refusal::undecodable_patch(&whole, &why);
+    let undecodable = |why: String| Refusal::undecodable_patch(&document(), &why);
     let (body, unknown) = shaped(kind, body).map_err(undecodable)?;
-    let complaints = target.call.complaints(unknown, &[]);
+    let complaints = target.call.complaints(unknown, &[], kind.traits.builtin);
     let warnings = judgement.judge(complaints).map_err(undecodable)?;
     Ok((body, warnings))
 }
 
-fn patched(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
+/// Whether a patch speaks of managers: they are looked at only by who changes them.
+fn names_managers(target: &Target<'_>) -> bool {
+    let mut windows = target.call.body.windows(MANAGED.len());
+    windows.any(|part| part == MANAGED.as_bytes())
+}
+
+/// An object with the patch, and with its managers where they matter.
+fn patched(target: &Target<'_>, old: &Stored, whole: bool) -> Result<Value, Refusal> {
     let bad = |why: &str| Refusal::bad_request(format!("error decoding patch: {why}"));
     let change = go::parse(&target.call.body).map_err(|why| bad(&why))?;
     let document = if target.part == Part::Scale {
-        update::scale_of(&target.kind, old)
+        scale::to_patch(&target.kind, old)?
     } else {
-        // Managers are looked at only by who changes them.
-        let of_managers = target.call.body.windows(MANAGED.len());
-        let whole = of_managers
-            .into_iter()
-            .any(|part| part == MANAGED.as_bytes());
         let body = if whole { old.whole_body() } else { old.body() };
         Value::Object(shape::from_stored(&target.kind, body))
     };
@@ -118,11 +131,12 @@ fn patched(target: &Target<'_>, old: &Stored) -> Result<Value, Refusal> {
         return patch::apply(&document, &change).map_err(|error| match error {
             PatchError::Malformed(message) => bad(&message),
             PatchError::Inapplicable(_) => Refusal::unprocessable(),
+            PatchError::TooLarge(message) => Refusal::too_large(message),
         });
     }
     match (change, document) {
         (Value::Object(change), Value::Object(document))
-            if target.call.media_type() == STRATEGIC =>
+            if target.call.media_type() == STRATEGIC && target.part != Part::Scale =>
         {
             let of = target.kind.typed();
             let mut merged = strategic::merge(of, document, change).map_err(Refusal::internal)?;

@@ -2,38 +2,43 @@
 //!
 //! Promise: a stale resourceVersion is refused before anything else is looked at. Must not know the rules of metadata.
 
-use serde_json::{Value, json};
-
 use super::create::{Birth, create_body, decode, place};
-use super::{Answer, Part, Target};
-use crate::call::Wanted;
-use crate::kind::Kind;
-use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path};
+use super::{Answer, Part, Target, scale};
+use crate::access;
+use crate::kind::crd;
+use crate::object::{Body, Stored, finalizers, meta_text, metadata_mut};
 use crate::rules;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
 use crate::store::Store;
 use crate::write;
 
 pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let dry_run = target.call.dry_run()?;
     if target.part == Part::Scale {
-        let wanted = Wanted {
-            kind: "Scale",
-            ..target.wanted("autoscaling/v1")
-        };
-        let scale = target.call.object(wanted)?.body;
-        let old = target.stored(store)?;
-        return rescale(store, target, &old, &scale, dry_run);
+        return scale::update(store, target, dry_run);
     }
     let api_version = target.kind.api_version();
     let document = target.call.object(target.wanted(&api_version))?;
-    let (mut body, warnings) = decode(store, target, document)?;
+    let (body, warnings) = decode(store, target, document)?;
+    let updated = update_decoded(store, target, body, dry_run);
+    let mut answer = updated.map_err(|refusal| refusal.warned(&warnings))?;
+    answer.warnings.splice(0..0, warnings);
+    Ok(answer)
+}
+
+fn update_decoded(
+    store: &mut Store,
+    target: &Target<'_>,
+    mut body: Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
     check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
-    let Some(old) = store.get(target.kind.collection, &target.key()) else {
+    let Some(old) = target.found(store)? else {
         if !target.kind.traits.create_on_update || target.part != Part::Main {
             return Err(Refusal::not_found(target.kind.subject(target.name())));
         }
+        target.check_escalation(store, None, &body)?;
         let birth = Birth {
             kind: &target.kind,
             namespace: target.namespace(),
@@ -41,6 +46,10 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
             managed: None,
             dry_run,
         };
+        if !dry_run {
+            metadata_mut(&mut body).remove("resourceVersion");
+        }
+        let warnings = [rules::warnings(&body, &[]), target.worth_a_word(&body)].concat();
         let stored = create_body(store, &birth, body)?;
         let mut answer = Answer::object(201, store, target, &stored);
         answer.changed = !dry_run;
@@ -49,8 +58,11 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     };
     check_uid(target, &old, &body)?;
     write::check_revision(&target.kind, &old, &body)?;
+    let also = crd::warnings(&target.kind, Some(&*old), &body);
+    let of_body = target.worth_a_word(&body);
     let mut answer = replace(store, target, &old, body, dry_run)?;
-    answer.warnings.extend(warnings);
+    answer.warnings.extend(also);
+    answer.warnings.extend(of_body);
     Ok(answer)
 }
 
@@ -81,7 +93,18 @@ pub(crate) fn store_change(
     old: &Stored,
     body: Body,
 ) -> Result<Answer, Refusal> {
-    let warnings = rules::warnings(&body);
+    if target.kind.group == access::GROUP {
+        target.check_escalation(store, Some(&old.body()), &body)?;
+    }
+    let warnings = if target.part == Part::Status || finalizers(&body).is_empty() {
+        Vec::new()
+    } else {
+        let known: Vec<String> = finalizers(&old.body())
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        rules::warnings(&body, &known)
+    };
     let written = write::replace(store, change, old, body)?;
     let mut answer = Answer::object(200, store, target, &written.stored);
     answer.changed = written.changed;
@@ -121,88 +144,4 @@ fn check_uid(target: &Target<'_>, old: &Stored, body: &Body) -> Result<(), Refus
             old.slim.uid
         ),
     ))
-}
-
-/// The `Scale` of an object.
-pub(crate) fn scale_of(kind: &Kind, stored: &Stored) -> Value {
-    let body = stored.body();
-    let Some(scale) = &kind.scale else {
-        return Value::Null;
-    };
-    let number = |path: &str| at_path(&body, path).and_then(Value::as_i64);
-    let meta: Body = metadata(&body)
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| {
-            matches!(
-                key.as_str(),
-                "name" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
-            )
-        })
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let mut answer = json!({
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": meta,
-        "spec": {},
-        "status": {"replicas": number(&scale.status).unwrap_or_default()},
-    });
-    if let Some(replicas) = number(&scale.spec) {
-        answer["spec"]["replicas"] = replicas.into();
-    }
-    let selector = scale.selector.as_deref();
-    if let Some(Value::String(text)) = selector.and_then(|path| at_path(&body, path)) {
-        answer["status"]["selector"] = text.as_str().into();
-    } else if kind.traits.builtin {
-        answer["status"]["selector"] = pod_selector(&body).into();
-    }
-    answer
-}
-
-/// The label selector of a workload, as text.
-fn pod_selector(body: &Body) -> String {
-    let labels = at_path(body, ".spec.selector.matchLabels")
-        .or_else(|| at_path(body, ".spec.selector"))
-        .and_then(Value::as_object);
-    let pairs: Vec<String> = labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-        .collect();
-    pairs.join(",")
-}
-
-/// Write the wanted replicas of a `Scale` into its object.
-pub(crate) fn rescale(
-    store: &mut Store,
-    target: &Target<'_>,
-    old: &Stored,
-    scale: &Body,
-    dry_run: bool,
-) -> Result<Answer, Refusal> {
-    let Some(paths) = &target.kind.scale else {
-        return Err(Refusal::no_resource());
-    };
-    let given = meta_text(scale, "resourceVersion");
-    if !given.is_empty() && given != old.slim.revision.to_string() {
-        return Err(Refusal::stale(target.kind.subject(target.name())));
-    }
-    let mut body = old.body();
-    let asked = at_path(scale, ".spec.replicas").and_then(Value::as_i64);
-    if let Some(asked) = asked.filter(|asked| *asked < 0 && !target.kind.traits.builtin) {
-        let cause = Cause::invalid(
-            paths.spec.as_str(),
-            &asked.into(),
-            "should be a non-negative integer",
-        );
-        let subject = target.kind.subject_by_kind(target.name());
-        return Err(Refusal::invalid(subject, &[cause]));
-    }
-    let replicas = at_path(scale, ".spec.replicas")
-        .cloned()
-        .unwrap_or_else(|| 0.into());
-    set_path(&mut body, &paths.spec, replicas);
-    metadata_mut(&mut body).remove("resourceVersion");
-    replace(store, target, old, body, dry_run)
 }

@@ -16,6 +16,7 @@ use super::list::parse_revision;
 use super::{Answer, Content, Target};
 use crate::call::Form;
 use crate::clock::Clock;
+use crate::convert::{self, Waiting};
 use crate::kind::{Kind, Shape};
 use crate::object::Stored;
 use crate::render::{self, ListMeta};
@@ -36,12 +37,16 @@ const LIFETIME: Duration = Duration::from_secs(1800);
 #[derive(Debug)]
 pub(crate) struct Watch {
     kind: Arc<Kind>,
+    /// Who converts what is seen.
+    waiting: Option<Waiting>,
     prefix: String,
     selector: Selector,
     form: Form,
     clock: Clock,
     feed: Arc<Feed>,
     woken: Receiver<()>,
+    /// Another one of the feed sends this watch away.
+    epoch: u64,
     initial: VecDeque<Arc<Stored>>,
     pending: VecDeque<Arc<Change>>,
     position: u64,
@@ -61,7 +66,7 @@ pub(crate) struct Line {
     pub(crate) event: bool,
 }
 
-pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn watch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let call = target.call;
     let mut selector = Selector::parse(
         &target.kind,
@@ -84,25 +89,28 @@ pub(crate) fn watch(store: &Store, target: &Target<'_>) -> Result<Answer, Refusa
         "" => asked == 0,
         _ => streaming,
     };
-    let Some(collection) = store.collection(target.kind.collection) else {
-        return Err(Refusal::no_page());
-    };
     let prefix = target.prefix();
     let mut initial = VecDeque::new();
     if wants_initial {
-        initial.extend(store.under(target.kind.collection, &prefix));
+        let all = store.under(target.kind.collection, &prefix);
+        initial.extend(convert::views(store, &target.kind, all.iter())?);
         initial.retain(|stored| selector.matches(stored));
     }
+    let Some(collection) = store.collection(target.kind.collection) else {
+        return Err(Refusal::no_page());
+    };
     let oldest = store.oldest(target.kind.collection);
     let now = Instant::now();
     let watch = Watch {
         kind: target.kind.clone(),
+        waiting: Waiting::of(store, &target.kind),
         prefix,
         selector,
         form: target.form,
-        clock: store.clock,
+        clock: store.clock.clone(),
         feed: collection.feed.clone(),
         woken: collection.feed.subscribe(),
+        epoch: collection.feed.epoch(),
         initial,
         pending: VecDeque::new(),
         position: if from_now { store.revision() } else { asked },
@@ -182,7 +190,7 @@ impl Watch {
     /// The next line; `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Line> {
         loop {
-            if let Some(line) = self.ready() {
+            if let Some(line) = self.ready().await {
                 return Some(line);
             }
             if self.ended {
@@ -205,8 +213,8 @@ impl Watch {
         }
     }
 
-    /// A line that needs no waiting.
-    fn ready(&mut self) -> Option<Line> {
+    /// A line that needs no waiting, except for conversions.
+    async fn ready(&mut self) -> Option<Line> {
         if let Some(stored) = self.initial.pop_front() {
             let text = self.event_line(Event::Added, &stored);
             return Some(Line { text, event: true });
@@ -216,7 +224,9 @@ impl Watch {
         }
         loop {
             if self.pending.is_empty() {
+                let sent_away = self.feed.epoch() != self.epoch;
                 match self.feed.after(self.position, BATCH) {
+                    Ok(found) if found.is_empty() && sent_away => self.ended = true,
                     Ok(found) => self.pending.extend(found),
                     Err(Lost::Ended) => self.ended = true,
                     Err(Lost::Behind) if self.ended => {}
@@ -230,12 +240,39 @@ impl Watch {
                     }
                 }
             }
-            let change = self.pending.pop_front()?;
+            let change = self.pending.front()?.clone();
+            // Until that is known the change stays where it is: whoever waits may give up.
+            let Ok(change) = self.in_version(change).await else {
+                self.pending.clear();
+                self.ended = true;
+                return None;
+            };
+            self.pending.pop_front();
             self.position = change.revision;
             if let Some(text) = self.change_line(&change) {
                 return Some(Line { text, event: true });
             }
         }
+    }
+
+    /// A change in the version of the watch.
+    async fn in_version(&self, change: Arc<Change>) -> Result<Arc<Change>, String> {
+        let Some(waiting) = &self.waiting else {
+            return Ok(change);
+        };
+        let before = match &change.before {
+            Some(before) => Some(waiting.view(&self.kind, before).await?),
+            None => None,
+        };
+        let now = match &before {
+            // It went as it was.
+            Some(before) if change.event == Event::Deleted => {
+                Arc::new(self.at_revision(before, change.revision))
+            }
+            _ => waiting.view(&self.kind, &change.now).await?,
+        };
+        let (event, revision) = (change.event, change.revision);
+        Ok(Arc::new(Change::new(event, revision, now, before)))
     }
 
     /// The revision up to which nothing is left to send, if nothing is.
@@ -254,7 +291,8 @@ impl Watch {
             Some(&change.now).filter(|stored| change.event != Event::Deleted && covers(stored));
         let plain = self.form == Form::Whole
             && self.kind.shape == Shape::Stored
-            && self.kind.version == self.kind.stored_version;
+            && self.kind.conversion.is_none()
+            && self.kind.is_native();
         match (before, now) {
             (None, None) => None,
             (Some(before), None) => {
@@ -296,17 +334,13 @@ impl Watch {
         let mut body = stored.body();
         crate::object::metadata_mut(&mut body)
             .insert("resourceVersion".to_owned(), revision.to_string().into());
-        let api_version = crate::kind::api_version(&self.kind.group, &self.kind.stored_version);
+        let api_version = self.kind.held_version();
         let names = (api_version.as_str(), self.kind.kind.as_str());
         Stored::new(&body, stored.kept.clone(), names, revision)
     }
 
     fn event_line(&mut self, event: Event, stored: &Stored) -> Bytes {
-        let word = match event {
-            Event::Added => "ADDED",
-            Event::Modified => "MODIFIED",
-            Event::Deleted => "DELETED",
-        };
+        let word = event.word();
         if self.form == Form::Table {
             let meta = ListMeta {
                 revision: stored.slim.revision,

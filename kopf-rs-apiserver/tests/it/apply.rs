@@ -84,25 +84,14 @@ async fn apply_creates_merges_and_takes_back() {
         "{told}"
     );
 
-    let (code, made) = apply(
-        &server,
-        &uri,
-        "fieldManager=a",
-        map(&json!({"x": "1", "y": "1"})),
-    )
-    .await;
+    let both = map(&json!({"x": "1", "y": "1"}));
+    let (code, made) = apply(&server, &uri, "fieldManager=a", both.clone()).await;
     assert_eq!(code, 201);
     assert_eq!(
         managers(&made),
         [entry("a Apply", json!({"f:data": {"f:x": {}, "f:y": {}}}))]
     );
-    let (_, same) = apply(
-        &server,
-        &uri,
-        "fieldManager=a",
-        map(&json!({"x": "1", "y": "1"})),
-    )
-    .await;
+    let (_, same) = apply(&server, &uri, "fieldManager=a", both).await;
     assert_eq!(same, made, "applying the same again changes nothing");
 
     apply(

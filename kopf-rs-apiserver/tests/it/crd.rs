@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{APPS, CRDS, Lines, app, ask, crd, done, get, with_crd};
+use super::{APPS, CRD, CRDS, Lines, app, ask, crd, done, get, with_crd};
 use kopf_rs_apiserver::ApiServer;
 
 #[tokio::test]
@@ -13,7 +13,7 @@ async fn a_definition_is_established_and_served() {
         (404, Value::from("404 page not found\n"))
     );
     done(&server, "POST", CRDS, crd()).await;
-    let (_, definition) = get(&server, &format!("{CRDS}/myapps.demo.example")).await;
+    let (_, definition) = get(&server, CRD).await;
     let conditions: Vec<String> = definition["status"]["conditions"]
         .as_array()
         .unwrap()
@@ -41,20 +41,11 @@ async fn instances_go_with_their_definition() {
     done(&server, "POST", APPS, app("x")).await;
     let mut watch = Lines::open(&server, &format!("{APPS}?watch=1")).await;
     assert_eq!(watch.brief().await, "ADDED x");
-    done(
-        &server,
-        "DELETE",
-        &format!("{CRDS}/myapps.demo.example"),
-        Value::Null,
-    )
-    .await;
+    done(&server, "DELETE", CRD, Value::Null).await;
     assert_eq!(watch.brief().await, "DELETED x");
     assert_eq!(watch.next().await, None);
     assert_eq!(get(&server, APPS).await.0, 404);
-    assert_eq!(
-        get(&server, &format!("{CRDS}/myapps.demo.example")).await.0,
-        404
-    );
+    assert_eq!(get(&server, CRD).await.0, 404);
     done(&server, "POST", CRDS, crd()).await;
     assert_eq!(get(&server, APPS).await.1["items"], json!([]));
 }
@@ -65,9 +56,8 @@ async fn a_finalizer_of_an_instance_holds_the_definition() {
     let mut body = app("x");
     body["metadata"]["finalizers"] = json!(["demo.example/hold"]);
     done(&server, "POST", APPS, body).await;
-    let definition = format!("{CRDS}/myapps.demo.example");
-    done(&server, "DELETE", &definition, Value::Null).await;
-    let (_, marked) = get(&server, &definition).await;
+    done(&server, "DELETE", CRD, Value::Null).await;
+    let (_, marked) = get(&server, CRD).await;
     let terminating = marked["status"]["conditions"]
         .as_array()
         .unwrap()
@@ -81,7 +71,7 @@ async fn a_finalizer_of_an_instance_holds_the_definition() {
         json!({"metadata": {"finalizers": []}}),
     )
     .await;
-    assert_eq!(get(&server, &definition).await.0, 404);
+    assert_eq!(get(&server, CRD).await.0, 404);
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@
     reason = "a test that meets the unexpected should end there"
 )]
 
+mod access;
 mod apply;
 mod crd;
+mod disk;
 mod fault;
 mod journal;
 mod literal;
@@ -15,6 +17,7 @@ mod proto;
 mod schema;
 mod tcp;
 mod watch;
+mod workloads;
 mod write;
 
 use bytes::Bytes;
@@ -148,6 +151,8 @@ fn map(name: &str) -> Value {
 }
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Where the sample CRD is.
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/myapps.demo.example";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A server that serves the sample CRD.

@@ -77,3 +77,77 @@ async fn dependants_go_with_their_owner_or_stay_as_orphans() {
         assert_eq!(child["metadata"].get("ownerReferences"), None);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn dependants_of_owners_that_never_were_go_after_a_while() {
+    let server = ApiServer::new();
+    let mut lost = map("lost");
+    lost["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "0b2f9b54-1a52-4c2e-9d9e-0a3c2f1b7a11"},
+    ]);
+    let mut foreign = map("foreign");
+    foreign["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "nowhere.example/v1", "kind": "Thing", "name": "nobody", "uid": "0b2f9b54-1a52-4c2e-9d9e-0a3c2f1b7a12"},
+    ]);
+    done(&server, "POST", MAPS, lost).await;
+    done(&server, "POST", MAPS, foreign).await;
+    assert_eq!(get(&server, &format!("{MAPS}/lost")).await.0, 200);
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(get(&server, &format!("{MAPS}/lost")).await.0, 404);
+    assert_eq!(get(&server, &format!("{MAPS}/foreign")).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_sees_events_expire_though_nobody_asks() {
+    let server = ApiServer::new();
+    let events = "/api/v1/namespaces/default/events";
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
+    done(&server, "POST", events, event).await;
+    let begin = tokio::time::Instant::now();
+    let mut watch =
+        super::Lines::open(&server, &format!("{events}?watch=1&timeoutSeconds=7200")).await;
+    assert_eq!(watch.brief().await, "ADDED e");
+    assert_eq!(watch.brief().await, "DELETED e");
+    let passed = begin.elapsed().as_secs();
+    assert!((3600..3660).contains(&passed), "{passed} seconds");
+}
+
+#[tokio::test]
+async fn an_owner_deleted_in_the_foreground_is_marked_first() {
+    let server = ApiServer::new();
+    owned(&server, true).await;
+    let uri = format!("{MAPS}/owner?propagationPolicy=Foreground");
+    let answer = done(&server, "DELETE", &uri, Value::Null).await;
+    assert_eq!(
+        answer["metadata"]["finalizers"],
+        json!(["foregroundDeletion"])
+    );
+    assert_eq!(get(&server, &format!("{MAPS}/owner")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_namespace_says_what_it_waits_for() {
+    let server = ApiServer::new();
+    let namespace = json!({"metadata": {"name": "b"}});
+    done(&server, "POST", "/api/v1/namespaces", namespace).await;
+    let mut held = map("held");
+    held["metadata"]["finalizers"] = json!(["demo.example/hold"]);
+    done(&server, "POST", "/api/v1/namespaces/b/configmaps", held).await;
+    done(&server, "DELETE", "/api/v1/namespaces/b", Value::Null).await;
+    let (code, left) = get(&server, "/api/v1/namespaces/b").await;
+    assert_eq!(code, 200);
+    let told: Vec<&str> = left["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|condition| condition["status"] == "True")
+        .filter_map(|condition| condition["message"].as_str())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "Some resources are remaining: configmaps. has 1 resource instances",
+            "Some content in the namespace has finalizers remaining: demo.example/hold in 1 resource instances",
+        ]
+    );
+}

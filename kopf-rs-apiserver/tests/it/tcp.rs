@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-async fn client(listening: &Listening, token: Option<&str>) -> Client {
+pub(crate) async fn client(listening: &Listening, token: Option<&str>) -> Client {
     let mut text = listening.kubeconfig();
     if let Some(token) = token {
         text = text.replace(listening.token(), token);

@@ -3,6 +3,7 @@
 //! They are waited for on a thread of their own, so that the second one works while handlers keep all others busy.
 
 use std::io;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -23,11 +24,14 @@ const INTERRUPT: Asked = Asked {
     code: 130,
 };
 
+/// Within this time, more signals are the same wish: `timeout` of coreutils signals the process, and then its group.
+const ECHO: Duration = Duration::from_millis(200);
+
 impl FirstSignal {
     /// Take over the signals of this process from now on.
     pub(crate) fn watch() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
+            .enable_all()
             .build()?;
         let mut signals = {
             let _entered = runtime.enter();
@@ -40,6 +44,12 @@ impl FirstSignal {
                 let first = signals.next().await;
                 tracing::info!("Signal {} is received. Operator is stopping.", first.name);
                 tell.cancel();
+                let _ = tokio::time::timeout(ECHO, async {
+                    loop {
+                        signals.next().await;
+                    }
+                })
+                .await;
                 let second = signals.next().await;
                 tracing::warn!("Signal {} is received again. Exiting at once.", second.name);
                 std::process::exit(second.code);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -16,10 +16,12 @@ use tower::{BoxError, Layer, ServiceExt};
 
 use crate::cluster::Cluster;
 use crate::cluster::connect::place::{Origin, Place, Surroundings};
+use crate::cluster::connect::proxy::Proxy;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::Call;
 
 mod place;
+mod proxy;
 #[cfg(test)]
 mod tests;
 
@@ -85,7 +87,7 @@ pub(crate) enum ConnectError {
 ///
 /// Must be called within a tokio runtime.
 pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectError> {
-    let config = match place::find(options, &Surroundings::here())? {
+    let (config, proxy) = match place::find(options, &Surroundings::here())? {
         Place::Files(paths, origin) => {
             let label = label(&paths);
             let kubeconfig = read(&paths, origin)?;
@@ -99,10 +101,17 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectE
                 return Err(ConnectError::ContextInPod(context.clone()));
             }
             tracing::debug!("the service account of this Pod is used");
-            Config::incluster().map_err(|error| ConnectError::ServiceAccount(chain(&error)))?
+            let config = Config::incluster();
+            let config = config.map_err(|error| ConnectError::ServiceAccount(chain(&error)))?;
+            (config, None)
         }
     };
-    client(config)
+    // Two providers in one program would make rustls panic on its first use: the first one installed stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    stack(&config, proxy.as_deref()).map_err(|reason| ConnectError::Client {
+        server: config.cluster_url.to_string(),
+        reason,
+    })
 }
 
 impl Cluster {
@@ -168,7 +177,7 @@ async fn configure(
     kubeconfig: Kubeconfig,
     context: Option<&str>,
     path: &str,
-) -> Result<Config, ConnectError> {
+) -> Result<(Config, Option<String>), ConnectError> {
     let known = known_contexts(&kubeconfig);
     let wanted = context
         .map(str::to_owned)
@@ -189,23 +198,16 @@ async fn configure(
             known,
         });
     }
-    let has_proxy = kubeconfig.clusters.iter().any(|named| {
-        let cluster = named.cluster.as_ref();
-        cluster.is_some_and(|cluster| cluster.proxy_url.is_some())
-    });
+    let proxy = proxy_url(&kubeconfig, &wanted);
     let options = KubeConfigOptions {
         context: Some(wanted.clone()),
         ..KubeConfigOptions::default()
     };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|error| ConnectError::Unusable {
+    let config = config.map_err(|error| ConnectError::Unusable {
         path: path.to_owned(),
         reason: chain(&error),
     })?;
-    if !has_proxy {
-        // `HTTPS_PROXY` would otherwise be an error: proxies are not compiled in.
-        config.proxy_url = None;
-    }
     tracing::debug!(
         "context {wanted} of kubeconfig {path} is used: {}",
         config.cluster_url
@@ -216,7 +218,17 @@ async fn configure(
             config.cluster_url
         );
     }
-    Ok(config)
+    Ok((config, proxy))
+}
+
+/// What the cluster of this context says; kube would mix it with the environment.
+fn proxy_url(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|named| named.name == context)?;
+    let name = &context.context.as_ref()?.cluster;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|named| named.name == *name)?;
+    cluster.cluster.as_ref()?.proxy_url.clone()
 }
 
 fn known_contexts(kubeconfig: &Kubeconfig) -> String {
@@ -232,40 +244,45 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Dead peers are found by the kernel, too.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The leanest stack: no retries, no spans, no delay in TCP. Retrying is ours.
-fn client(config: Config) -> Result<Client, ConnectError> {
-    // Two providers in one program would make rustls panic on its first use: the first one installed stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let server = config.cluster_url.to_string();
-    let failed = |reason: String| ConnectError::Client {
-        server: server.clone(),
-        reason,
-    };
-    if let Some(proxy) = &config.proxy_url {
-        return Err(failed(format!("proxies are not supported yet ({proxy})")));
-    }
+fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEPALIVE));
     tcp.set_connect_timeout(Some(CONNECT));
-    let tls = config.rustls_https_connector_with_connector(tcp);
-    let tls = tls.map_err(|error| failed(chain(&error)))?;
-    let auth = config.auth_layer().map_err(|error| failed(chain(&error)))?;
-    let headers = config
-        .extra_headers_layer()
-        .map_err(|error| failed(chain(&error)))?;
-    let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(tls);
-    let place = server.trim_end_matches('/').to_owned();
+    tcp
+}
+
+/// The way to the server: straight, or through a proxy.
+fn stack(config: &Config, proxy_url: Option<&str>) -> Result<Client, String> {
+    let failed = |error: kube::Error| chain(&error);
+    let server = config.cluster_url.to_string();
+    let server = server.trim_end_matches('/');
+    let Some(proxy) = Proxy::before(&config.cluster_url, proxy_url)? else {
+        let tls = config.rustls_https_connector_with_connector(tcp());
+        return client(config, tls.map_err(failed)?, server.to_owned()).map_err(failed);
+    };
+    tracing::debug!("{server} is reached {proxy}");
+    let tls = config.rustls_https_connector_with_connector(proxy.tunnel(tcp()));
+    client(config, tls.map_err(failed)?, format!("{server} ({proxy})")).map_err(failed)
+}
+
+/// The leanest layers: no retries, no spans. Retrying is ours. `place` is the server in error messages.
+fn client<C>(config: &Config, connector: C, place: String) -> kube::Result<Client>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     let http = http.map_err(move |source| {
         BoxError::from(AtServer {
             server: place.clone(),
             source,
         })
     });
-    let service = tower::util::option_layer(auth).layer(headers.layer(http));
+    let http = config.extra_headers_layer()?.layer(http);
+    let service = tower::util::option_layer(config.auth_layer()?).layer(http);
     let service = config.base_uri_layer().layer(service);
-    Ok(Client::new(service, config.default_namespace))
+    Ok(Client::new(service, config.default_namespace.clone()))
 }
 
 /// Says which server it was.

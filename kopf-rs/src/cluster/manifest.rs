@@ -36,6 +36,9 @@ pub(crate) enum Applied {
 const SERVED: Duration = Duration::from_secs(30);
 const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
+/// As kubectl asks it: a misspelt field is refused, not dropped.
+const STRICT: &str = "&fieldValidation=Strict";
+
 /// Where a manifest belongs.
 struct Home<'a> {
     resource: Resource,
@@ -84,7 +87,7 @@ impl Cluster {
     ) -> Result<Raw, ClusterError> {
         let call = Call {
             method: Method::POST,
-            target: self.owned(resource.path(namespace, None, None)),
+            target: self.owned(resource.path(namespace, None, None)) + STRICT,
             accept: "application/json",
             body: Some(("application/json", Bytes::from(content.to_string()))),
             asked: Asked {
@@ -105,7 +108,7 @@ impl Cluster {
         let namespace = home.namespace.as_deref();
         let call = Call {
             method: Method::PATCH,
-            target: self.owned(home.resource.path(namespace, home.name, None)),
+            target: self.owned(home.resource.path(namespace, home.name, None)) + STRICT,
             accept: "application/json",
             body: Some((MERGE, Bytes::from(home.manifest.to_string()))),
             asked: Asked {
@@ -168,7 +171,7 @@ impl Cluster {
                     "no kind \"{kind}\" in {api_version} is served: is its CustomResourceDefinition applied?"
                 )));
             }
-            sleep(backoff.next_pause()).await;
+            sleep(backoff.next_pause(self.chance())).await;
         }
     }
 
@@ -200,7 +203,7 @@ impl Cluster {
                     SERVED.as_secs()
                 )));
             }
-            sleep(backoff.next_pause()).await;
+            sleep(backoff.next_pause(self.chance())).await;
         }
     }
 }

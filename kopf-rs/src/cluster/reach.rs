@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
-use crate::rt::backoff::jitter;
+use crate::rt::chance::Chance;
 
 /// The longest pause of the one that looks for all.
 const SCOUTING: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ impl Reach {
     }
 
     /// Wait before the next try of a request that was not answered.
-    pub(super) async fn pause(&self, pause: Duration) {
+    pub(super) async fn pause(&self, pause: Duration, chance: &Chance) {
         let scout = self.scout.try_acquire();
         let pause = if scout.is_ok() {
             pause.min(SCOUTING)
@@ -55,8 +55,9 @@ impl Reach {
             pause
         };
         tokio::select! {
+            biased;
             () = sleep(pause) => {}
-            () = self.regained.notified() => sleep(jitter(FOLLOWING)).await,
+            () = self.regained.notified() => sleep(chance.jitter(FOLLOWING)).await,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::cluster::request::{Call, escaped};
 use crate::handler::cause::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::rt::backoff::{Backoff, jitter};
+use crate::rt::backoff::Backoff;
 
 mod line;
 mod pages;
@@ -94,7 +94,7 @@ impl Cluster {
             let unanswered = matches!(end, End::Failed(ClusterError::Unreachable(_)));
             let pause = attempts.settle(end);
             if unanswered {
-                self.shared.reach.pause(pause).await;
+                self.shared.reach.pause(pause, self.chance()).await;
             } else if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
@@ -189,7 +189,7 @@ impl<'a> Watcher<'a> {
                 self.tell(ClusterError::Unreachable(
                     "the listing has broken off".to_owned(),
                 ));
-                self.failures.next_pause()
+                self.failures.next_pause(self.cluster.chance())
             }
             End::Listed => Duration::ZERO,
             End::Silent => {
@@ -197,7 +197,7 @@ impl<'a> Watcher<'a> {
                 tracing::debug!("Watch-stream for {watched} is inactive, reconnecting.");
                 Duration::ZERO
             }
-            End::Over => self.cuts.next_pause(),
+            End::Over => self.cuts.next_pause(self.cluster.chance()),
             End::NoStreaming(why) => {
                 tracing::debug!("{} is listed by pages: {why}", self.watched);
                 let group = &self.watched.resource.group;
@@ -207,12 +207,12 @@ impl<'a> Watcher<'a> {
             End::Expired(why) => {
                 tracing::debug!("Restarting the watch-stream for {}: {why}", self.watched);
                 self.version = None;
-                self.failures.next_pause()
+                self.failures.next_pause(self.cluster.chance())
             }
             End::Garbled(what) => {
                 self.version = None;
                 self.tell(ClusterError::Invalid(what));
-                self.failures.next_pause()
+                self.failures.next_pause(self.cluster.chance())
             }
             End::Failed(error) => {
                 if is_about_the_version(&error) {
@@ -220,7 +220,7 @@ impl<'a> Watcher<'a> {
                 }
                 let asked_for = error.retry_after().unwrap_or_default();
                 self.tell(error);
-                asked_for + self.failures.next_pause()
+                asked_for + self.failures.next_pause(self.cluster.chance())
             }
         }
     }
@@ -278,7 +278,7 @@ impl<'a> Watcher<'a> {
             namespace,
             pace,
         } = self.watched;
-        let off = jitter(pace.server_timeout * 3 / 20);
+        let off = self.cluster.chance().jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
         let path = resource.path(namespace.as_deref(), None, None);
         let from = match &self.version {

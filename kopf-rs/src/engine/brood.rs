@@ -118,12 +118,12 @@ impl Brood {
         for (place, cause) in calls {
             let mut patch = Patch::new();
             let called = self.call(cause, &mut patch).await;
-            if let Some(young) = self.young().as_mut() {
-                young.patch.absorb(patch);
-            }
             let Ok(outcome) = called else {
                 return Err(Unfinished.into());
             };
+            if let Some(young) = self.young().as_mut() {
+                young.patch.absorb(patch);
+            }
             self.with(parent, |nest, lines| {
                 lines.append(&mut nest.attempted(place, outcome, clock.now()));
                 Ok(())
@@ -151,7 +151,7 @@ impl Brood {
             Some(young) => ask(&mut young.nest, &mut lines),
             None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
         };
-        for Line { level, text } in lines {
+        for Line { level, text, .. } in lines {
             parent.logger().log(level, format_args!("{text}"));
         }
         asked

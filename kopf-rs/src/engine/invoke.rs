@@ -17,7 +17,7 @@ use tracing::{Instrument, Level, Span};
 use crate::handler::cause::Cause;
 use crate::handler::decl::{Call, Callee, Calling, Returned};
 use crate::handler::error::HandlerError;
-use crate::handler::outcome::Outcome;
+use crate::handler::outcome::{Outcome, panic_text};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::clock::Clock;
@@ -258,11 +258,7 @@ pub(crate) fn guarded<T>(user: impl FnOnce() -> T) -> Result<T, String> {
 
 impl Panicked {
     fn new(payload: &(dyn Any + Send), place: Option<&str>) -> Self {
-        let text = payload
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "a value that is no text".to_owned());
+        let text = panic_text(payload).unwrap_or("a value that is no text");
         Self(match place {
             Some(place) => format!("panicked at {place}: {text}"),
             None => format!("panicked: {text}"),

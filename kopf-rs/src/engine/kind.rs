@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::handler::decl::{Handler, HandlerKind};
 use crate::object::resource::Resource;
+use crate::state::trace::Names;
 
 /// A served kind with the handlers that are for it.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Kind {
     pub(crate) handlers: Vec<Arc<Handler>>,
     /// Those of them that see raw events.
     pub(crate) watching: Vec<Arc<Handler>>,
+    /// What those of changes keep on objects; nothing where there are none.
+    pub(crate) names: Option<Names>,
 }
 
 impl Kind {
@@ -25,9 +28,14 @@ impl Kind {
             .filter(|handler| handler.kind == HandlerKind::Event)
             .cloned()
             .collect();
+        let ids = || {
+            let changing = handlers.iter().filter(|it| it.kind != HandlerKind::Event);
+            changing.map(|it| &*it.id)
+        };
         Self {
             id,
             resource,
+            names: ids().next().is_some().then(|| Names::of(ids())),
             handlers,
             watching,
         }

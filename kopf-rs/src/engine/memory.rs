@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::handler::cause::EventType;
 use crate::handler::memo::Memo;
 use crate::reaction::plan::Seen;
+use crate::state::trace::Trace;
 
 /// The memory of one object.
 #[derive(Debug, Default)]
@@ -19,6 +20,11 @@ pub(crate) struct Memory {
     /// The newest version handled or written by us.
     pub(crate) version: Version,
     pub(crate) pace: Pace,
+    /// What of the operator's own it carries in the newest state known.
+    pub(crate) trace: Option<Trace>,
+    pub(crate) rounds: Rounds,
+    /// How often somebody else has put the operator's finalizer on.
+    pub(crate) fights: u8,
 }
 
 impl Memory {
@@ -93,6 +99,34 @@ impl Pace {
     }
 }
 
+/// How often in a row the object was changed by its own handlers only (row 30 of `docs/coming-from-kopf.md`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rounds(u8);
+
+impl Rounds {
+    /// So many may follow each other without a pause.
+    const FREE: u8 = 20;
+    const FIRST: std::time::Duration = std::time::Duration::from_millis(500);
+    const LONGEST: std::time::Duration = std::time::Duration::from_secs(60);
+
+    /// Its handlers have changed it. `true` where that has become too often.
+    pub(crate) fn count(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 == Self::FREE
+    }
+
+    /// Somebody else has changed it.
+    pub(crate) fn end(&mut self) {
+        self.0 = 0;
+    }
+
+    /// How long to wait before the handlers may change it again.
+    pub(crate) fn pause(self) -> Option<std::time::Duration> {
+        let over = u32::from(self.0.checked_sub(Self::FREE)?);
+        Some((Self::FIRST * 2_u32.pow(over.min(7))).min(Self::LONGEST))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -106,6 +140,18 @@ mod tests {
         assert!(!known.covers(&Version::of("11")) && !known.covers(&Version::of("x")));
         assert!(Version::of("x").covers(&Version::of("x")));
         assert!(!Version::of("").covers(&Version::of("")));
+    }
+
+    #[test]
+    fn who_changes_its_object_again_and_again_is_slowed_down() {
+        let mut rounds = Rounds::default();
+        let told: Vec<_> = (0..30).filter(|_| rounds.count()).collect();
+        assert_eq!(
+            (told, rounds.pause()),
+            (vec![19], Some(Duration::from_secs(60)))
+        );
+        rounds.end();
+        assert_eq!((rounds.count(), rounds.pause()), (false, None));
     }
 
     #[tokio::test(start_paused = true)]

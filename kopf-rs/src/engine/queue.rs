@@ -105,7 +105,7 @@ impl Queue {
         &self,
         stream: StreamId,
         event: WatchEvent,
-        quiet: impl Fn(&Kind, &Memory, &Raw) -> bool,
+        quiet: impl Fn(&Kind, &mut Memory, &Raw) -> bool,
         mut hire: impl FnMut(Hired),
     ) {
         let mut state = self.lock();
@@ -235,7 +235,7 @@ impl State {
         stream: StreamId,
         event: EventType,
         raw: Raw,
-        quiet: impl Fn(&Kind, &Memory, &Raw) -> bool,
+        quiet: impl Fn(&Kind, &mut Memory, &Raw) -> bool,
     ) -> Option<Hired> {
         let found = self.streams.get(&stream)?;
         let (kind, mark) = (found.kind.clone(), found.mark);

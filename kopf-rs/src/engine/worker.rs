@@ -2,6 +2,7 @@
 //!
 //! Must not know what a plan is made of.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +18,17 @@ use crate::engine::key::Key;
 use crate::engine::kind::Kind;
 use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::{Hired, Mail};
+use crate::engine::rivals::FIGHTS;
 use crate::handler::cause::{Cause, EventType, Surroundings};
 use crate::handler::decl::Handler;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
 use crate::object::patch::Patch;
+use crate::object::python::seconds;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
+use crate::reaction::cycle::since;
 use crate::reaction::plan::{Input, Plan, plan};
 use crate::reaction::settle::{Attempted, Effects, Line, settle};
 use crate::rt::backoff::Backoff;
@@ -40,6 +44,7 @@ pub(crate) async fn work(shared: Arc<Shared>, hired: Hired) {
     while let Some(turn) = worker.next().await {
         worker.turn(turn).await;
     }
+    worker.part().await;
 }
 
 /// One object and the worker it has.
@@ -54,6 +59,12 @@ pub(super) struct Worker {
     pub(super) wake: Arc<Notify>,
     pub(super) trouble: Trouble,
     pub(super) due: Due,
+    /// A write may have been made without an answer: what comes in then may be its echo.
+    pub(super) unsure: bool,
+    /// What handlers have done is still to be written.
+    pub(super) owing: bool,
+    /// What is said once until there is nothing to do.
+    said: BTreeSet<String>,
     surroundings: Surroundings,
 }
 
@@ -65,6 +76,14 @@ pub(super) struct Trouble {
     pub(super) refusals: Backoff,
     pub(super) refused: u32,
     panics: Backoff,
+    panicked: u32,
+}
+
+/// Why there are no effects.
+enum Halt {
+    /// The operator stops; what raw-event handlers want changed.
+    Stopped(Patch),
+    Later(Due),
 }
 
 /// What to do next.
@@ -115,6 +134,9 @@ impl Worker {
             wake: hired.wake,
             trouble: Trouble::default(),
             due: Due::Never,
+            said: BTreeSet::new(),
+            unsure: false,
+            owing: false,
         };
         worker.recall(hired.memory);
         worker
@@ -140,7 +162,7 @@ impl Worker {
                     tokio::select! {
                         biased;
                         () = self.shared.stopping.cancelled() => {}
-                        () = self.wake.notified() => {}
+                        () = self.wake.notified() => self.log_interruption(at),
                         () = tokio::time::sleep_until(at) => self.due = Due::Now,
                     }
                 }
@@ -177,6 +199,8 @@ impl Worker {
                 self.echo(&mail).await;
             }
             Turn::Mail(mail) => {
+                self.look_for_rivals(&mail.raw);
+                self.memory.rounds.end();
                 self.know(mail.raw);
                 self.kind = mail.kind;
                 self.due = self.cycle(Some(mail.event)).await;
@@ -188,26 +212,45 @@ impl Worker {
 
     /// One pass: plan, call, settle, write.
     async fn cycle(&mut self, event: Option<EventType>) -> Due {
-        let Some(plan) = self.plan(event, &self.kind.handlers) else {
-            return self.throttled();
+        let plan = match self.plan(event, &self.kind.handlers) {
+            Ok(plan) => plan,
+            Err(panic) => return self.throttled(&panic),
         };
         match self.act(plan, event.is_some()).await {
-            Ok(effects) => self.deliver(effects).await,
-            Err(due) => due,
+            Ok(effects) => {
+                let finished = effects.concluded && effects.wake_at.is_none();
+                let due = self.deliver(effects).await;
+                if finished {
+                    let text = "Handling cycle is finished, waiting for new changes.";
+                    self.log(Level::DEBUG, format_args!("{text}"));
+                }
+                self.log_sleep(due);
+                due
+            }
+            Err(Halt::Later(due)) => due,
+            Err(Halt::Stopped(patch)) => {
+                // Raw-event handlers are not called again for this event: what they have asked for has no later.
+                self.deliver_extra(&patch).await;
+                Due::Stopped
+            }
         }
     }
 
     /// The object is gone: nothing can be written, but best-effort handlers may still be due.
     async fn deleted(&mut self) -> Due {
         for round in 0..=self.kind.handlers.len() {
-            let Some(plan) = self.plan(Some(EventType::Deleted), &self.kind.handlers) else {
-                break;
+            let plan = match self.plan(Some(EventType::Deleted), &self.kind.handlers) {
+                Ok(plan) => plan,
+                Err(panic) => {
+                    self.throttled(&panic);
+                    break;
+                }
             };
             let last = plan.changing.is_empty();
             match self.act(plan, round == 0).await {
                 Ok(effects) => self.memory.seen = effects.seen_if_refused,
-                Err(Due::Stopped) => return Due::Stopped,
-                Err(_) => break,
+                Err(Halt::Stopped(_)) => return Due::Stopped,
+                Err(Halt::Later(_)) => break,
             }
             if last {
                 break;
@@ -221,27 +264,36 @@ impl Worker {
         if mail.kind.watching.is_empty() {
             return;
         }
+        if let Some(pause) = self.memory.rounds.pause()
+            && !self.pause(pause).await
+        {
+            return;
+        }
         let newest = std::mem::replace(&mut self.raw, mail.raw.clone());
-        let plan = self.plan(Some(mail.event), &mail.kind.watching);
+        let planned = self.plan(Some(mail.event), &mail.kind.watching);
         self.raw = newest;
-        let mut patch = Patch::new();
-        for cause in plan.iter().flat_map(|plan| &plan.watching) {
-            if self.watched(cause, &mut patch).await.is_err() {
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(panic) => {
+                self.throttled(&panic);
                 return;
             }
+        };
+        let mut patch = Patch::new();
+        for cause in &plan.watching {
+            if self.watched(cause, &mut patch).await.is_err() {
+                break;
+            }
         }
+        self.keep_identity(&mut patch);
         self.deliver_extra(&patch).await;
     }
 
-    fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Option<Plan> {
+    /// What to do, or why nothing can be said of it.
+    fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Result<Plan, String> {
         let setup = &self.shared.setup;
-        let body = match self.raw.body() {
-            Ok(body) => Arc::new(body),
-            Err(error) => {
-                self.log(Level::ERROR, format_args!("{error}"));
-                return None;
-            }
-        };
+        let body = self.raw.body().map_err(|error| error.to_string())?;
+        let body = Arc::new(body);
         let input = Input {
             handlers,
             persistence: &setup.persistence,
@@ -251,22 +303,36 @@ impl Worker {
             event,
             seen: &self.memory.seen,
             surroundings: &self.surroundings,
+            rivalled: self.memory.fights >= FIGHTS,
             now: setup.clock.now(),
-            chance: self.shared.chance.roll(),
+            chance: self.shared.chance().roll(),
         };
         guarded(|| plan(&input))
-            .inspect_err(|panic| self.log_panic(panic))
-            .ok()
     }
 
     /// Call what is planned.
-    async fn act(&mut self, plan: Plan, watching: bool) -> Result<Effects, Due> {
-        let shared = self.shared.clone();
-        let _place = shared.place().await;
+    async fn act(&mut self, plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.log_all(&plan.lines);
         let mut patch = Patch::new();
+        let called = self.call(&plan, watching, &mut patch).await;
+        self.keep_identity(&mut patch);
+        match called {
+            Err(Cancelled) => Err(Halt::Stopped(patch)),
+            Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
+        }
+    }
+
+    /// The calls of a plan. Cancelled only where nothing is known of any of them.
+    async fn call(
+        &self,
+        plan: &Plan,
+        watching: bool,
+        patch: &mut Patch,
+    ) -> Result<Vec<Attempted>, Cancelled> {
+        let shared = &self.shared;
+        let _place = shared.place().await;
         for cause in plan.watching.iter().filter(|_| watching) {
-            self.watched(cause, &mut patch).await?;
+            self.watched(cause, patch).await?;
         }
         let mut attempted = Vec::with_capacity(plan.changing.len());
         for cause in &plan.changing {
@@ -274,11 +340,15 @@ impl Worker {
                 break;
             };
             let brood = Brood::new(shared.clone(), self.about.clone(), nest);
-            let called = brood.call(cause.clone(), &mut patch).await;
-            let children = brood.end(&mut patch);
+            let mut changed = patch.clone();
+            let called = brood.call(cause.clone(), &mut changed).await;
+            if called.is_ok() {
+                *patch = changed;
+            }
+            let children = brood.end(patch);
             let stopped = called.is_err();
             if stopped && children.is_empty() && attempted.is_empty() {
-                return Err(Due::Stopped);
+                return Err(Cancelled);
             }
             if !stopped || !children.is_empty() {
                 attempted.push(Attempted {
@@ -291,18 +361,45 @@ impl Worker {
                 break;
             }
         }
-        let now = shared.setup.clock.now();
+        Ok(attempted)
+    }
+
+    fn settle(
+        &mut self,
+        plan: Plan,
+        attempted: Vec<Attempted>,
+        patch: Patch,
+    ) -> Result<Effects, Due> {
+        let now = self.shared.setup.clock.now();
         match guarded(|| settle(plan, attempted, patch, now)) {
             Ok(effects) => {
                 self.log_all(&effects.lines);
                 for handler in &effects.failed {
-                    shared.failed(handler, &self.about);
+                    self.shared.failed(handler, &self.about);
                 }
                 Ok(effects)
             }
-            Err(panic) => {
-                self.log_panic(&panic);
-                Err(self.throttled())
+            Err(panic) => Err(self.throttled(&panic)),
+        }
+    }
+
+    /// The operator stops while outcomes are still to be written: once more, without another call.
+    async fn part(&mut self) {
+        if !self.owing || self.shared.queue.is_deleted(&self.key) {
+            return;
+        }
+        match self.read().await {
+            Ok(Some(raw)) if raw.facts().uid == self.about.uid => self.know(raw),
+            _ => return,
+        }
+        let Ok(plan) = self.plan(None, &self.kind.handlers) else {
+            return;
+        };
+        if let Ok(effects) = self.settle(plan, Vec::new(), Patch::new()) {
+            let left = self.left_of(&effects.patch, Some(&effects.body));
+            let finalizers = effects.expected_finalizers.as_deref();
+            if !left.is_empty() {
+                self.last_try(&left, finalizers).await;
             }
         }
     }
@@ -322,10 +419,12 @@ impl Worker {
     }
 
     /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.
-    async fn watched(&self, cause: &Cause, patch: &mut Patch) -> Result<(), Due> {
-        let outcome = self.invoke(cause, patch).await;
+    async fn watched(&self, cause: &Cause, patch: &mut Patch) -> Result<(), Cancelled> {
+        let mut changed = patch.clone();
+        let outcome = self.invoke(cause, &mut changed).await?;
+        *patch = changed;
         let id = &cause.handler.id;
-        let failed = match outcome.map_err(|Cancelled| Due::Stopped)? {
+        let failed = match outcome {
             Outcome::Succeeded(result) => {
                 self.log(Level::INFO, format_args!("Handler '{id}' succeeded."));
                 if let Some(result) = result {
@@ -350,6 +449,7 @@ impl Worker {
     /// `raw` is the newest state from now on.
     pub(super) fn know(&mut self, raw: Raw) {
         self.memory.version = Version::of(&raw.facts().resource_version);
+        self.memory.trace = self.shared.trace(&self.kind, &raw);
         self.raw = raw;
     }
 
@@ -373,24 +473,61 @@ impl Worker {
         self.surroundings.logger.log(level, line);
     }
 
-    fn log_all(&self, lines: &[Line]) {
-        for line in lines {
-            self.log(line.level, format_args!("{}", line.text));
+    fn log_all(&mut self, lines: &[Line]) {
+        for Line {
+            level,
+            text,
+            recurs,
+        } in lines
+        {
+            let is_news = !recurs || self.said.insert(text.clone());
+            let level = if is_news { *level } else { Level::DEBUG };
+            self.log(level, format_args!("{text}"));
         }
     }
 
-    fn log_panic(&self, panic: &str) {
-        self.log(
-            Level::ERROR,
-            format_args!(
-                "Throttling due to an unexpected error in a filter or in the framework: {panic}"
-            ),
-        );
+    fn log_sleep(&self, due: Due) {
+        if let Due::At(at) = due {
+            let left = since(self.shared.setup.clock.now(), at);
+            let seconds = seconds(left);
+            self.log(
+                Level::DEBUG,
+                format_args!("Sleeping for {seconds} seconds for the delayed handlers."),
+            );
+        }
     }
 
-    fn throttled(&mut self) -> Due {
-        let pause = self.trouble.panics.next_pause();
+    fn log_interruption(&self, at: Instant) {
+        if self.shared.queue.has_newer(&self.key, &self.memory.version) {
+            let seconds = seconds(at.saturating_duration_since(Instant::now()));
+            self.log(
+                Level::DEBUG,
+                format_args!("Sleeping was interrupted by new changes, {seconds} seconds left."),
+            );
+        }
+    }
+
+    /// A filter, or the framework itself, has panicked.
+    fn throttled(&mut self, panic: &str) -> Due {
+        let pause = self.trouble.panics.next_pause(self.shared.chance());
+        let seconds = seconds(pause);
+        self.log(
+            Level::ERROR,
+            format_args!("Throttling for {seconds} seconds due to an unexpected error: {panic}"),
+        );
+        self.trouble.panicked += 1;
+        if self.gives_up(self.trouble.panicked) {
+            let what = format!("{} cannot be handled: {panic}", self.kind.resource);
+            self.shared.leave(what);
+            return Due::Never;
+        }
         self.after(pause)
+    }
+
+    /// Whether an operator that is to end does not try again what has failed so many times.
+    pub(super) fn gives_up(&self, times: u32) -> bool {
+        const ENOUGH: u32 = 5;
+        self.shared.setup.once && times >= ENOUGH
     }
 
     pub(super) fn after(&self, pause: Duration) -> Due {
@@ -425,6 +562,7 @@ impl Default for Trouble {
             refusals: patient(),
             refused: 0,
             panics: patient(),
+            panicked: 0,
         }
     }
 }

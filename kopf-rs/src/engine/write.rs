@@ -2,6 +2,7 @@
 //!
 //! A finished handler's outcome is never lost here: only the write is repeated.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,15 +11,20 @@ use tracing::Level;
 use crate::cluster::error::ClusterError;
 use crate::engine::invoke::guarded;
 use crate::engine::memory::Version;
+use crate::engine::queue::Mail;
 use crate::engine::worker::{Due, Trouble, Worker};
+use crate::object::body::Body;
+use crate::object::identity::{restore, strip};
 use crate::object::operations::Operations;
 use crate::object::patch::{Patch, apply as merge};
 use crate::object::raw::Raw;
+use crate::reaction::judge::shortened;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
+use crate::rt::chance::Chance;
 
 /// How a write has ended.
-enum Written {
+pub(super) enum Written {
     /// The object as it is now.
     Landed(Raw),
     /// The object is no more.
@@ -29,13 +35,16 @@ enum Written {
     Refused(String),
     /// It became pointless while waiting for the server.
     Void,
+    /// It is not permitted, and the operator is to end.
+    Forbidden(ClusterError),
 }
 
 impl Worker {
     /// Write what there is to write; when to look at the object again.
     pub(super) async fn deliver(&mut self, effects: Effects) -> Due {
         let wake = self.wake_at(&effects);
-        if effects.patch.is_empty() {
+        let left = self.left_of(&effects.patch, Some(&effects.body));
+        if left.is_empty() {
             self.memory.seen = effects.seen;
             return wake;
         }
@@ -43,19 +52,25 @@ impl Worker {
             self.gone();
             return Due::Never;
         }
+        self.look_into_the_mail();
         let finalizers = effects.expected_finalizers.as_deref();
-        match self.send(&effects.patch, finalizers).await {
+        match self.send(&effects.patch, &left, finalizers).await {
             Written::Landed(reply) => {
                 self.memory.seen = effects.seen;
                 self.trouble = Trouble::default();
+                (self.unsure, self.owing) = (false, false);
                 let changed = reply.facts().resource_version != self.raw.facts().resource_version;
                 self.know(reply);
+                if changed && effects.concluded {
+                    self.count_round();
+                }
                 if !changed {
                     wake
                 } else if self.shared.is_quiet(&self.kind, &self.memory, &self.raw) {
                     Due::Never
                 } else {
-                    Due::Now
+                    let pause = self.memory.rounds.pause();
+                    pause.map_or(Due::Now, |pause| self.after(pause))
                 }
             }
             Written::Gone => {
@@ -69,9 +84,17 @@ impl Worker {
             }
             Written::Conflict => {
                 self.memory.seen = effects.seen_if_refused;
+                self.owing = true;
                 self.refresh().await
             }
-            Written::Refused(message) => self.refused(effects, &message).await,
+            Written::Forbidden(error) => {
+                self.memory.seen = effects.seen_if_refused;
+                self.leave(&error)
+            }
+            Written::Refused(message) => {
+                self.log_refusal(&left, &message);
+                self.refused(effects, &message).await
+            }
         }
     }
 
@@ -80,24 +103,63 @@ impl Worker {
         if patch.is_empty() {
             return;
         }
-        match self.send(patch, None).await {
-            Written::Gone | Written::Void | Written::Conflict => self.gone(),
+        match self.send(patch, patch, None).await {
+            Written::Gone | Written::Void => self.gone(),
+            Written::Conflict => {
+                self.memory.seen.owe(patch.clone());
+                self.owing = true;
+                self.due = self.refresh().await;
+            }
+            Written::Forbidden(error) => {
+                self.leave(&error);
+            }
             Written::Landed(reply) => {
+                if reply.facts().resource_version != self.raw.facts().resource_version {
+                    self.count_round();
+                }
+                self.unsure = false;
                 let version = Version::of(&reply.facts().resource_version);
                 if !self.memory.version.covers(&version) {
                     self.know(reply);
                     self.due = Due::Now;
                 }
             }
-            Written::Refused(message) => self.log_refusal(patch, &message),
+            Written::Refused(message) => {
+                self.log_refusal(patch, &message);
+                self.drop_wishes("on_event handlers", &message);
+            }
+        }
+    }
+
+    /// What handlers wanted of the object was refused: told in the report of an operator that is to end.
+    fn drop_wishes(&self, handlers: &str, message: &str) {
+        if self.shared.setup.once {
+            let (resource, about) = (&self.kind.resource, &self.about);
+            let whose = if handlers.is_empty() {
+                "handlers"
+            } else {
+                handlers
+            };
+            self.shared.leave(format!(
+                "{resource} {about} is not as {whose} wanted it, for that was refused: {message}"
+            ));
         }
     }
 
     /// The first refusal drops what the handlers wanted, a second one the status too; then it is tried seldom.
     async fn refused(&mut self, mut effects: Effects, message: &str) -> Due {
-        self.log_refusal(&effects.patch, message);
-        let pause = self.trouble.refusals.next_pause();
+        let pause = self.trouble.refusals.next_pause(self.shared.chance());
         self.trouble.refused += 1;
+        self.owing = true;
+        if self.gives_up(self.trouble.refused) {
+            let error = ClusterError::Invalid(message.to_owned());
+            return self.leave(&error);
+        }
+        if effects.seen_if_refused.wants() {
+            let called = effects.called.iter().map(|id| format!("'{id}'"));
+            let called = called.collect::<Vec<_>>().join(", ");
+            self.drop_wishes(&called, message);
+        }
         if self.trouble.refused == 1 {
             self.memory.seen = effects.seen_if_refused.without_patch();
             return Due::Now;
@@ -105,7 +167,8 @@ impl Worker {
         effects.patch.unset(&["status"]);
         if !effects.patch.is_empty() {
             let finalizers = effects.expected_finalizers.as_deref();
-            if let Written::Landed(reply) = self.send(&effects.patch, finalizers).await {
+            let left = self.left_of(&effects.patch, None);
+            if let Written::Landed(reply) = self.send(&effects.patch, &left, finalizers).await {
                 self.memory.seen = effects.seen;
                 self.trouble = Trouble::default();
                 self.know(reply);
@@ -116,37 +179,56 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Repeat the request until the server has answered it.
-    async fn send(&mut self, patch: &Patch, finalizers: Option<&[String]>) -> Written {
-        self.log(
-            Level::DEBUG,
-            format_args!("Merge-patching the resource with: {}", patch.as_value()),
-        );
+    /// Repeat the request until the server has answered it; `left` of the patch was to be asked for just now.
+    async fn send(
+        &mut self,
+        patch: &Patch,
+        left: &Patch,
+        finalizers: Option<&[String]>,
+    ) -> Written {
+        let mut left = Cow::Borrowed(left);
+        self.log_patch(&left);
         let (first, longest) = self.shared.setup.limits.backoff;
         let mut backoff = Backoff::new(first, longest);
+        let mut tries = 0;
         loop {
+            tries += 1;
             let shared = &self.shared;
             let answer = {
                 let _place = shared.place().await;
-                self.apply(patch, finalizers).await
+                self.apply(&left, finalizers).await
             };
             let error = match answer {
                 Ok(Some(reply)) => return Written::Landed(reply),
                 Ok(None) | Err(ClusterError::NotFound(_)) => return Written::Gone,
-                Err(ClusterError::Conflict(_)) => return Written::Conflict,
+                Err(ClusterError::Conflict(_)) => {
+                    let text = "Could not apply the patch in full due to conflicts with newer changes. Will try on the next cycle soon.";
+                    let left = left.as_value();
+                    self.log(Level::DEBUG, format_args!("{text} Remaining: {left}"));
+                    return Written::Conflict;
+                }
                 Err(ClusterError::Invalid(message)) => return Written::Refused(message),
+                Err(error @ ClusterError::Denied { .. }) if self.gives_up(tries) => {
+                    return Written::Forbidden(error);
+                }
                 Err(error) => error,
             };
-            let pause = pause_after(&error, &mut backoff);
+            self.unsure = true;
+            let pause = pause_after(&error, &mut backoff, self.shared.chance());
             self.log_failure("Patching", &error, pause);
             if !self.pause(pause).await {
-                return self.last_try(patch, finalizers).await;
+                return self.last_try(&left, finalizers).await;
+            }
+            let newly = self.left_of(patch, None);
+            // Where all of it is there, it may be our own doing, of which the answer was lost: let the server say.
+            if !newly.is_empty() {
+                left = Cow::Owned(newly);
             }
         }
     }
 
     /// The operator stops while a write is pending: one more attempt. A deleted object needs none.
-    async fn last_try(&self, patch: &Patch, finalizers: Option<&[String]>) -> Written {
+    pub(super) async fn last_try(&self, patch: &Patch, finalizers: Option<&[String]>) -> Written {
         if self.shared.queue.is_deleted(&self.key) {
             return Written::Void;
         }
@@ -171,6 +253,7 @@ impl Worker {
     ) -> Result<Option<Raw>, ClusterError> {
         let cluster = &self.shared.setup.cluster;
         let (resource, facts) = (&self.kind.resource, self.raw.facts());
+        let finalizers = finalizers.filter(|_| patch.get(&["metadata", "finalizers"]).is_some());
         if patch.functions().is_empty() {
             return cluster.apply(resource, facts, patch, finalizers).await;
         }
@@ -181,7 +264,29 @@ impl Worker {
         if changes.is_empty() {
             return Ok(Some(self.raw.clone()));
         }
-        cluster.apply_operations(resource, facts, changes).await
+        let applied = cluster.apply_operations(resource, facts, changes).await?;
+        if let Some(reply) = &applied {
+            cluster.warn_if_lost(resource, &wanted, reply);
+        }
+        Ok(applied)
+    }
+
+    /// Leave to the server what is its own, whatever handlers have put into their patch.
+    pub(super) fn keep_identity(&self, patch: &mut Patch) {
+        if let Ok(found) = self.raw.body() {
+            self.log_foreign(&strip(patch, &found));
+        }
+    }
+
+    fn log_foreign(&self, lost: &[String]) {
+        if !lost.is_empty() {
+            let lost = lost.join(", ");
+            let text = "only the server sets that, so it stays as it is; everything else in the patch is written";
+            self.log(
+                Level::WARN,
+                format_args!("A handler wants to change {lost}: {text}."),
+            );
+        }
     }
 
     /// The object as the patch wants it: merged, then changed by its functions, without those that panic.
@@ -191,7 +296,10 @@ impl Worker {
         for function in patch.functions() {
             let mut changed = wanted.clone();
             match guarded(|| function.to(&mut changed)) {
-                Ok(()) => wanted = changed,
+                Ok(()) => {
+                    self.log_foreign(&restore(found, &mut changed));
+                    wanted = changed;
+                }
                 Err(panic) => self.log(
                     Level::ERROR,
                     format_args!("A patch function is left out: {panic}"),
@@ -203,7 +311,7 @@ impl Worker {
 
     /// After a conflict: what is the object now?
     async fn refresh(&mut self) -> Due {
-        let pause = self.trouble.conflicts.next_pause();
+        let pause = self.trouble.conflicts.next_pause(self.shared.chance());
         self.trouble.conflicted += 1;
         if self.trouble.conflicted > 2 && !self.pause(pause).await {
             return Due::Never;
@@ -216,6 +324,7 @@ impl Worker {
             }
             match self.read().await {
                 Ok(Some(raw)) if raw.facts().uid == self.raw.facts().uid => {
+                    self.look_for_rivals(&raw);
                     self.know(raw);
                     return Due::Now;
                 }
@@ -223,9 +332,14 @@ impl Worker {
                     self.gone();
                     return Due::Never;
                 }
+                Err(error @ ClusterError::Denied { .. })
+                    if self.gives_up(self.trouble.conflicted) =>
+                {
+                    return self.leave(&error);
+                }
                 Err(ClusterError::Denied { .. }) => return self.after(pause),
                 Err(error) => {
-                    let pause = pause_after(&error, &mut backoff);
+                    let pause = pause_after(&error, &mut backoff, self.shared.chance());
                     self.log_failure("Reading", &error, pause);
                     if !self.pause(pause).await {
                         return Due::Never;
@@ -235,7 +349,61 @@ impl Worker {
         }
     }
 
-    async fn read(&self) -> Result<Option<Raw>, ClusterError> {
+    /// Somebody may have written while handlers ran, even what is about to be written.
+    fn look_into_the_mail(&mut self) {
+        if let Some(raw) = self.news() {
+            self.memory.rounds.end();
+            self.look_for_rivals(&raw);
+        }
+    }
+
+    /// The state that waits for the object, where it is a newer one.
+    fn news(&self) -> Option<Raw> {
+        let known = &self.memory.version;
+        let news = |mail: &Mail| !mail.is_deletion() && !mail.tells_nothing_to(known);
+        let raw = |mail: &Mail| news(mail).then(|| mail.raw.clone());
+        self.shared.queue.peek(&self.key, raw).flatten()
+    }
+
+    /// The patch without what the object says already, as far as is known: `body`, unless something newer waits.
+    pub(super) fn left_of(&self, patch: &Patch, body: Option<&Body>) -> Patch {
+        let patch = patch.clone();
+        // Functions are given the state known, with all of the patch.
+        if patch.is_empty() || !patch.functions().is_empty() {
+            return patch;
+        }
+        match (self.news(), body) {
+            (None, Some(body)) => patch.effective(body),
+            (news, _) => match news.as_ref().unwrap_or(&self.raw).body() {
+                Ok(body) => patch.effective(&body),
+                Err(_) => patch,
+            },
+        }
+    }
+
+    /// Give the object up, since the operator is to end: told in its report.
+    fn leave(&self, error: &ClusterError) -> Due {
+        let what = format!("{} cannot be written: {error}", self.kind.resource);
+        self.shared.leave(what);
+        Due::Never
+    }
+
+    /// Nobody else has changed the object since its handlers have last done so.
+    fn count_round(&mut self) {
+        if self.memory.rounds.count() && self.shared.tells_unrest_of(self.kind.id) {
+            self.log(
+                Level::WARN,
+                format_args!(
+                    "The handlers of this object have changed it 20 times in a row, and each change was one to be handled: from now on there \
+                     are pauses between them. Let a handler write only what differs from what is there, or only to the status. Said once for \
+                     {}.",
+                    self.kind.resource
+                ),
+            );
+        }
+    }
+
+    pub(super) async fn read(&self) -> Result<Option<Raw>, ClusterError> {
         let _place = self.shared.place().await;
         let facts = self.raw.facts();
         let cluster = &self.shared.setup.cluster;
@@ -259,12 +427,43 @@ impl Worker {
         );
     }
 
+    /// As Kopf says it: where to, and what.
+    fn log_patch(&self, patch: &Patch) {
+        if !self.shared.setup.policy.verbose {
+            return;
+        }
+        let (how, more) = if patch.functions().is_empty() {
+            ("Merge-patching", "")
+        } else {
+            ("JSON-patching", ", and by functions")
+        };
+        let log = |what, with: &Value| {
+            let line = format_args!("{how} the {what} with: {with}{more}");
+            self.log(Level::DEBUG, line);
+        };
+        let all = patch.as_value();
+        let apart = self.kind.resource.has_status_subresource();
+        let status = all.get("status").filter(|_| apart);
+        if let Some(status) = status {
+            log("status", &serde_json::json!({"status": status}));
+        }
+        let mut rest = all.clone();
+        if let (Some(_), Some(rest)) = (status, rest.as_object_mut()) {
+            rest.remove("status");
+        }
+        if status.is_none() || rest.as_object().is_some_and(|rest| !rest.is_empty()) {
+            log("resource", &rest);
+        }
+    }
+
     fn log_refusal(&self, patch: &Patch, message: &str) {
+        const LONGEST: usize = 2000;
         self.log(
             Level::ERROR,
             format_args!(
-                "Patching was refused: {message}. The refused patch: {}",
-                patch.as_value()
+                "Patching was refused: {}. The refused patch: {}",
+                shortened(message, LONGEST),
+                shortened(&patch.as_value().to_string(), LONGEST)
             ),
         );
     }
@@ -288,7 +487,7 @@ impl Worker {
 }
 
 /// How long to wait after a failed request: as the server asks, or longer with every failure.
-fn pause_after(error: &ClusterError, backoff: &mut Backoff) -> Duration {
+fn pause_after(error: &ClusterError, backoff: &mut Backoff, chance: &Chance) -> Duration {
     let asked_for = error.retry_after().unwrap_or_default();
-    backoff.next_pause().max(asked_for)
+    backoff.next_pause(chance).max(asked_for)
 }

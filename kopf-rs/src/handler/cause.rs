@@ -264,6 +264,12 @@ impl Reason {
     }
 }
 
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 impl EventType {
     /// `ADDED`, `MODIFIED`, `DELETED`, or `None` for a listing.
     #[must_use]

@@ -1,5 +1,6 @@
 //! How one attempt of a handler ended, as the engine saw it.
 
+use std::any::Any;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,4 +20,10 @@ pub(crate) enum Outcome {
     TimedOut { after: Duration },
     /// Its sub-handlers are left to be done: no attempt of its own.
     Waiting,
+}
+
+/// What user code panicked with, where that is text.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> Option<&str> {
+    let literal = payload.downcast_ref::<&str>().copied();
+    literal.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }

@@ -111,7 +111,9 @@ impl Subhandlers {
     /// The ids of those that are registered and were not executed yet, without the parent's.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
-        self.group().callbacks.iter().map(Callback::id).collect()
+        let group = self.group();
+        let ids = group.callbacks.iter().map(Callback::base_id);
+        ids.map(str::to_owned).collect()
     }
 
     /// Run those that are due now. What follows in the handler is only reached when all are done.

@@ -120,6 +120,12 @@ impl Sight {
         };
         is_it || self.text() == essence.digest_at(field)
     }
+    /// Whether both were told of the same.
+    pub(crate) fn is_told_as(&self, other: &Self) -> bool {
+        let (one, other) = (self.text(), other.text());
+        let told = |text: &str| text.rsplit('/').next().map(str::to_owned);
+        told(&one) == told(&other)
+    }
     /// The digest of what was seen, and that of what was told of where it is another one: then it is no state's digest.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         let (newest, told) = match self {

@@ -43,6 +43,11 @@ impl<'a> Outline<'a> {
         self.annotations.iter().map(|it| it.key)
     }
 
+    /// Its annotations: keys, and values as they are spelled, quotes included.
+    pub(crate) fn annotation_texts(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.annotations.iter().map(|it| (it.key, it.value))
+    }
+
     /// Whether the annotation `key` holds the essence of the object, without extra fields. Not to be asked about Secrets.
     pub(crate) fn has_essence(&self, key: &str, marks: &Marks) -> bool {
         let text = find(&self.annotations, key).map_or("", |it| it.value);

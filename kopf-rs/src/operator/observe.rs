@@ -3,7 +3,7 @@
 //! Promises that a kind that is missing at first, goes away or comes back is followed, and that each trouble stays with the
 //! kind it is about. Must not know what the engine does with objects.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) struct Observer {
     pace: WatchPace,
     resources: Vec<Resource>,
     ids: HashMap<[String; 3], u32>,
-    streams: HashMap<Place, Stream>,
+    streams: BTreeMap<Place, Stream>,
     next_stream: StreamId,
     namespaces: Namespaces,
     definitions: Definitions,
@@ -112,7 +112,7 @@ impl Observer {
             with,
             resources: Vec::new(),
             ids: HashMap::new(),
-            streams: HashMap::new(),
+            streams: BTreeMap::new(),
             next_stream: 0,
             definitions: Definitions::Unwatched,
             coming: BTreeSet::new(),
@@ -152,7 +152,7 @@ impl Observer {
                     return Ok(());
                 }
                 Err(error) if error.is_transient() => {
-                    let pause = backoff.next_pause();
+                    let pause = backoff.next_pause(self.with.cluster.chance());
                     tracing::warn!(
                         "The cluster does not say what it serves; will retry in {:.1} seconds: {error}",
                         pause.as_secs_f64()
@@ -331,7 +331,7 @@ impl Observer {
         }
     }
 
-    fn wanted(&mut self) -> HashMap<Place, Arc<Kind>> {
+    fn wanted(&mut self) -> BTreeMap<Place, Arc<Kind>> {
         let served = serve(&self.with.handlers, &self.resources);
         self.scan.unresolved = served.unresolved;
         for warning in &served.warnings {
@@ -340,7 +340,7 @@ impl Observer {
             }
         }
         self.warned = served.warnings.into_iter().collect();
-        let mut wanted = HashMap::new();
+        let mut wanted = BTreeMap::new();
         for (resource, handlers) in served.kinds {
             let id = self.id(&resource);
             let namespaced = resource.namespaced;

@@ -22,7 +22,7 @@ use crate::operator::settings::{LiveSettings, Settings};
 use crate::reaction::plan::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
-use crate::state::Persistence;
+use crate::state::{BadPersistence, Persistence};
 
 /// An operator: handlers, settings, and where to look.
 ///
@@ -43,6 +43,7 @@ pub struct Operator {
     memo: Memo,
     scope: Result<Scope, BadPattern>,
     once: bool,
+    seed: Option<u64>,
 }
 
 /// How an operator has ended.
@@ -50,8 +51,8 @@ pub struct Operator {
 pub struct Report {
     /// Handlers that failed for good.
     pub failed: Vec<Failure>,
-    /// With [`Operator::once`]: what there are handlers for and could not be handled, since it is not served or forbidden. One
-    /// line each, for people.
+    /// With [`Operator::once`]: what there are handlers for and could not be handled, since it is not served or forbidden, or what
+    /// handlers wanted and the server refused. One line each, for people.
     pub unserved: Vec<String>,
 }
 
@@ -78,6 +79,9 @@ pub enum OperatorError {
         "the operator's name `{0}` cannot be used: expected at most 63 letters, digits and dashes, such as `my-operator`"
     )]
     Name(String),
+    /// The settings say to keep state on objects as no server would take it.
+    #[error(transparent)]
+    Persistence(#[from] BadPersistence),
     /// Startup handlers failed for good: nothing has been started.
     #[error("startup has failed: {}", .0.join(", "))]
     Startup(Vec<String>),
@@ -101,6 +105,7 @@ impl Operator {
             memo: Memo::default(),
             scope: Ok(Scope::All),
             once: false,
+            seed: None,
         }
     }
 
@@ -143,6 +148,14 @@ impl Operator {
     #[must_use]
     pub fn all_namespaces(mut self) -> Self {
         self.scope = Ok(Scope::All);
+        self
+    }
+
+    /// Let every random choice follow from a number: how long pauses are exactly, and the order of the lifecycles `randomized` and
+    /// `shuffled`. For tests that are to be played again; by default, no two runs are alike, and no two operators fall in step.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -207,6 +220,7 @@ impl Operator {
             return Err(OperatorError::NoHandlers);
         }
         self.registry.check()?;
+        check(&self.settings)?;
         self.checked_name()
     }
 
@@ -240,7 +254,7 @@ struct Running {
     once: bool,
     client: Client,
     clock: Clock,
-    chance: Chance,
+    chance: Arc<Chance>,
     surroundings: Surroundings,
     invoker: Invoker,
 }
@@ -261,7 +275,7 @@ impl Running {
             once: operator.once,
             client,
             clock,
-            chance: Chance::new(),
+            chance: Arc::new(operator.seed.map_or_else(Chance::new, Chance::seeded)),
             surroundings: Surroundings {
                 logger: Logger::new(),
                 memo: operator.memo,
@@ -295,11 +309,13 @@ impl Running {
     /// From the first request to the last.
     async fn serve(&self, until: impl Future) -> Result<Report, OperatorError> {
         let settings = self.settings.get();
+        check(&settings)?;
         let cluster = Cluster::with_settings(
             self.client.clone(),
             &ClusterSettings {
                 operator: self.name.clone(),
                 writes: settings.networking.concurrent_writes,
+                chance: self.chance.clone(),
             },
         );
         let engine = Engine::new(self.setup(&settings, cluster.clone()));
@@ -318,8 +334,10 @@ impl Running {
         };
         drop(observer);
         engine.drain().await;
+        let mut unserved = ended.map_err(|error| refused(&error))?;
+        unserved.extend(engine.left());
         Ok(Report {
-            unserved: ended.map_err(|error| refused(&error))?,
+            unserved,
             failed: engine.failures(),
         })
     }
@@ -346,8 +364,14 @@ impl Running {
             },
             extensions: self.surroundings.extensions.clone(),
             memo: self.surroundings.memo.clone(),
+            once: self.once,
         }
     }
+}
+
+fn check(settings: &Settings) -> Result<(), BadPersistence> {
+    let persistence = settings.persistence.as_ref();
+    persistence.map_or(Ok(()), Persistence::check)
 }
 
 fn refused(error: &ClusterError) -> OperatorError {

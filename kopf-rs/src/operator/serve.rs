@@ -32,7 +32,9 @@ pub(crate) fn serve(handlers: &[Arc<Handler>], resources: &[Resource]) -> Served
         } else if found.len() > 1 && selector.is_specific() {
             served.ambiguous(selector, &found);
         } else {
-            for resource in found {
+            // Who asks for whatever there is, does not ask for what cannot be served.
+            let fits = |it: &&Resource| selector.is_specific() || is_fit(it, handler);
+            for resource in found.into_iter().filter(fits) {
                 served.add(resource, handler);
             }
         }
@@ -69,13 +71,9 @@ impl Served {
     }
 
     fn drop_unfit(&mut self) {
-        let lacks = |resource: &Resource, verb: &str| !resource.verbs.iter().any(|v| v == verb);
-        let is_deaf = |(resource, _): &(Resource, Vec<Arc<Handler>>)| {
-            lacks(resource, "list") || lacks(resource, "watch")
-        };
+        let is_deaf = |(resource, _): &(Resource, Vec<Arc<Handler>>)| is_deaf(resource);
         let is_rigid = |(resource, handlers): &(Resource, Vec<Arc<Handler>>)| {
-            let changing = |handler: &Arc<Handler>| handler.kind != HandlerKind::Event;
-            lacks(resource, "patch") && handlers.iter().any(changing)
+            handlers.iter().any(|handler| is_rigid(resource, handler))
         };
         let warnings = [
             self.drop_if("Non-watchable", is_deaf),
@@ -94,4 +92,22 @@ impl Served {
         (!names.is_empty())
             .then(|| format!("{what} resources will not be served: {}", names.join(", ")))
     }
+}
+
+fn is_fit(resource: &Resource, handler: &Handler) -> bool {
+    !is_deaf(resource) && !is_rigid(resource, handler)
+}
+
+/// It cannot be watched.
+fn is_deaf(resource: &Resource) -> bool {
+    lacks(resource, "list") || lacks(resource, "watch")
+}
+
+/// The handler's progress cannot be kept on it.
+fn is_rigid(resource: &Resource, handler: &Handler) -> bool {
+    lacks(resource, "patch") && handler.kind != HandlerKind::Event
+}
+
+fn lacks(resource: &Resource, verb: &str) -> bool {
+    !resource.verbs.iter().any(|known| known == verb)
 }

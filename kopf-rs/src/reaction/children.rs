@@ -11,7 +11,7 @@ use serde_json::Value;
 use tracing::Level;
 
 use crate::handler::cause::{Cause, Change, Reason, Subject};
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::outcome::Outcome;
@@ -20,8 +20,8 @@ use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
-use crate::reaction::cycle::{Exhausted, Member, due};
-use crate::reaction::judge::Judge;
+use crate::reaction::cycle::{Exhausted, Member, due, is_due, next_due};
+use crate::reaction::judge::{Judge, bare, next_chance};
 use crate::reaction::settle::Line;
 use crate::state::Persistence;
 use crate::state::progress::Record;
@@ -83,8 +83,7 @@ impl Nest {
     ) -> Result<Vec<usize>, String> {
         let mut group = Vec::new();
         for callback in callbacks {
-            // A field is not needed, and either side of a change may be asked for.
-            if let Some(misuse) = callback.misuse(HandlerKind::Update) {
+            if let Some(misuse) = callback.misuse_under(parent.handler.kind) {
                 return Err(format!("sub-handler '{}': {misuse}", callback.id()));
             }
             let handler = child_of(parent, callback);
@@ -128,7 +127,7 @@ impl Nest {
         lines: &mut Vec<Line>,
     ) -> Vec<(usize, Cause)> {
         let gone = self.gone;
-        let is_due = |record: &Record| record.is_due(now) || (gone && !record.is_final());
+        let is_due = |record: &Record| is_due(record, now, gone);
         let judge = self.judge(now);
         for place in group {
             let member = &mut self.children[*place].member;
@@ -163,8 +162,7 @@ impl Nest {
     ) -> Vec<Line> {
         let mut lines = Vec::new();
         let judge = self.judge(now);
-        // One random number has to do for all: a golden step keeps them apart.
-        self.chance = (self.chance + 0.618).fract();
+        self.chance = next_chance(self.chance);
         let id = self.children[place].member.handler.id.clone();
         let wake = self.wake(&id, now);
         let child = &mut self.children[place];
@@ -189,7 +187,8 @@ impl Nest {
         }
         let failed = members().filter(|member| member.record.failure);
         let told = failed.map(|member| {
-            let message = member.record.message.as_deref().unwrap_or("no message");
+            let message = member.record.message.as_deref();
+            let message = message.map_or("no message", |it| bare(&member.handler, it));
             format!("'{}' ({message})", member.handler.id)
         });
         let told: Vec<String> = told.collect();
@@ -243,15 +242,14 @@ impl Nest {
     /// When the first of those below `parent` is due.
     fn wake(&self, parent: &str, now: Timestamp) -> Option<Timestamp> {
         let below = self.children.iter().filter(|it| *it.parent == *parent);
-        let left = below.filter(|it| !it.member.record.is_final());
-        left.map(|it| it.member.record.delayed.unwrap_or(now)).min()
+        next_due(below.map(|it| &it.member.record), now)
     }
 
     fn fetch(&self, id: &str, lines: &mut Vec<Line>) -> Option<Record> {
         let found = self.persistence.progress.fetch(id, &self.body);
         found.unwrap_or_else(|damage| {
             let text = format!("{damage}: the progress of handler '{id}' is lost, it starts anew.");
-            lines.push(Line::new(Level::WARN, text));
+            lines.push(Line::recurring(Level::WARN, text));
             None
         })
     }
@@ -262,8 +260,10 @@ impl Nest {
         if of_deletion != (self.reason == Reason::Delete) && record.purpose.is_some() {
             return Record::fresh(self.reason, now);
         }
-        let stands = self.ongoing || of_deletion;
         let seen = record.target.as_ref();
+        // A cycle has one target: who was told of another one has finished in an earlier process, before its parent was called in this.
+        let here = || seen.is_none_or(|it| it.is_told_as(&self.seen));
+        let stands = of_deletion || self.ongoing && here();
         let ahead = || seen.is_some_and(|it| !it.is_of(&self.newest, self.field.as_ref()));
         if record.is_final() && !stands && ahead() {
             return record.again(Some(self.reason), now);
@@ -319,10 +319,10 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
 }
 
 fn child_of(parent: &Cause, callback: Callback) -> Handler {
-    let id = format!("{}/{}", parent.handler.id, callback.id());
+    let id = format!("{}/{}", parent.handler.id, callback.base_id());
     Handler {
         id: id.into(),
-        kind: HandlerKind::Field,
+        kind: parent.handler.kind,
         selector: None,
         options: callback.options,
         origin: callback.origin,

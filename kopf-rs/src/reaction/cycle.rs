@@ -106,10 +106,11 @@ pub(super) fn entries(
             let id = &handler.id;
             let fate = match known {
                 Some(_) => "is taken from memory",
+                None if input.seen.ongoing().is_some() => "is taken from memory",
                 None => "is lost, it starts anew",
             };
             let text = format!("{damage}: the progress of handler '{id}' {fate}.");
-            lines.push(Line::new(Level::WARN, text));
+            lines.push(Line::recurring(Level::WARN, text));
             None
         });
         entries.push(Entry {
@@ -244,7 +245,7 @@ impl Cycle {
     /// Find those whose limits are reached, and pick those to call now.
     pub(super) fn pick(&mut self, input: &Input<'_>) -> Vec<&Member> {
         let (now, gone) = (input.now, self.mode == Mode::Gone);
-        let is_due = |record: &Record| record.is_due(now) || (gone && !record.is_final());
+        let is_due = |record: &Record| is_due(record, now, gone);
         for member in &mut self.members {
             if is_due(&member.record) {
                 member.exhausted = Exhausted::of(&member.handler, &member.record, now);
@@ -263,6 +264,20 @@ impl Cycle {
         let picked = lifecycle.pick(input.body, &candidates, input.chance);
         picked.into_iter().map(|place| open[place]).collect()
     }
+}
+
+/// Whether it may be called now. Where the object is `gone` there is no later to wait for.
+pub(super) fn is_due(record: &Record, now: Timestamp, gone: bool) -> bool {
+    record.is_due(now) || (gone && !record.is_final())
+}
+
+/// When the first of those that are left is due.
+pub(super) fn next_due<'a>(
+    records: impl Iterator<Item = &'a Record>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let left = records.filter(|record| !record.is_final());
+    left.map(|record| record.delayed.unwrap_or(now)).min()
 }
 
 /// A member as lifecycles see it.
@@ -364,6 +379,6 @@ pub(super) fn title(reason: Reason) -> &'static str {
 }
 
 /// The time from `then` to `now`; none where the clock was set back.
-pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
+pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }

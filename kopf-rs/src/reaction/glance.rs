@@ -25,17 +25,22 @@ pub(crate) struct Glance<'a> {
 impl Glance<'_> {
     /// Whether no handler of changes is to be called for this state, nothing to be written, and nothing to be remembered.
     pub(crate) fn is_quiet(&self, raw: &Raw) -> bool {
+        Outline::of(raw).is_some_and(|outline| self.is_quiet_as(&outline))
+    }
+
+    /// The same for a text that is taken apart already.
+    pub(crate) fn is_quiet_as(&self, outline: &Outline<'_>) -> bool {
         // A digest would have to be made of Secrets; annotations of Deployments are not those of their ReplicaSets.
         let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
         if special || self.policy.verbose || self.seen.busy.is_some() {
             return false;
         }
-        let (Some(held), Some(outline)) = (self.held(), Outline::of(raw)) else {
+        let Some(held) = self.held() else {
             return false;
         };
         !outline.is_deleting()
             && outline.has_finalizer(&self.persistence.finalizer) == held
-            && self.persistence.is_handled(&outline)
+            && self.persistence.is_handled(outline)
     }
 
     /// Whether an object that was handled carries the finalizer; `None` where that, or the essence, depends on more than its text tells.

@@ -18,6 +18,11 @@ use crate::state::progress::{Record, micros};
 /// Longer messages are cut in the middle: they are kept on the object.
 const LONGEST_MESSAGE: usize = 4096;
 
+/// The chance of the next attempt: one random number has to do for all, and a golden step keeps them apart.
+pub(super) fn next_chance(chance: f64) -> f64 {
+    (chance + 0.618).fract()
+}
+
 /// Judges attempts made at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge {
@@ -196,12 +201,32 @@ impl Judge {
     }
 }
 
+/// What has gone wrong, of a record's message that may be a whole line.
+pub(super) fn bare<'a>(handler: &Handler, message: &'a str) -> &'a str {
+    let line = message
+        .strip_prefix(&handler.to_string())
+        .and_then(|line| line.strip_prefix(' '));
+    let Some(line) = line else {
+        return message;
+    };
+    let begins = |words: &&str| line.starts_with(words);
+    let given_up = [
+        "failed temporarily but will ",
+        "failed with an exception and will ",
+    ];
+    if given_up.iter().any(begins) {
+        line.split_once(": ").map_or(line, |(_, why)| why)
+    } else {
+        line.strip_suffix('.').unwrap_or(line)
+    }
+}
+
 fn later(now: Timestamp, delay: Duration) -> Timestamp {
     now.checked_add(delay).map_or(Timestamp::MAX, micros)
 }
 
 /// `text`, or its beginning and its end.
-pub(super) fn shortened(text: &str, longest: usize) -> String {
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
     }

@@ -40,6 +40,8 @@ pub(crate) struct Input<'a> {
     pub(crate) event: Option<EventType>,
     pub(crate) seen: &'a Seen,
     pub(crate) surroundings: &'a Surroundings,
+    /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
+    pub(crate) rivalled: bool,
     pub(crate) now: Timestamp,
     /// A random number in `0.0..1.0`, for jitter and random lifecycles.
     pub(crate) chance: f64,
@@ -146,6 +148,14 @@ impl Seen {
             busy.patch = Patch::new();
         }
         self
+    }
+    /// Whether something that handlers want changed is still to be written.
+    pub(crate) fn wants(&self) -> bool {
+        self.busy.as_ref().is_some_and(|it| !it.patch.is_empty())
+    }
+    /// Something that handlers want changed is still to be written.
+    pub(crate) fn owe(&mut self, patch: Patch) {
+        self.busy.get_or_insert_default().patch.absorb(patch);
     }
     pub(super) fn ongoing(&self) -> Option<&Ongoing> {
         self.busy.as_ref()?.ongoing.as_ref()
@@ -289,7 +299,7 @@ impl Planning<'_> {
         let (situation, candidates) = self.candidates(life, changing, &sides, &entries);
         let is_guarded = matches!(life, Life::Alive { guarded: true } | Life::Dying);
         if !candidates.iter().any(|it| it.applies) {
-            return if is_guarded {
+            return if is_guarded && (life == Life::Dying || !input.rivalled) {
                 self.unguard()
             } else {
                 nothing()
@@ -303,7 +313,7 @@ impl Planning<'_> {
                 self.debug(|| text.to_owned());
                 Course::Guard { add: true }
             }
-            (Life::Alive { guarded: true }, _) if !demanded => self.unguard(),
+            (Life::Alive { guarded: true }, _) if !demanded && !input.rivalled => self.unguard(),
             (Life::Dying, _) if !demanded && !optional => self.unguard(),
             (Life::Leaving | Life::Gone, _) => self.farewell(life, sides, &candidates, entries),
             (_, Situation::Noop) => self.noop(entries),
@@ -324,7 +334,7 @@ impl Planning<'_> {
             let last = input.persistence.essence.fetch(input.body);
             last.unwrap_or_else(|damage| {
                 let text = format!("{damage}: the object is handled as if it were new.");
-                self.lines.push(Line::new(Level::WARN, text));
+                self.lines.push(Line::recurring(Level::WARN, text));
                 None
             })
         });

@@ -12,12 +12,13 @@ use tracing::Level;
 
 use crate::handler::cause::Reason;
 use crate::handler::outcome::Outcome;
+use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
 use crate::reaction::children::{Offspring, refer, waiting};
-use crate::reaction::cycle::{Cycle, Member, Mode, title};
-use crate::reaction::judge::{Judge, shortened};
+use crate::reaction::cycle::{Cycle, Member, Mode, next_due, title};
+use crate::reaction::judge::{Judge, next_chance, shortened};
 use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
 use crate::state::NotKept;
 use crate::state::budget;
@@ -38,9 +39,14 @@ pub(crate) struct Attempted {
 /// What is to be done after the calls.
 #[derive(Debug)]
 pub(crate) struct Effects {
-    /// The one merge patch of this cycle: progress, essence, finalizers, results, and what the handlers put in. Empty: nothing to write.
+    /// The one merge patch of this cycle: progress, essence, finalizers, results, and what the handlers put in. All of the
+    /// latter: what the object says already, when it is written, need not be asked for.
     pub(crate) patch: Patch,
-    /// Set where the patch replaces the finalizers: it must only land on an object with exactly these finalizers.
+    /// The state that this was made of.
+    pub(crate) body: Arc<Body>,
+    /// Whose outcomes are in the patch.
+    pub(crate) called: Vec<Arc<str>>,
+    /// Set where the patch replaces the finalizers: that must only land on an object with exactly these finalizers.
     pub(crate) expected_finalizers: Option<Vec<String>>,
     /// When to plan again without an event. `now` or earlier: as soon as the patch has landed.
     pub(crate) wake_at: Option<Timestamp>,
@@ -48,6 +54,8 @@ pub(crate) struct Effects {
     pub(crate) lines: Vec<Line>,
     /// Handlers that failed for good in this pass.
     pub(crate) failed: Vec<Arc<str>>,
+    /// A change was handled to the end.
+    pub(crate) concluded: bool,
     /// To remember once the patch has landed (or was empty).
     pub(crate) seen: Seen,
     /// To remember where the patch was refused: outcomes that still have to be written, so that no handler runs twice.
@@ -59,11 +67,26 @@ pub(crate) struct Effects {
 pub(crate) struct Line {
     pub(crate) level: Level,
     pub(crate) text: String,
+    /// Every pass finds it anew: news at the first time only.
+    pub(crate) recurs: bool,
 }
 
 impl Line {
     pub(super) fn new(level: Level, text: String) -> Self {
-        Self { level, text }
+        Self {
+            level,
+            text,
+            recurs: false,
+        }
+    }
+
+    pub(super) fn recurring(level: Level, text: String) -> Self {
+        let recurs = true;
+        Self {
+            level,
+            text,
+            recurs,
+        }
     }
 }
 
@@ -85,12 +108,16 @@ pub(crate) fn settle(
     let settling = Settling {
         effects: Effects {
             patch: Patch::new(),
+            body: book.body.clone(),
+            called: attempted.iter().map(|it| it.id.clone()).collect(),
             expected_finalizers: None,
             wake_at: None,
             lines: Vec::new(),
             failed: Vec::new(),
+            concluded: false,
             seen: book.seen.clone(),
-            seen_if_refused: book.seen.clone(),
+            // Every course says what it holds.
+            seen_if_refused: Seen::default(),
         },
         book,
         wanted,
@@ -209,8 +236,7 @@ impl Settling {
             record.target = Some(cycle.sides.seen_by(handler));
             refer(record, children.iter().map(|child| &*child.id));
             cycle.subrefs.extend(record.subrefs.iter().cloned());
-            let left = children.iter().filter(|child| !child.record.is_final());
-            let wake = left.map(|it| it.record.delayed.unwrap_or(self.now)).min();
+            let wake = next_due(children.iter().map(|child| &child.record), self.now);
             for mut child in children {
                 self.adopt(&mut child);
                 cycle.children.insert(child.id.clone(), child);
@@ -227,8 +253,7 @@ impl Settling {
             if record.failure {
                 self.effects.failed.push(id);
             }
-            // One random number has to do for all: a golden step keeps them apart.
-            judge.chance = (judge.chance + 0.618).fract();
+            judge.chance = next_chance(judge.chance);
         }
         for member in &mut cycle.members {
             if let Some(exhausted) = member.exhausted.take() {
@@ -301,20 +326,7 @@ impl Settling {
                 this.purge(id, patch, lines);
             }
             let mut records = room < Room::None;
-            let changed = cycle.members.iter().filter(|member| {
-                member.stored.as_ref() != Some(&member.record) && room < Room::None
-            });
-            for member in changed {
-                records &= this.store(&member.handler.id, &member.record, room, patch, lines);
-            }
-            let changed = cycle
-                .children
-                .values()
-                .filter(|child| child.stored.as_ref() != Some(&child.record) && room < Room::None);
-            for child in changed {
-                records &= this.store(&child.id, &child.record, room, patch, lines);
-            }
-            for (id, record) in cycle.unwritten.iter().filter(|_| room < Room::None) {
+            for (id, record) in changed(cycle).filter(|_| room < Room::None) {
                 records &= this.store(id, record, room, patch, lines);
             }
             Stored {
@@ -363,6 +375,7 @@ impl Settling {
         let again = !end.marks.is_empty() || (!deletes && cycle.sides.is_outrun());
         self.effects.wake_at = again.then_some(self.now);
         self.effects.seen.handled_once = true;
+        self.effects.concluded = true;
         let held = !self.is_reliable(stored);
         let last = self.book.seen.busy.take().and_then(|busy| busy.last);
         self.remember(Busy {
@@ -486,13 +499,11 @@ impl Settling {
             .message
             .as_deref()
             .filter(|message| room >= Room::Short && message.len() > SHORT);
-        let record = &match short {
-            Some(message) => Record {
-                message: Some(shortened(message, SHORT)),
-                ..record.clone()
-            },
-            None => record.clone(),
-        };
+        let short = short.map(|message| Record {
+            message: Some(shortened(message, SHORT)),
+            ..record.clone()
+        });
+        let record = short.as_ref().unwrap_or(record);
         let stored = progress.store(id, record, &self.book.body, patch);
         stored
             .map_err(|failed| lines.push(not_kept(&failed)))
@@ -511,20 +522,22 @@ impl Settling {
         self.effects.seen.busy = busy.boxed();
     }
 
+    /// What handlers want is asked for in full: what of it the object says already can only be told when it is written.
     fn finish(mut self, patch: Patch) -> Effects {
+        const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
         if self.book.gone {
             self.effects.expected_finalizers = None;
             return self.effects;
         }
-        self.effects.patch = patch.effective(&self.book.body);
-        if self
-            .effects
-            .patch
-            .get(&["metadata", "finalizers"])
-            .is_none()
-        {
-            self.effects.expected_finalizers = None;
+        // Of ours, what the object says already is no business of this cycle, whatever others make of it.
+        let mut all = Patch::new();
+        all.merge(self.wanted.as_value().clone());
+        let list = patch.get(&FINALIZERS).cloned();
+        if let (Some(_), Some(list)) = (all.get(&FINALIZERS), list) {
+            all.set(&FINALIZERS, list);
         }
+        all.absorb(patch.effective(&self.book.body));
+        self.effects.patch = all;
         self.effects
     }
 }
@@ -540,6 +553,19 @@ fn deliver(patch: &mut Patch, id: &str, result: Value) {
         }
         (result, _) => patch.set(&at, result),
     }
+}
+
+/// The records that the object does not carry as they are.
+fn changed(cycle: &Cycle) -> impl Iterator<Item = (&Arc<str>, &Record)> {
+    let members = cycle.members.iter();
+    let members = members.map(|it| (&it.handler.id, &it.record, &it.stored));
+    let children = cycle.children.values();
+    let children = children.map(|it| (&it.id, &it.record, &it.stored));
+    let differs = |(id, record, stored): (_, _, &Option<Record>)| {
+        (stored.as_ref() != Some(record)).then_some((id, record))
+    };
+    let unwritten = cycle.unwritten.iter().map(|(id, record)| (id, record));
+    members.chain(children).filter_map(differs).chain(unwritten)
 }
 
 fn records(cycle: &Cycle) -> BTreeMap<Arc<str>, Record> {
@@ -581,12 +607,11 @@ fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
-    let left = cycle.members.iter().filter(|it| !it.record.is_final());
-    left.map(|it| it.record.delayed.unwrap_or(now)).min()
+    next_due(cycle.members.iter().map(|it| &it.record), now)
 }
 
 fn not_kept(failed: &NotKept) -> Line {
-    Line::new(Level::WARN, format!("{failed}: memory holds it."))
+    Line::recurring(Level::WARN, format!("{failed}: memory holds it."))
 }
 
 fn too_large(bytes: usize) -> Line {

@@ -22,22 +22,17 @@ impl Backoff {
     }
 
     /// Count a failure; how long to wait after it.
-    pub(crate) fn next_pause(&mut self) -> Duration {
+    pub(crate) fn next_pause(&mut self, chance: &Chance) -> Duration {
         let doubled = 2u32.saturating_pow(self.failures.min(20));
         self.failures = self.failures.saturating_add(1);
         let ceiling = self.first.saturating_mul(doubled).min(self.longest);
-        ceiling.saturating_sub(jitter(ceiling / 2))
+        ceiling.saturating_sub(chance.jitter(ceiling / 2))
     }
 
     /// All is well again: the next failure is a first one.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
-}
-
-/// A random part of `whole`, from nothing to all of it.
-pub(crate) fn jitter(whole: Duration) -> Duration {
-    whole.mul_f64(Chance::new().roll())
 }
 
 #[cfg(test)]
@@ -47,19 +42,20 @@ mod tests {
     #[test]
     fn grows_to_the_longest_and_starts_over_after_a_reset() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+        let chance = Chance::new();
         for ceiling in [1, 2, 4, 8, 16, 30, 30] {
-            let pause = backoff.next_pause();
+            let pause = backoff.next_pause(&chance);
             assert!(pause <= Duration::from_secs(ceiling), "{pause:?}");
             assert!(pause >= Duration::from_secs(ceiling) / 2, "{pause:?}");
         }
         backoff.reset();
-        assert!(backoff.next_pause() <= Duration::from_secs(1));
+        assert!(backoff.next_pause(&chance) <= Duration::from_secs(1));
     }
 
     #[test]
     fn two_pauses_differ() {
-        let pauses: std::collections::BTreeSet<_> =
-            (0..16).map(|_| jitter(Duration::from_secs(60))).collect();
-        assert!(pauses.len() > 1);
+        let (minute, chance) = (Duration::from_secs(60), Chance::new());
+        let pauses = (0..16).map(|_| Backoff::new(minute, minute).next_pause(&chance));
+        assert!(pauses.collect::<std::collections::BTreeSet<_>>().len() > 1);
     }
 }

@@ -3,15 +3,21 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-/// Random numbers. One per engine; shared by its tasks.
+/// Random numbers. One per operator; shared by its tasks.
 #[derive(Debug)]
 pub(crate) struct Chance(AtomicU64);
 
 impl Chance {
     /// Seeded by the system.
     pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(RandomState::new().hash_one(0_u64)))
+        Self::seeded(RandomState::new().hash_one(0_u64))
+    }
+
+    /// The same numbers in the same order for the same seed.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
     }
 
     /// A number in `0.0..1.0`.
@@ -22,6 +28,11 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let bits = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or_default();
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// A random part of `whole`, from nothing to all of it.
+    pub(crate) fn jitter(&self, whole: Duration) -> Duration {
+        whole.mul_f64(self.roll())
     }
 }
 
@@ -36,5 +47,16 @@ mod tests {
         assert!(rolls.iter().all(|roll| (0.0..1.0).contains(roll)));
         let mean = rolls.iter().sum::<f64>() / 1000.0;
         assert!((0.4..0.6).contains(&mean), "mean of {mean}");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers_and_another_gives_others() {
+        let rolls = |seed| {
+            let chance = Chance::seeded(seed);
+            (0..16).map(|_| chance.roll().to_bits()).collect::<Vec<_>>()
+        };
+        assert_eq!(rolls(7), rolls(7));
+        assert_ne!(rolls(7), rolls(8));
+        assert!((0..16).any(|_| rolls(7)[0] != Chance::new().roll().to_bits()));
     }
 }

@@ -1,6 +1,10 @@
 //! The one clock: a wall anchor taken at start plus tokio's elapsed time, so that paused time moves it.
+//!
+//! Promises that an operator which is started again under paused time does not find itself in the past of the former.
 
-use jiff::{SignedDuration, Timestamp};
+use std::cell::Cell;
+
+use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
 use tokio::time::Instant;
 
 /// Tells the time. Clones share the anchor.
@@ -10,13 +14,26 @@ pub(crate) struct Clock {
     start: Instant,
 }
 
+thread_local! {
+    /// The first clock of this thread. Where time is paused, the whole runtime is on one thread.
+    static FIRST: Cell<Option<Clock>> = const { Cell::new(None) };
+}
+
 impl Clock {
     /// Anchor the clock now. Needs a tokio runtime when its time is paused.
     pub(crate) fn start() -> Self {
-        Self {
+        let mut clock = Self {
             wall: Timestamp::now(),
             start: Instant::now(),
+        };
+        let first = FIRST.get();
+        // Ahead of the system only where time was paused and moved, or the system's clock was set back.
+        let wall = first.map_or(clock.wall, |first| clock.wall.max(first.now()));
+        clock.wall = next_millisecond(wall);
+        if first.is_none() {
+            FIRST.set(Some(clock));
         }
+        clock
     }
     /// The wall time.
     pub(crate) fn now(&self) -> Timestamp {
@@ -27,5 +44,30 @@ impl Clock {
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         Instant::now()
             + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
+    }
+}
+
+/// Timers know milliseconds only. An anchor between two of them would make the same pause now this long, now a millisecond longer,
+/// and what is played under paused time could not be played again.
+fn next_millisecond(wall: Timestamp) -> Timestamp {
+    let whole = TimestampRound::new()
+        .smallest(Unit::Millisecond)
+        .mode(RoundMode::Ceil);
+    wall.round(whole).unwrap_or(wall)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_later_clock_tells_no_earlier_time() {
+        let first = Clock::start();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let second = Clock::start();
+        let apart = second.now().duration_since(first.now());
+        assert_eq!(apart.as_secs(), 0, "{first:?}, {second:?}");
     }
 }

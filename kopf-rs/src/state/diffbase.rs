@@ -55,6 +55,10 @@ pub(crate) trait EssenceStore: Send + Sync {
     fn takes_digests(&self) -> bool;
     /// Take out of an essence what is kept here.
     fn clear(&self, essence: &mut Value);
+    /// What is expected, where no server would take what is kept here.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// The essence in one annotation.

@@ -17,7 +17,7 @@ use crate::object::patch::Patch;
 /// The longest name part of an annotation.
 const LONGEST: usize = 63;
 /// Tells operators of Kopf's kind that all annotations of its prefix are an operator's own.
-const MARKER: &str = "kopf-managed";
+pub(crate) const MARKER: &str = "kopf-managed";
 /// Keeps the essence that was handled last.
 pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
 
@@ -103,14 +103,7 @@ pub(crate) fn prefix(operator: &str) -> String {
 
 /// The name part for a handler id. What is no valid name, or is one of ours, gets a readable part and a digest.
 pub(crate) fn handler_name(id: &str) -> String {
-    let safe: String = id
-        .chars()
-        .map(|it| match it {
-            '/' => '.',
-            it if is_plain(it) || matches!(it, '-' | '_' | '.') => it,
-            _ => '_',
-        })
-        .collect();
+    let safe = safe(id);
     let only_kopfs = id.chars().all(|it| is_plain(it) || "-_./<>".contains(it));
     let framed = safe.starts_with(is_plain) && safe.ends_with(is_plain);
     let is_ours = safe == MARKER || safe == LAST_HANDLED;
@@ -124,6 +117,16 @@ pub(crate) fn handler_name(id: &str) -> String {
         "{}{suffix}",
         &head[..head.len().min(LONGEST - suffix.len())]
     )
+}
+
+/// The id in characters that names may have.
+pub(crate) fn safe(id: &str) -> String {
+    let replaced = |it| match it {
+        '/' => '.',
+        it if is_plain(it) || matches!(it, '-' | '_' | '.') => it,
+        _ => '_',
+    };
+    id.chars().map(replaced).collect()
 }
 
 /// A dash and six characters of digest, as Kopf makes them.
@@ -140,6 +143,25 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
         && name.chars().all(fits)
         && name.starts_with(is_plain)
         && name.ends_with(is_plain)
+}
+
+/// Whether Kubernetes takes it for a prefix of annotations and finalizers: a DNS name.
+pub(crate) fn is_valid_prefix(prefix: &str) -> bool {
+    const LONGEST_PREFIX: usize = 253;
+    let lower = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
+    let is_label = |label: &str| {
+        let fits = |it: char| lower(it) || it == '-';
+        label.chars().all(fits) && label.starts_with(lower) && label.ends_with(lower)
+    };
+    prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(is_label)
+}
+
+/// Whether Kubernetes takes it for a finalizer.
+pub(crate) fn is_valid_finalizer(finalizer: &str) -> bool {
+    match finalizer.split_once('/') {
+        Some((prefix, name)) => is_valid_prefix(prefix) && is_valid_name(name),
+        None => is_valid_name(finalizer),
+    }
 }
 
 fn is_plain(character: char) -> bool {
@@ -188,6 +210,33 @@ mod tests {
             ),
         ] {
             assert_eq!(handler_name(&id), expected);
+        }
+    }
+
+    #[test]
+    fn prefixes_and_finalizers_that_no_server_takes() {
+        for (prefix, taken) in [
+            ("my-op.example.com", true),
+            ("a", true),
+            ("", false),
+            ("My-op.example.com", false),
+            ("a..b", false),
+            ("-a", false),
+            ("a_b", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_valid_prefix(prefix), taken, "{prefix}");
+            assert!(is_valid_finalizer(&format!("{prefix}/finalizer")) == taken);
+        }
+        assert!(!is_valid_prefix(&"a".repeat(254)));
+        for (finalizer, taken) in [
+            ("KopfFinalizerMarker", true),
+            ("no slash and spaces", false),
+            ("", false),
+            ("a.b/", false),
+            ("a.b/c/d", false),
+        ] {
+            assert_eq!(is_valid_finalizer(finalizer), taken, "{finalizer}");
         }
     }
 

@@ -51,6 +51,10 @@ pub(crate) trait ProgressStore: Send + Sync {
     fn keeps_targets(&self) -> bool;
     /// Take out of an essence what is kept here.
     fn clear(&self, essence: &mut Value);
+    /// What is expected, where no server would take what is kept here.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Records in annotations, one each.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::handler::outcome::panic_text;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
@@ -77,6 +78,13 @@ pub trait ProgressStorage: Send + Sync {
     fn clear(&self, essence: &mut Value) {
         let _ = essence;
     }
+    /// Whether it can work at all: asked when the operator starts. By default it can.
+    ///
+    /// # Errors
+    /// Where every write would be refused, with what was expected. The operator does not start.
+    fn check(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
 }
 
 /// Keeps the state handled last on objects: Kopf's `DiffBaseStorage`. Implement it to keep that state where you want it.
@@ -94,6 +102,13 @@ pub trait DiffBaseStorage: Send + Sync {
     /// Take out of an object's essence what this storage puts in, so that it is no change to be handled.
     fn clear(&self, essence: &mut Value) {
         let _ = essence;
+    }
+    /// Whether it can work at all: asked when the operator starts. By default it can.
+    ///
+    /// # Errors
+    /// Where every write would be refused, with what was expected. The operator does not start.
+    fn check(&self) -> Result<(), StorageError> {
+        Ok(())
     }
 }
 
@@ -153,6 +168,9 @@ impl ProgressStore for Guarded<dyn ProgressStorage> {
     fn clear(&self, essence: &mut Value) {
         cleared(essence, |essence| self.0.clear(essence));
     }
+    fn check(&self) -> Result<(), String> {
+        guarded(|| self.0.check())
+    }
 }
 
 impl EssenceStore for Guarded<dyn DiffBaseStorage> {
@@ -185,6 +203,9 @@ impl EssenceStore for Guarded<dyn DiffBaseStorage> {
     fn clear(&self, essence: &mut Value) {
         cleared(essence, |essence| self.0.clear(essence));
     }
+    fn check(&self) -> Result<(), String> {
+        guarded(|| self.0.check())
+    }
 }
 
 /// What user code gives, or why it does not.
@@ -192,12 +213,8 @@ fn guarded<T>(user: impl FnOnce() -> Result<T, StorageError>) -> Result<T, Strin
     match catch_unwind(AssertUnwindSafe(user)) {
         Ok(result) => result.map_err(|StorageError(why)| why),
         Err(payload) => {
-            let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-            Err(format!(
-                "the storage panicked: {}",
-                text.unwrap_or_default()
-            ))
+            let text = panic_text(payload.as_ref()).unwrap_or_default();
+            Err(format!("the storage panicked: {text}"))
         }
     }
 }

@@ -1,18 +1,22 @@
 //! A Kopf operator is killed and kopf-rs takes over, and the other way round: attempts go on, nothing finished is called again.
+//! The same in the middle of sub-handlers, whose records are gone in the end.
 
 use std::process::Command;
 use std::time::Duration;
 
 use kopf_rs::{Callback, Context, Persistence, Registry, Settings, TemporaryError, handler};
-use kopf_rs_tests::{Bed, Program, scenarios};
+use kopf_rs_tests::{Bed, Package, Program, python_for, scenarios};
 use serde_json::{Value, json};
 
-use super::{python, script};
+use super::script;
 use crate::operating::{Calls, Field, Working};
 
 scenarios! {
     kopf_is_killed_and_we_take_over [real];
     we_are_killed_and_kopf_takes_over [real];
+    kopf_is_killed_among_sub_handlers_and_we_take_over [real];
+    we_are_killed_among_sub_handlers_and_kopf_takes_over [real];
+    a_kopf_at_work_beside_us_is_told [real];
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -66,8 +70,54 @@ fn stages() -> [Stage; 4] {
     ]
 }
 
+/// The same among sub-handlers of two levels.
+fn stages_of_children() -> [Stage; 5] {
+    let fails = json!({"parent/one": 1});
+    [
+        Stage {
+            name: "before-the-first-child-is-written",
+            spec: json!({"failures": fails, "hangs": "parent/one 0"}),
+            ripe: |object| object["metadata"]["finalizers"] == json!([FINALIZER]),
+            seen: "parent/one 0",
+            left: &["parent/one 0", "parent/two 0", "parent/mid/leaf 0"],
+        },
+        Stage {
+            name: "between-attempts-of-a-child",
+            spec: json!({"failures": {"parent/two": 2}, "hangs": "parent/two 2"}),
+            ripe: |object| retries(object, "parent/two") == Some(2),
+            seen: "parent/two 1",
+            left: &["parent/two 2"],
+        },
+        Stage {
+            name: "between-children",
+            spec: json!({"failures": fails, "hangs": "parent/two 0"}),
+            ripe: |object| retries(object, "parent/one") == Some(1),
+            seen: "parent/two 0",
+            left: &["parent/two 0", "parent/mid/leaf 0", "parent/one 1"],
+        },
+        Stage {
+            name: "between-attempts-of-a-grandchild",
+            spec: json!({"failures": {"parent/mid/leaf": 2}, "hangs": "parent/mid/leaf 2"}),
+            ripe: |object| retries(object, "parent/mid/leaf") == Some(2),
+            seen: "parent/mid/leaf 1",
+            left: &["parent/mid/leaf 2"],
+        },
+        Stage {
+            name: "before-the-last-child-is-written",
+            spec: json!({"failures": fails, "hangs": "parent/one 1"}),
+            ripe: |object| {
+                let done = |id| record(object, id)["success"] == true;
+                done("parent/two") && done("parent/mid") && retries(object, "parent/one") == Some(1)
+            },
+            seen: "parent/one 1",
+            left: &["parent/one 1"],
+        },
+    ]
+}
+
 fn record(object: &Value, id: &str) -> Value {
-    let text = object["metadata"]["annotations"][format!("kopf.zalando.org/{id}")].as_str();
+    let key = format!("kopf.zalando.org/{}", id.replace('/', "."));
+    let text = object["metadata"]["annotations"][key].as_str();
     text.map_or(Value::Null, |text| {
         serde_json::from_str(text).expect("JSON")
     })
@@ -91,8 +141,8 @@ enum Side {
 }
 
 impl Side {
-    async fn kopf(field: &Field) -> Option<Self> {
-        let mut command = Command::new(python("takeover")?);
+    async fn kopf(field: &Field, handlers: &str) -> Option<Self> {
+        let mut command = Command::new(python_for("takeover", Package::Kopf)?);
         command.args([
             "-m",
             "kopf",
@@ -102,7 +152,7 @@ impl Side {
             "-n",
             field.bed.namespace(),
         ]);
-        command.arg(script("takeover.py"));
+        command.arg(script(handlers));
         command
             .env("KUBECONFIG", field.bed.kubeconfig())
             .env("TAKEOVER_GROUP", &field.group);
@@ -112,14 +162,9 @@ impl Side {
         Some(Self::Kopf(Box::new(program)))
     }
 
-    fn ours(field: &Field) -> Self {
+    fn ours(field: &Field, handlers: fn(&Field, &Calls) -> Registry) -> Self {
         let calls = Calls::default();
-        let create = |id| field_handler(id, &calls);
-        let registry = Registry::new()
-            .on_create(field.selector(), create("first"))
-            .on_create(field.selector(), create("second"))
-            .on_update(field.selector(), create("resize").field("spec.size"))
-            .on_delete(field.selector(), create("remove"));
+        let registry = handlers(field, &calls);
         let settings = Settings {
             persistence: Some(Persistence::kopf()),
             ..Settings::default()
@@ -174,14 +219,51 @@ impl Side {
     }
 }
 
-fn field_handler(id: &'static str, calls: &Calls) -> Callback {
-    let calls = calls.clone();
+/// The handlers of `tests/kopf/takeover.py`.
+fn handlers(field: &Field, calls: &Calls) -> Registry {
+    let create = |id| attempting(id, calls);
+    Registry::new()
+        .on_create(field.selector(), create("first"))
+        .on_create(field.selector(), create("second"))
+        .on_update(field.selector(), create("resize").field("spec.size"))
+        .on_delete(field.selector(), create("remove"))
+}
+
+/// The handlers of `tests/kopf/children.py`.
+fn parents(field: &Field, calls: &Calls) -> Registry {
+    let child = |id| attempting(id, calls);
+    let middle = parent("mid", vec![child("parent/mid/leaf")]);
+    let children = vec![child("parent/one"), child("parent/two"), middle];
+    let (resize, remove) = (child("resize").field("size"), child("remove"));
+    Registry::new()
+        .on_create(field.selector(), parent("parent", children))
+        .on_update(
+            field.selector(),
+            parent("change", vec![resize]).field("spec"),
+        )
+        .on_delete(field.selector(), parent("end", vec![remove]))
+}
+
+fn parent(id: &str, children: Vec<Callback>) -> Callback {
     handler(id, move |context: Context| {
-        calls.note(format!(
-            "attempt {id} {} {}",
-            context.name(),
-            context.retry()
-        ));
+        let children = children.clone();
+        async move {
+            let subs = context.subhandlers()?;
+            for child in children {
+                subs.add(child);
+            }
+            Ok(())
+        }
+    })
+}
+
+/// Fails as often as the spec says, and hangs at the attempt that it says. The last part of `id` is the handler's own.
+fn attempting(id: &'static str, calls: &Calls) -> Callback {
+    let calls = calls.clone();
+    let own = id.rsplit('/').next().unwrap_or(id);
+    handler(own, move |context: Context| {
+        let (name, retry) = (context.name(), context.retry());
+        calls.note(format!("attempt {id} {name} {retry}"));
         async move {
             let spec: Value = context.spec()?;
             if spec["hangs"] == format!("{id} {}", context.retry()) {
@@ -196,24 +278,61 @@ fn field_handler(id: &'static str, calls: &Calls) -> Callback {
 }
 
 async fn kopf_is_killed_and_we_take_over(bed: Bed) {
-    let field = Field::of(bed).await;
-    for stage in stages() {
-        let Some(kopf) = Side::kopf(&field).await else {
-            return;
-        };
-        let ours = || async { Side::ours(&field) };
-        take_over(&field, &stage, kopf, ours).await;
-    }
+    we_take_over(bed, "takeover.py", handlers, &stages()).await;
 }
 
 async fn we_are_killed_and_kopf_takes_over(bed: Bed) {
+    kopf_takes_over(bed, "takeover.py", handlers, &stages()).await;
+}
+
+async fn kopf_is_killed_among_sub_handlers_and_we_take_over(bed: Bed) {
+    we_take_over(bed, "children.py", parents, &stages_of_children()).await;
+}
+
+async fn we_are_killed_among_sub_handlers_and_kopf_takes_over(bed: Bed) {
+    kopf_takes_over(bed, "children.py", parents, &stages_of_children()).await;
+}
+
+async fn a_kopf_at_work_beside_us_is_told(bed: Bed) {
     let field = Field::of(bed).await;
-    if python("takeover").is_none() {
+    let Some(kopf) = Side::kopf(&field, "takeover.py").await else {
+        return;
+    };
+    let ours = Side::ours(&field, parents);
+    let spec = json!({"failures": {"first": 9, "parent/one": 9}});
+    field.create("both", spec).await;
+    let line = field
+        .line("Another operator keeps its state under this one's name, kopf.zalando.org")
+        .await;
+    assert!(
+        line.contains("kopf.zalando.org/first") || line.contains("kopf.zalando.org/touch-dummy"),
+        "{line}"
+    );
+    kopf.kill().await;
+    ours.kill().await;
+}
+
+type Handlers = fn(&Field, &Calls) -> Registry;
+
+async fn we_take_over(bed: Bed, script: &str, handlers: Handlers, stages: &[Stage]) {
+    let field = Field::of(bed).await;
+    for stage in stages {
+        let Some(kopf) = Side::kopf(&field, script).await else {
+            return;
+        };
+        let ours = || async { Side::ours(&field, handlers) };
+        take_over(&field, stage, kopf, ours).await;
+    }
+}
+
+async fn kopf_takes_over(bed: Bed, script: &str, handlers: Handlers, stages: &[Stage]) {
+    let field = Field::of(bed).await;
+    if python_for("takeover", Package::Kopf).is_none() {
         return;
     }
-    for stage in stages() {
-        let kopf = || async { Side::kopf(&field).await.expect("Kopf is there") };
-        take_over(&field, &stage, Side::ours(&field), kopf).await;
+    for stage in stages {
+        let kopf = || async { Side::kopf(&field, script).await.expect("Kopf is there") };
+        take_over(&field, stage, Side::ours(&field, handlers), kopf).await;
     }
 }
 
@@ -229,12 +348,21 @@ async fn take_over(field: &Field, stage: &Stage, first: Side, second: impl Async
     let second = second().await;
     let after = field.until("it is done", name, is_done).await;
     let attempts = second.attempts(name);
-    let finished: Vec<_> = ["first", "second"]
+    let all = [
+        "first",
+        "second",
+        "parent/one",
+        "parent/two",
+        "parent/mid/leaf",
+    ];
+    let finished: Vec<_> = all
         .into_iter()
         .filter(|id| record(&before, id)["success"] == true)
         .collect();
     for id in finished {
-        let again = attempts.iter().any(|attempt| attempt.starts_with(id));
+        let again = attempts
+            .iter()
+            .any(|attempt| attempt.starts_with(&format!("{id} ")));
         assert!(!again, "{name}: {id} was done, and again {attempts:?}");
     }
     for attempt in stage.left {

@@ -41,11 +41,13 @@ pub(super) fn start(field: &Field, scenario: &Scenario, gates: &Path) -> Working
 }
 
 fn callback(it: &Handler, calls: &Calls, gates: &Path) -> Callback {
+    let sub = |it| callback(it, calls, gates);
     let script = Script {
         handler: it.clone(),
         calls: calls.clone(),
         gates: gates.to_owned(),
         attempts: Mutex::default(),
+        subs: it.subs.iter().map(sub).collect(),
     };
     let script = Arc::new(script);
     let mut made = handler(it.id.as_str(), move |context: Context| {
@@ -115,12 +117,20 @@ struct Script {
     gates: PathBuf,
     /// Per object.
     attempts: Mutex<BTreeMap<String, usize>>,
+    subs: Vec<Callback>,
 }
 
 impl Script {
     async fn act(&self, context: &Context) -> HandlerResult<Value> {
         self.calls.note(self.call(context).to_string());
         let mut result = Value::Null;
+        if !self.subs.is_empty() {
+            let subs = context.subhandlers()?;
+            self.subs.iter().cloned().for_each(|sub| subs.add(sub));
+            if self.handler.form.as_deref() == Some("execute") {
+                subs.execute().await?;
+            }
+        }
         for action in self.handler.attempt(self.count(context.uid())) {
             match action {
                 Action::Ok => {}
@@ -129,6 +139,15 @@ impl Script {
                 Action::Temporary(delay) => Err(TemporaryError::new("not yet").delay(delay))?,
                 Action::Result(value) => result = value,
                 Action::Patch(merge) => context.patch().merge(merge),
+                Action::Append(items) => context.patch().transform(move |object| {
+                    for (path, item) in &items {
+                        append(object, path, item);
+                    }
+                }),
+                Action::Assign(changes) => {
+                    let assign = move |object: &mut Value| merge(object, &changes);
+                    context.patch().transform(assign);
+                }
                 Action::Sleep(seconds) => {
                     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
                 }
@@ -172,5 +191,26 @@ impl Script {
             call["new"] = context.new().cloned().unwrap_or_default();
         }
         call
+    }
+}
+
+/// Add to the list at a dotted path, which may not be there yet.
+fn append(object: &mut Value, path: &str, item: &Value) {
+    let place = path.split('.').fold(object, |at, key| &mut at[key]);
+    if place.is_null() {
+        *place = json!([]);
+    }
+    let list = place.as_array_mut().expect("a list");
+    list.push(item.clone());
+}
+
+fn merge(into: &mut Value, changes: &Value) {
+    match changes {
+        Value::Object(changes) => {
+            for (key, value) in changes {
+                merge(&mut into[key.as_str()], value);
+            }
+        }
+        value => *into = value.clone(),
     }
 }

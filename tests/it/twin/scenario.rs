@@ -19,6 +19,9 @@ pub(crate) struct Scenario {
     /// Whether the kind has the status subresource.
     #[serde(default = "yes")]
     pub(super) status_subresource: bool,
+    /// Whether the kind's schema takes any status; else it has the field `known`, and the rest is pruned.
+    #[serde(default = "yes")]
+    pub(super) open_status: bool,
     #[serde(default = "asap")]
     pub(super) lifecycle: String,
     pub(super) handlers: Vec<Handler>,
@@ -33,6 +36,8 @@ pub(crate) struct Scenario {
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Handler {
+    /// Nothing for sub-handlers.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) on: String,
     pub(super) id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +67,12 @@ pub(super) struct Handler {
     /// What each attempt does, the last one again and again; `ok` where nothing is said.
     #[serde(default = "succeed")]
     pub(super) does: Vec<Attempt>,
+    /// Handlers that are registered by this one, whenever it is called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) subs: Vec<Handler>,
+    /// How Kopf registers them: by `decorator`, by `register`, or by `execute`, which runs them before anything is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) form: Option<String>,
 }
 
 /// One action, or several in order.
@@ -82,6 +93,10 @@ pub(super) enum Action {
     Temporary(f64),
     Result(Value),
     Patch(Value),
+    /// Add to the list at this path, by a function of the object.
+    Append(BTreeMap<String, Value>),
+    /// Merge this into the object, by a function of it.
+    Assign(Value),
     /// Seconds.
     Sleep(f64),
     /// Wait for the step that releases this gate.

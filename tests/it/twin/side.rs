@@ -36,11 +36,11 @@ enum Running {
 }
 
 /// What a scenario has come to.
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub(super) calls: Vec<Value>,
     /// `null` where the object is gone.
     pub(super) object: Value,
-    pub(super) writes: usize,
+    pub(crate) writes: usize,
 }
 
 impl<'a> Side<'a> {
@@ -76,6 +76,11 @@ impl<'a> Side<'a> {
         let mut crd = definition(&self.field.group);
         if !self.scenario.status_subresource {
             crd["spec"]["versions"][0]["subresources"] = json!({});
+        }
+        if !self.scenario.open_status {
+            let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            schema["properties"]["status"] =
+                json!({"type": "object", "properties": {"known": {"type": "string"}}});
         }
         self.field.bed.apply(&crd.to_string()).await;
     }

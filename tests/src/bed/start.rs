@@ -1,12 +1,12 @@
 //! How a bed gets its server: a fresh one in the process, or the shared real one with a fresh namespace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kopf_rs_apiserver::{ApiServer, Listening};
+use kopf_rs_apiserver::{ApiServer, User};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -15,6 +15,7 @@ use super::Bed;
 use crate::lines::Lines;
 use crate::play::Server;
 use crate::real::RealServer;
+use crate::served::Served;
 
 /// What stands behind a bed, kept alive by it.
 #[derive(Debug)]
@@ -22,8 +23,7 @@ pub(super) enum Backend {
     Memory(ApiServer),
     Tcp {
         server: ApiServer,
-        kubeconfig: PathBuf,
-        _listening: Listening,
+        over_tls: Served,
     },
     Real {
         server: &'static RealServer,
@@ -32,24 +32,13 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    async fn start(server: Server, name: &str) -> Self {
+    async fn start(server: Server) -> Self {
         match server {
             Server::Memory => Self::Memory(ApiServer::new()),
             Server::Tcp => {
                 let server = ApiServer::new();
-                let address = ([127, 0, 0, 1], 0).into();
-                let listening = server
-                    .listen(address)
-                    .await
-                    .unwrap_or_else(|error| panic!("{error}"));
-                let kubeconfig = std::env::temp_dir().join(format!("kopf-rs-{name}.kubeconfig"));
-                std::fs::write(&kubeconfig, listening.kubeconfig())
-                    .expect("temporary files can be written");
-                Self::Tcp {
-                    server,
-                    kubeconfig,
-                    _listening: listening,
-                }
+                let over_tls = Served::start(&server, &std::env::temp_dir()).await;
+                Self::Tcp { server, over_tls }
             }
             Server::Real => {
                 let shared = tokio::task::spawn_blocking(RealServer::shared)
@@ -64,10 +53,32 @@ impl Backend {
         }
     }
 
-    pub(super) fn kubeconfig(&self) -> Option<&PathBuf> {
+    pub(super) fn kubeconfig(&self) -> Option<&Path> {
         match self {
             Self::Memory(_) => None,
-            Self::Tcp { kubeconfig, .. } | Self::Real { kubeconfig, .. } => Some(kubeconfig),
+            Self::Tcp { over_tls, .. } => Some(over_tls.kubeconfig()),
+            Self::Real { kubeconfig, .. } => Some(kubeconfig),
+        }
+    }
+
+    /// A user of the server in the process, known by `NAME-token`.
+    pub(super) fn add_user(&self, name: &str) {
+        if let Some(server) = self.in_process() {
+            server.add_user(format!("{name}-token"), User::new(name).uid(name));
+        }
+    }
+
+    pub(super) async fn client_of(&self, user: &str) -> kube::Client {
+        match self {
+            Self::Memory(server) => {
+                kube::Client::new(server.service().as_user(User::new(user)), "default")
+            }
+            Self::Tcp { over_tls, .. } => {
+                let mut config = config_of(over_tls.kubeconfig()).await;
+                config.auth_info.token = Some(format!("{user}-token").into());
+                kube::Client::try_from(config).expect("a client can be built from a valid config")
+            }
+            Self::Real { server, .. } => server.client_of(user).await,
         }
     }
 
@@ -104,11 +115,7 @@ impl Backend {
         let kubeconfig = self
             .kubeconfig()
             .expect("a server with an address has a kubeconfig");
-        let file = Kubeconfig::read_from(kubeconfig).expect("the server writes valid kubeconfigs");
-        let config =
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-        let mut config = config.expect("the server writes complete kubeconfigs");
-        config.default_retry = false;
+        let config = config_of(kubeconfig).await;
         let mut own = config.clone();
         own.headers.push((USER_AGENT, agent));
         let client = |config| {
@@ -118,18 +125,19 @@ impl Backend {
     }
 }
 
-impl Drop for Backend {
-    fn drop(&mut self) {
-        if let Self::Tcp { kubeconfig, .. } = self {
-            let _ = std::fs::remove_file(kubeconfig);
-        }
-    }
+/// What a kubeconfig says, for clients that do not hide failures by trying again.
+async fn config_of(kubeconfig: &Path) -> kube::Config {
+    let file = Kubeconfig::read_from(kubeconfig).expect("the server writes valid kubeconfigs");
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.expect("the server writes complete kubeconfigs");
+    config.default_retry = false;
+    config
 }
 
 impl Bed {
     pub(crate) async fn with_lines(server: Server, lines: Lines) -> Self {
         let namespace = fresh_name();
-        let backend = Backend::start(server, &namespace).await;
+        let backend = Backend::start(server).await;
         let (client, own) = backend.clients().await;
         let bed = Self {
             server,

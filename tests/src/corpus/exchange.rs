@@ -15,7 +15,8 @@ use serde_json::Value;
 use super::normal::{marked, marked_text};
 use super::script::{Script, Step};
 use super::variables::Variables;
-use crate::real::client_of;
+use crate::real::{bare_client_of, client_of};
+use crate::webhook::Webhook;
 
 /// How long a server may take to answer, or to come to a state a script waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,6 +41,8 @@ pub struct Answer {
 /// One of the two servers, for one script.
 pub(super) struct Side {
     client: kube::Client,
+    /// For steps that bring their own credentials, or none.
+    bare: kube::Client,
     variables: Variables,
     watches: HashMap<String, Lines>,
 }
@@ -51,6 +54,9 @@ impl Side {
         let client = client_of(kubeconfig)
             .await
             .unwrap_or_else(|error| panic!("{error}"));
+        let bare = bare_client_of(kubeconfig)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
         let (group, ns) = (script.group(), format!("corpus-{}", script.name));
         let mut variables = Variables::default();
         variables.set("things", format!("/apis/{group}/v1/namespaces/{ns}/things"));
@@ -59,10 +65,13 @@ impl Side {
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         );
         variables.set("core", format!("/api/v1/namespaces/{ns}"));
+        variables.set("hook", Webhook::shared().url());
+        variables.set("hookca", Webhook::shared().authority());
         variables.set("group", group);
         variables.set("ns", ns);
         Self {
             client,
+            bare,
             variables,
             watches: HashMap::new(),
         }
@@ -72,6 +81,9 @@ impl Side {
     pub(super) async fn play(&mut self, step: &Step) -> Vec<Answer> {
         if !step.take.is_empty() {
             return self.take(&step.take).await;
+        }
+        if !step.read_up.is_empty() {
+            return self.read_up(&step.read_up).await;
         }
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut pulse = tokio::time::interval(PULSE);
@@ -95,7 +107,9 @@ impl Side {
 
     async fn ask(&mut self, step: &Step) -> Answer {
         let request = self.request(step);
-        let sent = tokio::time::timeout(PATIENCE, self.client.send(request)).await;
+        let own = step.headers.contains_key("Authorization");
+        let client = if own { &self.bare } else { &self.client };
+        let sent = tokio::time::timeout(PATIENCE, client.send(request)).await;
         let response = match sent {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return failed(error.to_string()),
@@ -167,23 +181,58 @@ impl Side {
         let mut answers = Vec::new();
         for (name, count) in wanted {
             for _ in 0..*count {
-                let lines = self.watches.get_mut(name);
-                let mut line = String::new();
-                let read = match lines {
-                    Some(lines) => tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await,
-                    None => Ok(Ok(0)),
-                };
-                let body = match read {
-                    Ok(Ok(0)) => "the watch has ended".into(),
-                    Ok(Ok(_)) => decoded(line.as_bytes()),
-                    Ok(Err(error)) => error.to_string().into(),
-                    Err(_) => "no event in time".into(),
-                };
+                let body = self.event(name).await;
                 answers.push(named(failed(body), None));
             }
         }
         answers
     }
+
+    async fn read_up(&mut self, wanted: &BTreeMap<String, String>) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        for (name, last) in wanted {
+            loop {
+                let body = self.event(name).await;
+                let seen = body
+                    .pointer("/object/metadata/name")
+                    .and_then(Value::as_str);
+                let ended = body.is_string() || seen == Some(last);
+                answers.push(named(failed(body), None));
+                if ended {
+                    break;
+                }
+            }
+        }
+        answers
+    }
+
+    /// The next event of a watch, or why there is none. A bookmark comes whenever a server likes to send one, so it is passed
+    /// over, but for the one that ends the objects of the start.
+    async fn event(&mut self, name: &str) -> Value {
+        loop {
+            let lines = self.watches.get_mut(name);
+            let mut line = String::new();
+            let read = match lines {
+                Some(lines) => tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await,
+                None => Ok(Ok(0)),
+            };
+            let event = match read {
+                Ok(Ok(0)) => "the watch has ended".into(),
+                Ok(Ok(_)) => decoded(line.as_bytes()),
+                Ok(Err(error)) => error.to_string().into(),
+                Err(_) => "no event in time".into(),
+            };
+            if !is_in_passing(&event) {
+                return event;
+            }
+        }
+    }
+}
+
+/// Whether an event is a bookmark that says no more than how far the watch has come.
+fn is_in_passing(event: &Value) -> bool {
+    let end = "/object/metadata/annotations/k8s.io~1initial-events-end";
+    event["type"] == "BOOKMARK" && event.pointer(end).is_none()
 }
 
 fn failed(body: impl Into<Value>) -> Answer {
@@ -226,4 +275,24 @@ fn reached(answer: &Answer, wanted: &BTreeMap<String, Value>) -> bool {
         }
         answer.body.pointer(pointer).unwrap_or(&Value::Null) == value
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_bookmark_that_ends_the_start_counts() {
+        let version = json!({"resourceVersion": "7"});
+        let end =
+            json!({"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}});
+        let event =
+            |sort: &str, metadata: &Value| json!({"type": sort, "object": {"metadata": metadata}});
+        assert!(is_in_passing(&event("BOOKMARK", &version)));
+        assert!(!is_in_passing(&event("BOOKMARK", &end)));
+        assert!(!is_in_passing(&event("ADDED", &version)));
+        assert!(!is_in_passing(&"the watch has ended".into()));
+    }
 }

@@ -21,6 +21,32 @@ struct Marker<'a> {
     generated: Option<&'a str>,
 }
 
+/// A port of nodes, which servers choose at random.
+fn node_port(port: &serde_json::Number) -> Value {
+    match port.as_i64() {
+        Some(30_000..) => "<port>".into(),
+        _ => port.clone().into(),
+    }
+}
+
+/// A key without the uid in it, as managed fields of owners have one.
+fn without_uid(key: &str) -> String {
+    let start = key.find("\"uid\":\"").map(|at| at + 7);
+    let uid = start.and_then(|at| Some((at, key.get(at..at + 36)?)));
+    match uid.filter(|(_, uid)| is_uid(uid)) {
+        Some((at, _)) => format!("{}<uid>{}", &key[..at], &key[at + 36..]),
+        None => key.to_owned(),
+    }
+}
+
+/// An address that a server gave to a Service.
+fn cluster_address(text: &str) -> String {
+    match text {
+        "" | "None" => text.to_owned(),
+        _ => "<cluster address>".to_owned(),
+    }
+}
+
 fn mark(kind: &str, text: &str) -> String {
     let [start, end] = MARKS;
     format!("{start}{kind} {text}{end}")
@@ -47,12 +73,37 @@ impl Marker<'_> {
                 ("metadata", Value::Object(meta)) => self.meta(meta).into(),
                 ("storageVersionHash", _) => "<hash>".into(),
                 ("serverAddress", Value::String(text)) => mark("address", text).into(),
+                ("clusterIP", Value::String(text)) => cluster_address(text).into(),
+                ("clusterIPs", Value::Array(items)) => items
+                    .iter()
+                    .map(|item| {
+                        item.as_str()
+                            .map_or_else(|| item.clone(), |text| cluster_address(text).into())
+                    })
+                    .collect(),
+                ("nodePort" | "healthCheckNodePort", Value::Number(port)) => node_port(port),
                 ("cells", Value::Array(cells)) => {
                     cells.iter().map(|cell| self.cell(cell)).collect()
                 }
+                // A real server goes by its bindings in no order.
+                ("resourceRules" | "nonResourceRules", Value::Array(rules)) => {
+                    let mut rules = rules.clone();
+                    rules.sort_by_key(Value::to_string);
+                    rules.into()
+                }
+                // By the second of their times, which two servers need not cross at the same write.
+                ("managedFields", Value::Array(entries)) => {
+                    let mut entries: Vec<_> =
+                        entries.iter().map(|entry| self.value(entry)).collect();
+                    entries.sort_by_key(|entry| {
+                        let part = |key: &str| entry[key].to_string();
+                        [part("manager"), part("operation"), part("subresource")]
+                    });
+                    entries.into()
+                }
                 (_, value) => self.value(value),
             };
-            normal.insert(key.clone(), value);
+            normal.insert(without_uid(key), value);
         }
         normal
     }
@@ -88,6 +139,9 @@ impl Marker<'_> {
         {
             return digits_hidden(text);
         }
+        if is_token(text) {
+            return mark("token", text);
+        }
         let mut normal = String::with_capacity(text.len());
         let mut rest = text;
         if let Some((start, version, end)) = precondition(text) {
@@ -108,6 +162,16 @@ impl Marker<'_> {
     fn made_up(&self, rest: &str) -> Option<(usize, String)> {
         if let Some(uid) = rest.get(..36).filter(|found| is_uid(found)) {
             return Some((36, mark("uid", uid)));
+        }
+        // The type of what rules are about is named after the moment.
+        if let Some(number) = rest.strip_prefix("selfType") {
+            let digits = number.find(|c: char| !c.is_ascii_digit());
+            let length = "selfType".len() + digits.unwrap_or(number.len());
+            return Some((length, "selfType<n>".to_owned()));
+        }
+        if let Some((name, version)) = printed_version(rest) {
+            let shown = mark("version", version);
+            return Some((name.len() + version.len(), format!("{name}{shown}")));
         }
         if let Some(length) = recent_time(rest) {
             return Some((length, "<time>".to_owned()));
@@ -135,7 +199,17 @@ fn precondition(text: &str) -> Option<(&str, &str, &str)> {
     Some((&text[..start], &text[start..end], &text[end..]))
 }
 
-/// The causes of a refusal in the order of their texts: where the real server walks a map, its order is random.
+/// The name and the version of an object that a text holds as JSON, quoted or not.
+fn printed_version(rest: &str) -> Option<(&str, &str)> {
+    let tail = rest.strip_prefix("resourceVersion")?;
+    let marks = tail.find(|c: char| !matches!(c, '\\' | '"' | ':'))?;
+    let (name, version) = rest.split_at("resourceVersion".len() + marks);
+    let digits = version.find(|c: char| !c.is_ascii_digit())?;
+    (marks > 2 && digits > 0).then(|| (name, &version[..digits]))
+}
+
+/// The causes of a refusal in the order of their texts: where the real server walks a map, its order is random. It also finds
+/// some several times.
 fn ordered(mut map: Map<String, Value>) -> Map<String, Value> {
     let Some(Value::Array(causes)) = map
         .get_mut("details")
@@ -155,6 +229,7 @@ fn ordered(mut map: Map<String, Value>) -> Map<String, Value> {
         }
     }
     causes.sort_by_key(Value::to_string);
+    causes.dedup();
     let told = match lines.as_slice() {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
@@ -185,6 +260,11 @@ fn digits_hidden(text: &str) -> String {
         }
     }
     hidden
+}
+
+/// A signed token of a service account.
+fn is_token(text: &str) -> bool {
+    text.starts_with("eyJ") && text.matches('.').count() == 2 && !text.contains(' ')
 }
 
 fn is_age(text: &str) -> bool {
@@ -227,6 +307,7 @@ mod tests {
         let object = json!({
             "metadata": {"uid": uid, "resourceVersion": "7", "generateName": "a-", "name": "a-x7k2p", "creationTimestamp": now},
             "text": format!("uid {uid}, at 2020-01-01T00:00:00Z"),
+            "quoted": r#"{\"resourceVersion\":\"12\"}"#,
         });
         let expected = json!({
             "metadata": {
@@ -234,6 +315,7 @@ mod tests {
                 "name": mark("name", "a-x7k2p"), "creationTimestamp": "<time>",
             },
             "text": format!("uid {}, at 2020-01-01T00:00:00Z", mark("uid", uid)),
+            "quoted": format!(r#"{{\"resourceVersion\":\"{}\"}}"#, mark("version", "12")),
         });
         assert_eq!(marked(&object, None), expected);
     }

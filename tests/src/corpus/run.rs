@@ -9,7 +9,7 @@ use std::path::Path;
 use futures_util::StreamExt as _;
 
 use super::compare::{Difference, Matches};
-use super::exchange::Side;
+use super::exchange::{Answer, Side};
 use super::ledger::Ledger;
 use super::script::{Script, Step};
 
@@ -21,6 +21,8 @@ const AT_A_TIME: usize = 6;
 pub struct Pair {
     /// The script.
     pub script: String,
+    /// Which of the script's own steps it was; none for those that come before.
+    pub step: Option<usize>,
     /// The request, as the script has it.
     pub request: String,
     /// Its body.
@@ -69,10 +71,10 @@ pub async fn run_all(scripts: &[Script], ours: &Path, real: &Path, ledger: &Ledg
 pub async fn run(script: &Script, ours: &Path, real: &Path, ledger: Option<&Ledger>) -> Vec<Pair> {
     let (mut ours, mut real) = (Side::new(ours, script).await, Side::new(real, script).await);
     let (mut pairs, mut matches) = (Vec::new(), Matches::default());
-    for step in script.steps() {
+    for (at, step) in script.steps().into_iter().enumerate() {
         let (one, two) = tokio::join!(ours.play(&step), real.play(&step));
-        for (one, two) in one.iter().zip(&two) {
-            let request = described(&step);
+        let request = described(&step);
+        for (one, two) in paired(&one, &two) {
             let all = matches.compare(one, two);
             let excused = |difference: &&Difference| {
                 ledger.is_some_and(|ledger| ledger.excuses(&script.name, &request, difference))
@@ -81,6 +83,7 @@ pub async fn run(script: &Script, ours: &Path, real: &Path, ledger: Option<&Ledg
                 all.iter().partition(excused);
             pairs.push(Pair {
                 script: script.name.clone(),
+                step: at.checked_sub(script.prelude()),
                 request: request.clone(),
                 body: step
                     .whole_body()
@@ -95,10 +98,31 @@ pub async fn run(script: &Script, ours: &Path, real: &Path, ledger: Option<&Ledg
     pairs
 }
 
+/// Removes the kind a script brought: servers become slow with many.
+pub(super) async fn forget(script: &Script, ours: &Path, real: &Path) {
+    let gone = Step {
+        request: "DELETE ${crds}/things.${group}".to_owned(),
+        ..Step::default()
+    };
+    for kubeconfig in [ours, real] {
+        Side::new(kubeconfig, script).await.play(&gone).await;
+    }
+}
+
+/// Answers side by side; where one side has fewer, its last stands for what is missing.
+fn paired<'a>(
+    one: &'a [Answer],
+    two: &'a [Answer],
+) -> impl Iterator<Item = (&'a Answer, &'a Answer)> {
+    let at = |all: &'a [Answer], at: usize| all.get(at).or(all.last());
+    (0..one.len().max(two.len())).filter_map(move |index| Some((at(one, index)?, at(two, index)?)))
+}
+
 fn described(step: &Step) -> String {
-    if step.take.is_empty() {
+    if step.take.is_empty() && step.read_up.is_empty() {
         return step.request.clone();
     }
-    let watches: Vec<&str> = step.take.keys().map(String::as_str).collect();
+    let watches = step.take.keys().chain(step.read_up.keys());
+    let watches: Vec<&str> = watches.map(String::as_str).collect();
     format!("event of {}", watches.join(", "))
 }

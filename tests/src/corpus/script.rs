@@ -53,6 +53,9 @@ pub struct Step {
     /// Changes of the body, by JSON pointer.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, Value>,
+    /// What the pointers of `with` and `each` begin with.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub under: String,
     /// A request per row: the changes of the row beside those of `with`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<BTreeMap<String, Value>>,
@@ -71,6 +74,9 @@ pub struct Step {
     /// Await that many events of a watch and compare each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub take: BTreeMap<String, usize>,
+    /// Await the events of a watch up to the first object of that name, and compare each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub read_up: BTreeMap<String, String>,
     /// A line for the reader.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -145,6 +151,12 @@ impl Script {
         steps
     }
 
+    /// How many steps come before the script's own.
+    #[must_use]
+    pub fn prelude(&self) -> usize {
+        if self.schema.is_null() { 1 } else { 4 }
+    }
+
     /// The steps that bring the custom kind and wait until it is served.
     fn served(&self) -> [Step; 3] {
         let mut version = json!({
@@ -211,7 +223,7 @@ impl Step {
     pub fn whole_body(&self) -> Option<Value> {
         let mut body = self.body.clone()?;
         for (pointer, value) in &self.with {
-            set(&mut body, pointer, value);
+            set(&mut body, &format!("{}{pointer}", self.under), value);
         }
         Some(body)
     }

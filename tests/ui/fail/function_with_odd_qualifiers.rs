@@ -11,4 +11,9 @@ unsafe fn careless() {}
 #[on_create("kopfexamples")]
 extern "C" fn foreign() {}
 
+#[on_create("kopfexamples")]
+async fn endless() -> ! {
+    loop {}
+}
+
 fn main() {}

@@ -182,3 +182,83 @@ async fn the_check_tells_refusals_and_strangers_apart() {
         assert_eq!(words, expected);
     }
 }
+
+/// A proxy that is asked for one tunnel and answers what is sent through it itself. Returns what it was asked first.
+async fn proxy_for_one(listener: tokio::net::TcpListener, through: &'static str) -> String {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut asked = String::new();
+    while !asked.ends_with("\r\n\r\n") {
+        stream.read_line(&mut asked).await.unwrap();
+    }
+    stream
+        .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        .await
+        .unwrap();
+    let mut sent = String::new();
+    while !sent.ends_with("\r\n\r\n") {
+        stream.read_line(&mut sent).await.unwrap();
+    }
+    assert!(sent.starts_with("GET /version "), "{sent}");
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{through}",
+        through.len()
+    );
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    asked
+}
+
+fn through(proxy: &str) -> String {
+    let server = "server: 'http://127.0.0.1:1'";
+    TWO_CONTEXTS.replace(
+        server,
+        &format!("server: 'http://cluster.invalid:6443', proxy-url: '{proxy}'"),
+    )
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_a_tunnel() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let proxy = tokio::spawn(proxy_for_one(listener, r#"{"gitVersion": "v1.36.3"}"#));
+    let folder = Folder::new("proxy");
+    let path = folder.write("c", &through(&format!("http://me:secret@127.0.0.1:{port}")));
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap());
+    assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
+    let asked = proxy.await.unwrap();
+    assert!(
+        asked.starts_with("CONNECT cluster.invalid:6443 "),
+        "{asked}"
+    );
+    assert!(
+        asked
+            .to_lowercase()
+            .contains("proxy-authorization: basic bwu6c2vjcmv0"),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_there_is_named() {
+    let folder = Folder::new("no-proxy");
+    let path = folder.write("c", &through("http://127.0.0.1:1"));
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap());
+    let error = cluster.check().await.unwrap_err().to_string();
+    assert!(
+        error.contains("http://cluster.invalid:6443 (through the proxy http://127.0.0.1:1/)"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_of_another_sort_is_refused() {
+    let folder = Folder::new("socks");
+    let path = folder.write("c", &through("socks5://127.0.0.1:1"));
+    let error = refusal(flag(&path)).await;
+    assert!(
+        error.contains("expected http://HOST:PORT in proxy-url"),
+        "{error}"
+    );
+    assert!(!error.contains("secret"), "{error}");
+}

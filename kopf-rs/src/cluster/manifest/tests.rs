@@ -42,8 +42,10 @@ async fn apply(answers: Vec<Answer>) -> (Result<Applied, String>, Vec<String>) {
 }
 
 const GET: &str = "GET /api/v1/namespaces/default/configmaps/a";
-const POST: &str = "POST /api/v1/namespaces/default/configmaps?fieldManager=kopf-rs";
-const PATCH: &str = "PATCH /api/v1/namespaces/default/configmaps/a?fieldManager=kopf-rs";
+const POST: &str =
+    "POST /api/v1/namespaces/default/configmaps?fieldManager=kopf-rs&fieldValidation=Strict";
+const PATCH: &str =
+    "PATCH /api/v1/namespaces/default/configmaps/a?fieldManager=kopf-rs&fieldValidation=Strict";
 
 #[tokio::test(start_paused = true)]
 async fn a_manifest_is_created_configured_or_found_unchanged() {

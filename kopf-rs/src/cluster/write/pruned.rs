@@ -20,20 +20,35 @@ impl Cluster {
         part: Part,
         reply: &Raw,
     ) {
-        let Some(sent) = patch.as_value().as_object() else {
-            return;
-        };
-        if !sent.keys().any(|key| part.takes(key)) {
-            return;
+        if let Some(sent) = patch.as_value().as_object() {
+            let sent = sent.iter().filter(|(key, _)| part.takes(key));
+            self.warn_if_unlike(resource, sent, reply);
         }
+    }
+
+    /// The same for an object as functions want it.
+    pub(crate) fn warn_if_lost(&self, resource: &Resource, wanted: &Value, reply: &Raw) {
+        if let Some(wanted) = wanted.as_object() {
+            let status = wanted.iter().filter(|(key, _)| *key == "status");
+            self.warn_if_unlike(resource, status, reply);
+        }
+    }
+
+    fn warn_if_unlike<'a>(
+        &self,
+        resource: &Resource,
+        sent: impl Iterator<Item = (&'a String, &'a Value)>,
+        reply: &Raw,
+    ) {
+        let mut sent = sent.peekable();
         let key = resource.to_string();
-        if self.shared.pruned.has(&key) {
+        if sent.peek().is_none() || self.shared.pruned.has(&key) {
             return;
         }
         let found: HashMap<String, &RawValue> =
             serde_json::from_str(reply.text()).unwrap_or_default();
         let mut differences = Vec::new();
-        for (key, sent) in sent.iter().filter(|(key, _)| part.takes(key)) {
+        for (key, sent) in sent {
             let found = found
                 .get(key)
                 .and_then(|text| serde_json::from_str(text.get()).ok());

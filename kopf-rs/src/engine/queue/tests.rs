@@ -22,7 +22,7 @@ fn raw(name: &str, uid: &str, version: u32) -> Raw {
     .unwrap()
 }
 
-fn never(_: &Kind, _: &Memory, _: &Raw) -> bool {
+fn never(_: &Kind, _: &mut Memory, _: &Raw) -> bool {
     false
 }
 
@@ -151,7 +151,7 @@ fn an_object_at_rest_is_small() {
 #[tokio::test]
 async fn a_quiet_state_is_remembered_without_a_worker() {
     let mut fed = Fed::new();
-    let always = |_: &Kind, _: &Memory, _: &Raw| true;
+    let always = |_: &Kind, _: &mut Memory, _: &Raw| true;
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 2));
     fed.queue
         .feed(0, listed, always, |_| panic!("a worker is started"));

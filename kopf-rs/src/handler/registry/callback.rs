@@ -170,11 +170,16 @@ impl Callback {
 
     /// Kopf's id: the name, with the field appended where there is one.
     pub(crate) fn id(&self) -> String {
-        let base = self.options.id.as_ref().unwrap_or(&self.name);
+        let base = self.base_id();
         match &self.options.field {
             Some(field) => format!("{base}/{field}"),
-            None => base.clone(),
+            None => base.to_owned(),
         }
+    }
+
+    /// Kopf's id within a parent's: the name, whatever the field.
+    pub(crate) fn base_id(&self) -> &str {
+        self.options.id.as_ref().unwrap_or(&self.name)
     }
 
     /// What attributes refuse when they are compiled, and closures only here.
@@ -198,6 +203,24 @@ impl Callback {
             return None;
         };
         Some(problem.to_owned())
+    }
+
+    /// What is wrong with it as a sub-handler of a handler of that kind.
+    pub(crate) fn misuse_under(&self, parent: HandlerKind) -> Option<String> {
+        // A field is not needed there.
+        if let Some(misuse) = self.misuse(HandlerKind::Update) {
+            return Some(misuse);
+        }
+        let filters = &self.options.filters;
+        let sides = filters.old.is_some() || filters.new.is_some();
+        let of_change = matches!(parent, HandlerKind::Update | HandlerKind::Field);
+        (sides && !of_change).then(|| {
+            let parent = parent.attribute();
+            format!(
+                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
+                 here, or register it in a parent that is called for updates"
+            )
+        })
     }
 }
 

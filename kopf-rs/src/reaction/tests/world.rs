@@ -252,7 +252,8 @@ impl World {
         if quiet {
             self.quiet += 1;
             let nothing = effects.wake_at.is_none() && effects.seen.busy.is_none();
-            let unwritten = effects.patch.is_empty() || watched;
+            let left = effects.patch.clone().effective(&effects.body);
+            let unwritten = left.is_empty() || watched;
             assert!(
                 calls == 0 && nothing && unwritten,
                 "overlooked: {effects:?}"
@@ -273,6 +274,7 @@ impl World {
             event,
             seen,
             surroundings: &Surroundings::default(),
+            rivalled: false,
             now: self.now,
             chance: 0.5,
         })
@@ -343,11 +345,9 @@ impl World {
 
     pub(super) fn write(&mut self, effects: Effects) -> bool {
         self.wake_at = effects.wake_at;
-        if effects.patch.is_empty() {
-            self.seen = Some(effects.seen);
-            return false;
-        }
-        let Some(object) = &self.object else {
+        let newest = self.object.as_ref().unwrap_or(&effects.body);
+        let patch = effects.patch.effective(newest);
+        let Some(object) = self.object.as_ref().filter(|_| !patch.is_empty()) else {
             self.seen = Some(effects.seen);
             return false;
         };
@@ -357,20 +357,21 @@ impl World {
             .collect();
         let conflict = effects
             .expected_finalizers
+            .filter(|_| patch.get(&["metadata", "finalizers"]).is_some())
             .is_some_and(|expected| expected != found);
         if conflict || self.refuse > 0 {
             self.refuse = self.refuse.saturating_sub(1);
             self.seen = Some(effects.seen_if_refused);
             return true;
         }
-        self.journal.push(effects.patch.as_value().clone());
+        self.journal.push(patch.as_value().clone());
         let before = self.object.clone();
-        apply(self.object.as_mut().unwrap(), effects.patch.as_value());
+        apply(self.object.as_mut().unwrap(), patch.as_value());
         assert_ne!(
             before,
             self.object,
             "a write that changes nothing: {}",
-            effects.patch.as_value()
+            patch.as_value()
         );
         self.seen = Some(effects.seen);
         self.bump();

@@ -105,6 +105,9 @@ impl ProgressStorage for AnnotationsProgressStorage {
         self.keys.remove(id, body, patch);
         Ok(())
     }
+    fn check(&self) -> Result<(), StorageError> {
+        self.keys.check()
+    }
     fn clear(&self, essence: &mut Value) {
         drop_prefix(essence, &self.keys.prefix);
     }
@@ -158,6 +161,9 @@ impl DiffBaseStorage for AnnotationsDiffBaseStorage {
         let text = dumps_essence(essence) + "\n";
         self.keys.put(&self.key, &text, body, patch);
         Ok(())
+    }
+    fn check(&self) -> Result<(), StorageError> {
+        self.keys.check()
     }
     fn clear(&self, essence: &mut Value) {
         drop_prefix(essence, &self.keys.prefix);

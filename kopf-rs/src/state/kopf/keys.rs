@@ -5,7 +5,10 @@
 
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::state::naming::{handler_name, is_copy_of_deployment, is_valid_name, suffix};
+use crate::state::naming::{
+    handler_name, is_copy_of_deployment, is_valid_name, is_valid_prefix, suffix,
+};
+use crate::state::storage::StorageError;
 use serde_json::Value;
 
 /// The longest name part of an annotation; in the first version of the rule, of all of it.
@@ -25,6 +28,18 @@ impl Keys {
             prefix: prefix.into(),
             v1: true,
         }
+    }
+
+    /// Whether a server takes the names at all.
+    pub(crate) fn check(&self) -> Result<(), StorageError> {
+        if is_valid_prefix(&self.prefix) {
+            return Ok(());
+        }
+        let text = format!(
+            "the prefix `{}` of annotations cannot be used: expected a DNS name in lower case, such as `my-operator.example.com`",
+            self.prefix
+        );
+        Err(text.into())
     }
 
     /// All names for `key`: that of the second version first.

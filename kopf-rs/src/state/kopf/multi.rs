@@ -73,11 +73,7 @@ impl Default for SmartProgressStorage {
 
 impl ProgressStorage for MultiProgressStorage {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, StorageError> {
-        let found = self.0.iter().map(|storage| storage.fetch(id, body));
-        found
-            .into_iter()
-            .find(|it| *it != Ok(None))
-            .unwrap_or(Ok(None))
+        first(self.0.iter().map(|storage| storage.fetch(id, body)))
     }
     fn store(
         &self,
@@ -93,6 +89,9 @@ impl ProgressStorage for MultiProgressStorage {
         let mut all = self.0.iter();
         all.try_for_each(|storage| storage.purge(id, body, patch))
     }
+    fn check(&self) -> Result<(), StorageError> {
+        self.0.iter().try_for_each(|storage| storage.check())
+    }
     fn clear(&self, essence: &mut Value) {
         self.0.iter().for_each(|storage| storage.clear(essence));
     }
@@ -100,15 +99,14 @@ impl ProgressStorage for MultiProgressStorage {
 
 impl DiffBaseStorage for MultiDiffBaseStorage {
     fn fetch(&self, body: &Body) -> Result<Option<Value>, StorageError> {
-        let found = self.0.iter().map(|storage| storage.fetch(body));
-        found
-            .into_iter()
-            .find(|it| *it != Ok(None))
-            .unwrap_or(Ok(None))
+        first(self.0.iter().map(|storage| storage.fetch(body)))
     }
     fn store(&self, essence: &Value, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         let mut all = self.0.iter();
         all.try_for_each(|storage| storage.store(essence, body, patch))
+    }
+    fn check(&self) -> Result<(), StorageError> {
+        self.0.iter().try_for_each(|storage| storage.check())
     }
     fn clear(&self, essence: &mut Value) {
         self.0.iter().for_each(|storage| storage.clear(essence));
@@ -131,9 +129,19 @@ impl ProgressStorage for SmartProgressStorage {
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
         self.0.purge(id, body, patch)
     }
+    fn check(&self) -> Result<(), StorageError> {
+        self.0.check()
+    }
     fn clear(&self, essence: &mut Value) {
         self.0.clear(essence);
     }
+}
+
+type Fetched<T> = Result<Option<T>, StorageError>;
+
+/// What the first storage that has anything says: a failure too.
+fn first<T: PartialEq>(mut fetched: impl Iterator<Item = Fetched<T>>) -> Fetched<T> {
+    fetched.find(|it| *it != Ok(None)).unwrap_or(Ok(None))
 }
 
 #[cfg(test)]

@@ -1,0 +1,52 @@
+//! The API server in the process beside the real one: the same requests by the same client, round by round.
+//!
+//! Every run has a fresh server. Promises that each answer was a success. Must not know how a server works inside.
+
+mod connection;
+mod contender;
+mod job;
+mod table;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+
+use crate::contender::root;
+use crate::options::Options;
+use crate::say;
+use contender::Server;
+
+/// The figures of one run, by measure.
+pub type Figures = BTreeMap<&'static str, f64>;
+
+/// The figures of all runs: of a server, by round.
+pub type Rounds = BTreeMap<Server, Vec<Figures>>;
+
+/// Measures all servers, prints the table.
+pub async fn run(options: &Options) -> Result<()> {
+    say("building the servers");
+    tokio::task::spawn_blocking(contender::prepare).await??;
+    let mut rounds = Rounds::new();
+    for round in 0..options.rounds {
+        for place in 0..Server::ALL.len() {
+            let server = Server::ALL[(round + place) % Server::ALL.len()];
+            say(&format!("round {}: {}", round + 1, server.label()));
+            let figures = job::run(options, server).await;
+            let figures = figures.with_context(|| server.label())?;
+            rounds.entry(server).or_default().push(figures);
+        }
+    }
+    let raw: BTreeMap<_, _> = rounds
+        .iter()
+        .map(|(server, figures)| (server.label(), figures))
+        .collect();
+    let file = root().join("results/servers.json");
+    std::fs::create_dir_all(root().join("results"))?;
+    std::fs::write(
+        &file,
+        format!("{:#}\n", json!({"options": options, "rounds": raw})),
+    )?;
+    print!("{}", table::render(&rounds, options));
+    Ok(())
+}

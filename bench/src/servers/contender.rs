@@ -1,0 +1,145 @@
+//! The servers that are compared, each as a program of its own.
+//!
+//! Promises that they end with their handle. Must not know what is measured.
+
+use std::any::Any;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use kopf_rs_tests::RealServer;
+
+use crate::contender::{root, run};
+
+/// A server that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Server {
+    /// `kopf-rs-apiserver`.
+    Memory,
+    /// `kopf-rs-apiserver --data-dir`.
+    Disk,
+    /// kube-apiserver with its etcd.
+    Real,
+}
+
+/// A server that runs, until this is dropped.
+pub struct Running {
+    pub kubeconfig: PathBuf,
+    /// Its processes: what they use is counted together.
+    pub processes: Vec<u32>,
+    /// From the start of the process until it could be asked.
+    pub ready: Duration,
+    _guard: Box<dyn Any + Send>,
+}
+
+/// Kills the program, and removes its folder.
+struct Guard(Child, PathBuf);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_dir_all(&self.1);
+    }
+}
+
+impl Server {
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Real, Self::Disk];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Memory => "ours",
+            Self::Disk => "ours, kept on disk",
+            Self::Real => "kube-apiserver + etcd",
+        }
+    }
+
+    /// Starts it on nothing. Blocks.
+    pub fn start(self) -> Result<Running> {
+        match self {
+            Self::Memory => ours(false),
+            Self::Disk => ours(true),
+            Self::Real => real(),
+        }
+    }
+}
+
+/// Builds ours; the real one is built when it is started first.
+pub fn prepare() -> Result<()> {
+    run(
+        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args([
+                "build",
+                "--quiet",
+                "--release",
+                "--locked",
+                "--manifest-path",
+            ])
+            .arg(root().join("../Cargo.toml"))
+            .args(["-p", "kopf-rs-apiserver", "--features", "program"])
+            .args(["--bin", "kopf-rs-apiserver", "--target-dir"])
+            .arg(target()),
+    )?;
+    // Not measured: the first start may build the real one, and reads it into memory.
+    drop(Server::Real.start()?);
+    drop(Server::Memory.start()?);
+    Ok(())
+}
+
+fn target() -> PathBuf {
+    root().join("../target")
+}
+
+fn ours(kept: bool) -> Result<Running> {
+    let folder = std::env::temp_dir().join(format!("kopf-rs-bench-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder)?;
+    let kubeconfig = folder.join("kubeconfig");
+    let mut command = Command::new(target().join("release/kopf-rs-apiserver"));
+    command.arg("--kubeconfig-out").arg(&kubeconfig);
+    if kept {
+        command.arg("--data-dir").arg(folder.join("cluster"));
+    }
+    let began = Instant::now();
+    let child = command.stdout(Stdio::piped()).spawn()?;
+    let mut guard = Guard(child, folder);
+    let output = guard.0.stdout.take().context("piped above")?;
+    let mut lines = BufReader::new(output).lines();
+    lines
+        .find(|line| line.as_ref().is_ok_and(|line| line.contains("KUBECONFIG=")))
+        .context("the server said nothing")??;
+    Ok(Running {
+        ready: began.elapsed(),
+        processes: vec![guard.0.id()],
+        kubeconfig,
+        _guard: Box::new(guard),
+    })
+}
+
+fn real() -> Result<Running> {
+    let began = Instant::now();
+    let server = RealServer::start_unaudited().context("a real kube-apiserver")?;
+    Ok(Running {
+        ready: began.elapsed(),
+        kubeconfig: server.kubeconfig(),
+        processes: server.processes().to_vec(),
+        _guard: Box::new(server),
+    })
+}
+
+/// The address, the token and the certificates of a kubeconfig.
+pub async fn credentials(kubeconfig: &Path) -> Result<(http::Uri, String, Vec<Vec<u8>>)> {
+    use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let text = std::fs::read_to_string(kubeconfig)?;
+    // The types of the client hide it well.
+    let keys = ["\"token\":\"", "token: "];
+    let found = keys.iter().find_map(|key| text.split_once(key));
+    let (_, token) = found.context("a token")?;
+    let end = token.find(['"', '\n', ' ']).unwrap_or(token.len());
+    let authorities = config.root_cert.context("an authority")?;
+    Ok((config.cluster_url, token[..end].to_owned(), authorities))
+}

@@ -1,0 +1,269 @@
+//! Reviews: questions about users and rights, and requests for tokens. They are answered, not stored.
+//!
+//! Promise: the authorizer that answers is the one that decides. Must not know transports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::attributes::Attributes;
+use super::index;
+use super::request::{token_request, token_review, token_target};
+use super::user::User;
+use crate::managed::{self, Managed};
+use crate::object::{Body, MANAGED, at_path, meta_text, metadata, metadata_mut, text};
+use crate::render;
+use crate::status::{Cause, Refusal, Subject};
+use crate::store::Store;
+use crate::verb::{Answer, Part, Target};
+
+/// Answer a review whose body was decoded.
+pub(crate) fn answer(
+    store: &mut Store,
+    target: &Target<'_>,
+    mut body: Body,
+) -> Result<Answer, Refusal> {
+    let status = match target.kind.kind.as_str() {
+        "TokenRequest" => token_request(store, target, &mut body)?,
+        "TokenReview" => token_review(store, target, &mut body)?,
+        "SelfSubjectReview" => {
+            body.remove("spec");
+            let stamp = json!({"creationTimestamp": store.clock.stamp()});
+            body.insert("metadata".to_owned(), stamp);
+            json!({"userInfo": target.call.user.to_json()})
+        }
+        "SelfSubjectRulesReview" => rules_review(store, target, &mut body)?,
+        _ => access_review(store, target, &mut body)?,
+    };
+    let kind = &target.kind;
+    body.insert("apiVersion".to_owned(), kind.api_version().into());
+    body.insert("kind".to_owned(), kind.kind.as_str().into());
+    body.insert("status".to_owned(), status);
+    let bytes = render::to_bytes(&Value::Object(body));
+    Ok(Answer::bytes(201, bytes))
+}
+
+/// Note who says what a review says.
+pub(super) fn track(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(), Refusal> {
+    let (outline, empty) = (target.kind.outline(), target.kind.empty());
+    let author = target.author(store)?;
+    let managed = managed::update(outline, &author, &Managed::default(), &empty, body);
+    metadata_mut(body).insert(MANAGED.to_owned(), managed.to_json());
+    Ok(())
+}
+
+fn invalid(group: &str, causes: &[Cause]) -> Refusal {
+    let subject = Subject {
+        group,
+        word: "",
+        name: "",
+    };
+    Refusal::invalid(subject, causes)
+}
+
+pub(super) fn strings(body: &Body, path: &str) -> Vec<String> {
+    let items = at_path(body, path).and_then(Value::as_array);
+    let items = items.into_iter().flatten().filter_map(Value::as_str);
+    items.map(str::to_owned).collect()
+}
+
+pub(super) fn string(body: &Body, path: &str) -> String {
+    let found = at_path(body, path).and_then(Value::as_str);
+    found.unwrap_or_default().to_owned()
+}
+
+fn access_review(
+    store: &mut Store,
+    target: &Target<'_>,
+    body: &mut Body,
+) -> Result<Value, Refusal> {
+    let kind = target.kind.kind.as_str();
+    if kind == "LocalSubjectAccessReview" {
+        crate::verb::place(&target.kind, target.path.namespace.as_deref(), body)?;
+    }
+    let causes = flaws(kind, body);
+    if !causes.is_empty() {
+        return Err(invalid(&target.kind.group, &causes));
+    }
+    let user = if kind == "SelfSubjectAccessReview" {
+        target.call.user.clone()
+    } else {
+        Arc::new(user_of(body))
+    };
+    let decision = index::current(store).decide(&user, &asked(body));
+    track(store, target, body)?;
+    let mut status = json!({"allowed": decision.allowed});
+    if !decision.reason.is_empty() {
+        status["reason"] = decision.reason.into();
+    }
+    Ok(status)
+}
+
+fn user_of(body: &Body) -> User {
+    let mut user = User::new(string(body, ".spec.user")).uid(string(body, ".spec.uid"));
+    user.groups = strings(body, ".spec.groups");
+    let extra = at_path(body, ".spec.extra").and_then(Value::as_object);
+    let texts = |value: &Value| -> Vec<String> {
+        let items = value.as_array().into_iter().flatten();
+        let items = items.filter_map(Value::as_str);
+        items.map(str::to_owned).collect()
+    };
+    user.extra = extra
+        .into_iter()
+        .flatten()
+        .map(|(key, values)| (key.clone(), texts(values)))
+        .collect::<BTreeMap<_, _>>();
+    user
+}
+
+/// What a review asks about.
+fn asked(body: &Body) -> Attributes {
+    let resource = |field: &str| string(body, &format!(".spec.resourceAttributes.{field}"));
+    let page = at_path(body, ".spec.nonResourceAttributes").filter(|found| found.is_object());
+    if page.is_some() {
+        return Attributes {
+            verb: string(body, ".spec.nonResourceAttributes.verb"),
+            page: Some(string(body, ".spec.nonResourceAttributes.path")),
+            ..Attributes::default()
+        };
+    }
+    Attributes {
+        verb: resource("verb"),
+        group: resource("group"),
+        resource: resource("resource"),
+        subresource: resource("subresource"),
+        namespace: resource("namespace"),
+        name: resource("name"),
+        page: None,
+    }
+}
+
+fn wrong(field: &str, value: &str, why: &str) -> Cause {
+    let message = format!("Invalid value: {value}: {why}");
+    Cause::new("FieldValueInvalid", field, message)
+}
+
+/// What is wrong with a question.
+fn flaws(kind: &str, body: &Body) -> Vec<Cause> {
+    let local = kind == "LocalSubjectAccessReview";
+    let mut causes = flaws_of_subject(body, local);
+    let nobody = string(body, ".spec.user").is_empty() && strings(body, ".spec.groups").is_empty();
+    if kind != "SelfSubjectAccessReview" && nobody {
+        let why = "at least one of user or group must be specified";
+        causes.push(wrong("spec.user", "\"\"", why));
+    }
+    let empty = Body::new();
+    let mut meta = metadata(body).unwrap_or(&empty).clone();
+    if local {
+        meta.remove("namespace");
+    }
+    if !meta.is_empty() {
+        let shown = Value::Object(meta).to_string();
+        causes.push(wrong("metadata", &shown, "must be empty"));
+    }
+    causes
+}
+
+/// What is wrong with what is asked about.
+fn flaws_of_subject(body: &Body, local: bool) -> Vec<Cause> {
+    let part = |field: &str| {
+        let found = at_path(body, &format!(".spec.{field}"));
+        found.and_then(Value::as_object)
+    };
+    let (resource, page) = (part("resourceAttributes"), part("nonResourceAttributes"));
+    let shown = |page: &Body| {
+        let (path, verb) = (text(page, "path"), text(page, "verb"));
+        format!("{{\"Path\":{path:?},\"Verb\":{verb:?}}}")
+    };
+    let field = "spec.nonResourceAttributes";
+    let mut causes = Vec::new();
+    match (resource, page) {
+        (_, Some(page)) if local => {
+            let why = "disallowed on this kind of request";
+            causes.push(wrong(field, &shown(page), why));
+        }
+        (Some(_), Some(page)) => {
+            let why = "cannot be specified in combination with resourceAttributes";
+            causes.push(wrong(field, &shown(page), why));
+        }
+        (None, None) => {
+            let why =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            causes.push(wrong("spec.resourceAttributes", "null", why));
+        }
+        _ => {}
+    }
+    let asked = resource.map_or("", |found| text(found, "namespace"));
+    if local && resource.is_some() && asked != meta_text(body, "namespace") {
+        causes.push(wrong(
+            "spec.resourceAttributes.namespace",
+            &format!("{asked:?}"),
+            "must match metadata.namespace",
+        ));
+    }
+    causes
+}
+
+fn rules_review(store: &mut Store, target: &Target<'_>, body: &mut Body) -> Result<Value, Refusal> {
+    let namespace = string(body, ".spec.namespace");
+    if namespace.is_empty() {
+        return Err(Refusal::bad_request("no namespace on request"));
+    }
+    let (rules, failures) = index::current(store).rules_for(&target.call.user, &namespace);
+    let (mut resources, mut pages) = (Vec::new(), Vec::new());
+    for rule in &rules {
+        if !rule.resources.is_empty() {
+            resources.push(rule.to_json());
+        }
+        if !rule.pages.is_empty() {
+            pages.push(rule.to_json());
+        }
+    }
+    body.insert("metadata".to_owned(), json!({}));
+    body.insert("spec".to_owned(), json!({}));
+    let mut status =
+        json!({"resourceRules": resources, "nonResourceRules": pages, "incomplete": false});
+    if let Some(failures) = failures {
+        status["evaluationError"] = failures.into();
+    }
+    Ok(status)
+}
+
+/// Whether a target is a review or a request for a token, with the target its body is read as.
+pub(crate) fn of<'a>(target: &Target<'a>) -> Option<Target<'a>> {
+    if target.part == Part::Token {
+        return Some(token_target(target));
+    }
+    target.kind.traits.review.then(|| target.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_that_make_no_sense_are_told() {
+        for (kind, body, expected) in [
+            ("SubjectAccessReview", json!({"spec": {}}), 2),
+            (
+                "SubjectAccessReview",
+                json!({"spec": {"user": "u", "resourceAttributes": {}}}),
+                0,
+            ),
+            (
+                "SelfSubjectAccessReview",
+                json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {}}}),
+                1,
+            ),
+            (
+                "LocalSubjectAccessReview",
+                json!({"metadata": {"namespace": "a"}, "spec": {"user": "u", "resourceAttributes": {"namespace": "b"}}}),
+                1,
+            ),
+        ] {
+            let body: Body = body.as_object().unwrap().clone();
+            assert_eq!(flaws(kind, &body).len(), expected, "{body:?}");
+        }
+    }
+}

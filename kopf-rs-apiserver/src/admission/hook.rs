@@ -1,0 +1,196 @@
+//! One webhook of a configuration: whom it is for, where it is, what its failure means.
+//!
+//! Must not know how it is asked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::place::Client;
+use crate::object::{Body, text};
+use crate::selector::object::ObjectSelector;
+
+/// A webhook.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hook {
+    /// Tells it from others of the same name.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) client: Client,
+    pub(super) version: String,
+    pub(super) rules: Vec<Rule>,
+    pub(super) exact: bool,
+    /// A failure to ask is no refusal.
+    pub(super) ignores_failure: bool,
+    /// Is asked again if others have changed the object since.
+    pub(super) again: bool,
+    pub(super) timeout: Duration,
+    pub(super) namespaces: ObjectSelector,
+    pub(super) objects: ObjectSelector,
+    /// Names and expressions.
+    pub(super) conditions: Vec<(String, String)>,
+}
+
+/// What a webhook wants to know of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rule {
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+    scope: String,
+}
+
+/// What is written, as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) operation: &'a str,
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) plural: &'a str,
+    pub(super) subresource: &'a str,
+    pub(super) namespaced: bool,
+}
+
+fn texts(map: &Value, field: &str) -> Vec<String> {
+    let items = map.get(field).and_then(Value::as_array);
+    let items = items.into_iter().flatten().filter_map(Value::as_str);
+    items.map(str::to_owned).collect()
+}
+
+pub(super) fn word<'a>(map: &'a Value, field: &str) -> &'a str {
+    map.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+// === impl Hook ===
+
+impl Hook {
+    /// The webhooks of a configuration, in order.
+    pub(super) fn all_of(configuration: &Body) -> Vec<Self> {
+        let meta = crate::object::metadata(configuration);
+        let owner = meta.map_or("", |meta| text(meta, "name"));
+        let hooks = configuration.get("webhooks").and_then(Value::as_array);
+        let hooks = hooks.into_iter().flatten().enumerate();
+        hooks
+            .map(|(index, hook)| Self {
+                id: format!("{owner}/{index}"),
+                ..Self::of(hook)
+            })
+            .collect()
+    }
+
+    fn of(hook: &Value) -> Self {
+        let list = |field: &str| hook.get(field).and_then(Value::as_array).into_iter();
+        let selector = |field: &str| hook.get(field).map(ObjectSelector::of).unwrap_or_default();
+        let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
+        let versions = texts(hook, "admissionReviewVersions");
+        let seconds = hook.get("timeoutSeconds").and_then(Value::as_u64);
+        let condition = |of: &Value| {
+            (
+                word(of, "name").to_owned(),
+                word(of, "expression").to_owned(),
+            )
+        };
+        Self {
+            id: String::new(),
+            name: word(hook, "name").to_owned(),
+            client: Client::of(hook.get("clientConfig").unwrap_or(&Value::Null)),
+            version: versions.iter().find(known).cloned().unwrap_or_default(),
+            rules: list("rules").flatten().map(Rule::of).collect(),
+            exact: word(hook, "matchPolicy") == "Exact",
+            ignores_failure: word(hook, "failurePolicy") == "Ignore",
+            again: word(hook, "reinvocationPolicy") == "IfNeeded",
+            timeout: Duration::from_secs(seconds.unwrap_or(10)),
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+            conditions: list("matchConditions").flatten().map(condition).collect(),
+        }
+    }
+
+    /// Whether any of its rules is for that.
+    pub(super) fn wants(&self, target: Target<'_>) -> bool {
+        self.rules.iter().any(|rule| rule.fits(target))
+    }
+
+    /// Whether it wants objects of such labels, old or new.
+    pub(super) fn wants_labels(&self, of: &[BTreeMap<String, String>]) -> bool {
+        of.iter().any(|labels| self.objects.matches(labels))
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    fn of(rule: &Value) -> Self {
+        Self {
+            operations: texts(rule, "operations"),
+            groups: texts(rule, "apiGroups"),
+            versions: texts(rule, "apiVersions"),
+            resources: texts(rule, "resources"),
+            scope: word(rule, "scope").to_owned(),
+        }
+    }
+
+    fn fits(&self, target: Target<'_>) -> bool {
+        let any = |list: &[String], wanted: &str| {
+            list.iter().any(|found| found == "*" || found == wanted)
+        };
+        let scope = match self.scope.as_str() {
+            "Namespaced" => target.namespaced,
+            "Cluster" => !target.namespaced,
+            _ => true,
+        };
+        let resource = |found: &String| {
+            let (plural, sub) = found.split_once('/').unwrap_or((found, ""));
+            (plural == "*" || plural == target.plural) && (sub == "*" || sub == target.subresource)
+        };
+        scope
+            && any(&self.operations, target.operation)
+            && any(&self.groups, target.group)
+            && any(&self.versions, target.version)
+            && self.resources.iter().any(resource)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rules_by_table() {
+        for (resource, plural, subresource, expected) in [
+            ("pods", "pods", "", true),
+            ("pods", "pods", "status", false),
+            ("pods/*", "pods", "status", true),
+            ("pods/*", "pods", "", true),
+            ("*", "pods", "", true),
+            ("*", "pods", "status", false),
+            ("*/*", "pods", "status", true),
+            ("*/scale", "pods", "status", false),
+        ] {
+            let rule = Rule::of(&json!({
+                "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["*"], "resources": [resource], "scope": "*",
+            }));
+            let target = Target {
+                operation: "CREATE",
+                group: "",
+                version: "v1",
+                plural,
+                subresource,
+                namespaced: true,
+            };
+            assert_eq!(
+                rule.fits(target),
+                expected,
+                "{resource} {plural}/{subresource}"
+            );
+            assert!(!rule.fits(Target {
+                operation: "DELETE",
+                ..target
+            }));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! An `AdmissionReview`: what a webhook is asked, and what its answer means.
+//!
+//! Promise: what is wrong with an answer is told as kube-apiserver tells it. Must not know how it travels.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::object::MANAGED;
+
+/// What a webhook says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reply {
+    pub(super) denial: Option<Denial>,
+    /// A JSON patch.
+    pub(super) patch: Option<Value>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A refusal, in the webhook's words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Denial {
+    pub(super) code: u16,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) details: Option<Map<String, Value>>,
+}
+
+/// The whole review of a request.
+pub(super) fn review(version: &str, uid: &str, request: &Value) -> Value {
+    let mut request = request.clone();
+    request["uid"] = uid.into();
+    json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request})
+}
+
+/// A request without what differs when a verb runs again: times, and who manages what since when.
+pub(super) fn essence(request: &Value) -> Value {
+    let mut request = request.clone();
+    for part in ["object", "oldObject"] {
+        let meta = request
+            .get_mut(part)
+            .and_then(|part| part.get_mut("metadata"));
+        if let Some(Value::Object(meta)) = meta {
+            meta.remove(MANAGED);
+            meta.remove("creationTimestamp");
+        }
+    }
+    request
+}
+
+/// What an answer means; the error is what is wrong with it.
+pub(super) fn read(version: &str, uid: &str, answer: &Value) -> Result<Reply, String> {
+    let word = |field: &str| {
+        answer
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let wanted = format!("admission.k8s.io/{version}");
+    let (found, kind) = (word("apiVersion"), word("kind"));
+    let invalid = |why: String| Err(format!("received invalid webhook response: {why}"));
+    if (found, kind) != (wanted.as_str(), "AdmissionReview") {
+        let slash = if found.contains('/') { "" } else { "/" };
+        return invalid(format!(
+            "expected webhook response of {wanted}, Kind=AdmissionReview, got {slash}{found}, Kind={kind}"
+        ));
+    }
+    let Some(response) = answer.get("response").filter(|found| found.is_object()) else {
+        return invalid("webhook response was absent".to_owned());
+    };
+    let word = |field: &str| {
+        response
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    if word("uid") != uid {
+        let found = word("uid");
+        return invalid(format!("expected response.uid={uid:?}, got {found:?}"));
+    }
+    let patch = word("patch");
+    match (patch.is_empty(), word("patchType")) {
+        (true, "") | (false, "JSONPatch") => {}
+        (false, "") => {
+            let why = "webhook returned response.patch but not response.patchType";
+            return invalid(why.to_owned());
+        }
+        (true, _) => {
+            let why = "webhook returned response.patchType but not response.patch";
+            return invalid(why.to_owned());
+        }
+        (false, other) => {
+            let why = format!("webhook returned invalid response.patchType of {other:?}");
+            return invalid(why);
+        }
+    }
+    let warnings = response.get("warnings").and_then(Value::as_array);
+    let warnings = warnings.into_iter().flatten().filter_map(Value::as_str);
+    let allowed = response.get("allowed").and_then(Value::as_bool);
+    Ok(Reply {
+        denial: (allowed != Some(true)).then(|| denial(response.get("status"))),
+        patch: decoded(patch)?,
+        warnings: warnings.map(str::to_owned).collect(),
+    })
+}
+
+fn decoded(patch: &str) -> Result<Option<Value>, String> {
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    let bytes = STANDARD.decode(patch).map_err(|why| why.to_string())?;
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|why| why.to_string())
+}
+
+fn denial(status: Option<&Value>) -> Denial {
+    let word = |field: &str| {
+        let found = status.and_then(|status| status.get(field));
+        found.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let code = status.and_then(|status| status.get("code"));
+    let code = code.and_then(Value::as_u64).unwrap_or_default();
+    let details = status.and_then(|status| status.get("details"));
+    Denial {
+        // Anything else would be no refusal.
+        code: u16::try_from(code)
+            .ok()
+            .filter(|code| *code >= 400)
+            .unwrap_or(400),
+        reason: word("reason"),
+        message: word("message"),
+        details: details.and_then(Value::as_object).cloned(),
+    }
+}
+
+// === impl Denial ===
+
+impl Denial {
+    /// What the client is told.
+    pub(super) fn told(&self, hook: &str) -> String {
+        let start = format!("admission webhook {hook:?} denied the request");
+        match (self.message.as_str(), self.reason.as_str()) {
+            ("", "") => format!("{start} without explanation"),
+            ("", reason) => format!("{start}: {reason}"),
+            (message, _) => format!("{start}: {message}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(response: &Value) -> Value {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+    }
+
+    #[test]
+    fn what_is_wrong_with_answers_is_told() {
+        let start = "received invalid webhook response: ";
+        for (answer, expected) in [
+            (
+                json!({}),
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
+            ),
+            (answer(&Value::Null), "webhook response was absent"),
+            (
+                answer(&json!({"uid": "x"})),
+                r#"expected response.uid="u", got "x""#,
+            ),
+            (
+                answer(&json!({"uid": "u", "patch": "W10="})),
+                "webhook returned response.patch but not response.patchType",
+            ),
+        ] {
+            assert_eq!(
+                read("v1", "u", &answer).unwrap_err(),
+                format!("{start}{expected}")
+            );
+        }
+    }
+
+    #[test]
+    fn a_denial_is_told_with_the_name_of_its_webhook() {
+        let read = |status: Value| {
+            read(
+                "v1",
+                "u",
+                &answer(&json!({"uid": "u", "allowed": false, "status": status})),
+            )
+        };
+        let told = |status: Value| read(status).unwrap().denial.unwrap().told("w");
+        let start = r#"admission webhook "w" denied the request"#;
+        assert_eq!(told(Value::Null), format!("{start} without explanation"));
+        assert_eq!(told(json!({"reason": "r"})), format!("{start}: r"));
+        assert_eq!(
+            told(json!({"message": "m", "reason": "r"})),
+            format!("{start}: m")
+        );
+        let allowed = answer(
+            &json!({"uid": "u", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}),
+        );
+        assert_eq!(
+            super::read("v1", "u", &allowed).unwrap().patch,
+            Some(json!([]))
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! The body of a request as an object, and what there is to say of its text.
+//!
+//! Promise: complaints are the real server's. Must not know what the objects mean.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{Call, Verb, go};
+use crate::object::Body;
+use crate::status::Refusal;
+use crate::typed::proto;
+
+/// How Go's clients send objects of kinds that come with the server.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// A body that is an object, and the fields that are in it more than once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Document {
+    pub(crate) body: Body,
+    pub(crate) twice: Vec<String>,
+}
+
+/// The type a body should have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) builtin: bool,
+}
+
+// === impl Call ===
+
+impl Call {
+    /// The media type of the body, without parameters.
+    pub(crate) fn media_type(&self) -> &str {
+        let given = self.content_type.as_deref().unwrap_or_default();
+        given.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The body as a JSON map, from JSON, YAML or (for kinds that come with the server) protobuf.
+    pub(crate) fn object(&self, wanted: Wanted<'_>) -> Result<Document, Refusal> {
+        let word = wanted.kind;
+        let (value, twice) = match self.media_type() {
+            "" | "application/json" | "*/*" => go::parse_noting(&self.body).map_err(|why| {
+                let why = format!("couldn't get version/kind; json parse error: {why}");
+                self.unrecognised(word, &why)
+            })?,
+            "application/yaml" => (self.yaml()?, Vec::new()),
+            PROTOBUF if wanted.builtin => {
+                let body = proto::decode(&self.body, wanted.api_version, word)
+                    .map_err(|why| self.unrecognised(word, &why.to_string()))?;
+                (Value::Object(body), Vec::new())
+            }
+            _ => {
+                // The real server names all three for custom kinds too.
+                return Err(Refusal::unsupported_media(&[
+                    "application/json",
+                    "application/yaml",
+                    PROTOBUF,
+                ]));
+            }
+        };
+        match value {
+            Value::Object(body) => Ok(Document { body, twice }),
+            Value::Null => Ok(Document::default()),
+            other => {
+                let found = crate::rules::go_type(&other);
+                Err(self.unrecognised(word, &format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
+                     APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+                )))
+            }
+        }
+    }
+
+    /// What there is to say of unknown fields and of those that are there twice: in the order of the body for kinds that come
+    /// with the server, as they are found for others.
+    pub(crate) fn complaints(
+        &self,
+        mut unknown: Vec<String>,
+        twice: &[String],
+        builtin: bool,
+    ) -> Vec<String> {
+        let told = |what: &str, path: &str| format!("{what} field {path:?}");
+        if unknown.is_empty() || !builtin {
+            let twice = twice.iter().map(|path| told("duplicate", path));
+            return twice
+                .chain(unknown.iter().map(|path| told("unknown", path)))
+                .collect();
+        }
+        let mut complaints = Vec::new();
+        // A patch says nothing of the order of the object it makes.
+        if self.verb != Verb::Patch && !self.media_type().ends_with("yaml") {
+            let mut seen = BTreeSet::new();
+            for path in go::paths(&self.body) {
+                let first = seen.insert(path.clone());
+                if unknown.contains(&path) {
+                    if first {
+                        complaints.push(told("unknown", &path));
+                    }
+                } else if !first && twice.contains(&path) {
+                    complaints.push(told("duplicate", &path));
+                }
+            }
+            unknown.retain(|path| !seen.contains(path));
+        }
+        unknown.sort();
+        complaints.extend(unknown.iter().map(|path| told("unknown", path)));
+        complaints
+    }
+
+    /// A body that is no object of that kind, with its beginning for the reader.
+    pub(crate) fn unrecognised(&self, word: &str, reason: &str) -> Refusal {
+        let start = &self.body[..self.body.len().min(30)];
+        let more = if start.len() < self.body.len() {
+            " ..."
+        } else {
+            ""
+        };
+        let shown = match start.first() {
+            None => "<empty>".to_owned(),
+            Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+            Some(_) => {
+                let mut hex = String::with_capacity(64);
+                for byte in start {
+                    // Writing to a String cannot fail.
+                    let _infallible = write!(hex, "{byte:02x}");
+                }
+                hex + more
+            }
+        };
+        Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {word}): {reason} ({shown})"
+        ))
+    }
+
+    /// The body as YAML.
+    pub(crate) fn yaml(&self) -> Result<Value, Refusal> {
+        let text = std::str::from_utf8(&self.body)
+            .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+        // Not strict: the real server takes `y` and `no` for booleans, as YAML 1.1 does.
+        let options = serde_saphyr::options! {
+            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        };
+        serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))
+    }
+}

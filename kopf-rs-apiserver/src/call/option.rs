@@ -1,0 +1,95 @@
+//! The options of a write that are in its query: dry run, manager, what to do about unknown fields.
+//!
+//! Promise: a bad option is refused as the real server does. Must not know bodies.
+
+use super::{Call, Verb};
+use crate::status::{Cause, Refusal, options};
+
+/// What to do about fields that nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownFields {
+    Warn,
+    Ignore,
+    Refuse,
+}
+
+// === impl UnknownFields ===
+
+impl UnknownFields {
+    /// The warnings for such complaints, or why they are a refusal.
+    pub(crate) fn judge(self, complaints: Vec<String>) -> Result<Vec<String>, String> {
+        match self {
+            Self::Ignore => Ok(Vec::new()),
+            Self::Refuse if !complaints.is_empty() => {
+                Err(format!("strict decoding error: {}", complaints.join(", ")))
+            }
+            Self::Warn | Self::Refuse => Ok(complaints),
+        }
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    /// Whether nothing is to be persisted.
+    pub(crate) fn dry_run(&self) -> Result<bool, Refusal> {
+        match self.param("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => Err(self.unsupported("dryRun", &format!("[{other:?}]"), "\"All\"")),
+        }
+    }
+
+    /// Who says to write, else what the client calls itself.
+    pub(crate) fn manager(&self) -> Result<String, Refusal> {
+        let given = self.param("fieldManager");
+        if given.is_empty() {
+            let agent = self.user_agent.as_deref().unwrap_or_default();
+            let name = agent.split('/').next().unwrap_or_default();
+            let printable = name.chars().filter(|letter| !letter.is_control());
+            return Ok(printable.take(128).collect());
+        }
+        let wrong = given.chars().position(char::is_control);
+        let cause = if given.len() > 128 {
+            let message = "Too long: may not be more than 128 bytes";
+            Cause::new("FieldValueTooLong", "fieldManager", message)
+        } else if let Some(at) = wrong {
+            let letter = given.chars().nth(at).map_or(0, u32::from);
+            let message = format!("invalid character U+{letter:04X} (at position {at})");
+            Cause::invalid("fieldManager", &given.into(), &message)
+        } else {
+            return Ok(given.to_owned());
+        };
+        Err(self.bad_options(&[cause]))
+    }
+
+    /// What to do about fields that nobody knows.
+    pub(crate) fn unknown_fields(&self) -> Result<UnknownFields, Refusal> {
+        match self.param("fieldValidation") {
+            "" | "Warn" => Ok(UnknownFields::Warn),
+            "Ignore" => Ok(UnknownFields::Ignore),
+            "Strict" => Ok(UnknownFields::Refuse),
+            other => Err(self.unsupported(
+                "fieldValidation",
+                &format!("{other:?}"),
+                "\"\", \"Ignore\", \"Strict\", \"Warn\"",
+            )),
+        }
+    }
+
+    fn unsupported(&self, field: &str, given: &str, supported: &str) -> Refusal {
+        let message = format!("Unsupported value: {given}: supported values: {supported}");
+        self.bad_options(&[Cause::new("FieldValueNotSupported", field, message)])
+    }
+
+    /// What is wrong with the options of a request.
+    pub(crate) fn bad_options(&self, causes: &[Cause]) -> Refusal {
+        let word = match self.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            Verb::Patch => "PatchOptions",
+            _ => "DeleteOptions",
+        };
+        Refusal::invalid(options(word), causes)
+    }
+}

@@ -1,0 +1,395 @@
+//! The data directory: a snapshot, the changes since, and who the server is.
+//!
+//! Promise: what `append` has taken survives the end of this process, whatever ends it; a change that was not taken whole is
+//! dropped whole when the directory is opened again. One process at a time. Must not know requests.
+//!
+//! In the directory lie `snapshot`, one or more `changes.N`, `identity.json` and `lock`. Changes are handed to the operating system
+//! before a request is answered, and to the disk itself with every snapshot and at the end: a crash of the machine may
+//! take back the last seconds, a crash of the process takes back nothing.
+
+mod frame;
+pub(crate) mod identity;
+mod load;
+mod snapshot;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::kind::Resource;
+use crate::object::Stored;
+use crate::serve::shared::Nobody;
+use crate::serve::tls::TlsError;
+use crate::store::batch::Effect;
+use crate::store::feed::Event;
+
+pub(crate) use load::load;
+
+/// The layout of the directory; another number is another layout.
+const FORMAT: u32 = 1;
+/// How many bytes of changes are kept before there is a snapshot, unless it is said otherwise.
+const DUE: u64 = 8 << 20;
+
+/// Where a server keeps its objects between runs.
+///
+/// ```no_run
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use kopf_rs_apiserver::{ApiServer, DataDir};
+///
+/// let server = ApiServer::open(DataDir::new("cluster"))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    due: u64,
+}
+
+/// What was found in a data directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// How many objects it held; none if the directory is new.
+    pub objects: usize,
+    /// The resourceVersion the server goes on from.
+    pub revision: u64,
+    /// How many bytes at the end of the last file were no whole change, and were dropped: the server ended while it wrote them,
+    /// and nobody got an answer.
+    pub dropped: u64,
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server is using it.
+    #[error("{} is in use by another server", .0.display())]
+    InUse(PathBuf),
+    /// The system refused.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// A file is not what was written.
+    #[error(
+        "{} is damaged at byte {offset}: {why}; restore it from a copy, or begin anew with an empty directory",
+        .path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The keys of a new server could not be made, or those of an old one are none.
+    #[error("the server has no keys: {0}")]
+    Keys(#[from] TlsError),
+}
+
+/// A change that cannot be kept. The server answers nothing but this from then on, until it is started again.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("changes cannot be kept in {}: {error}; make room there and start the server again", .path.display())]
+pub(crate) struct DiskError {
+    path: PathBuf,
+    error: Arc<io::Error>,
+}
+
+/// An open data directory.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    dir: PathBuf,
+    /// The number of the file changes go to.
+    number: u64,
+    changes: File,
+    /// How many bytes of changes there are since the last snapshot.
+    written: u64,
+    due: u64,
+    buffer: Vec<u8>,
+    broken: Option<DiskError>,
+    snapshot: Option<JoinHandle<io::Result<()>>>,
+    /// Held for as long as the directory is open.
+    _lock: File,
+}
+
+/// One change, as it is written.
+#[derive(Debug, Deserialize, Serialize)]
+struct Line<'a> {
+    revision: u64,
+    of: String,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    put: Option<&'a RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remove: Option<String>,
+}
+
+/// What the first frame of a snapshot says.
+#[derive(Debug, Deserialize, Serialize)]
+struct Head {
+    format: u32,
+    revision: u64,
+}
+
+// === impl OpenError ===
+
+impl From<Nobody> for OpenError {
+    fn from(nobody: Nobody) -> Self {
+        match nobody {
+            Nobody::Tls(error) => Self::Keys(error),
+            Nobody::Keep { path, source } => Self::Io {
+                path,
+                error: source,
+            },
+        }
+    }
+}
+
+impl From<DiskError> for OpenError {
+    fn from(error: DiskError) -> Self {
+        let DiskError { path, error } = error;
+        Self::Io {
+            path,
+            error: io::Error::new(error.kind(), error),
+        }
+    }
+}
+
+// === impl DataDir ===
+
+impl DataDir {
+    /// The directory at this path, made if it is not there.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            due: DUE,
+        }
+    }
+
+    /// Make a snapshot, and drop the changes before it, whenever so many bytes of changes have gathered (and no fewer than the
+    /// last snapshot has). The default is 8 MiB.
+    #[must_use]
+    pub fn snapshot_after(mut self, bytes: u64) -> Self {
+        self.due = bytes;
+        self
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for DataDir {
+    fn from(path: P) -> Self {
+        Self::new(path)
+    }
+}
+
+// === impl Disk ===
+
+impl Disk {
+    fn open(dir: &DataDir, lock: File, number: u64, written: u64) -> Result<Self, OpenError> {
+        let path = changes_file(&dir.path, number);
+        Ok(Self {
+            changes: append_to(&path).map_err(refused(&path))?,
+            dir: dir.path.clone(),
+            number,
+            written,
+            due: dir.due,
+            buffer: Vec::new(),
+            broken: None,
+            snapshot: None,
+            _lock: lock,
+        })
+    }
+
+    /// Keep all of these, or none.
+    pub(crate) fn append(&mut self, effects: &[Effect]) -> Result<(), DiskError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        if effects.is_empty() {
+            return Ok(());
+        }
+        self.buffer.clear();
+        frame::write(&mut self.buffer, |text| {
+            for (at, effect) in effects.iter().enumerate() {
+                text.push(if at == 0 { b'[' } else { b',' });
+                write_change(text, effect);
+            }
+            text.push(b']');
+        });
+        let kept = self.changes.write_all(&self.buffer);
+        self.written += self.buffer.len() as u64;
+        kept.map_err(|error| self.break_down(error))
+    }
+
+    fn break_down(&mut self, error: io::Error) -> DiskError {
+        let broken = DiskError {
+            path: changes_file(&self.dir, self.number),
+            error: Arc::new(error),
+        };
+        self.broken.insert(broken).clone()
+    }
+
+    /// Why nothing can be kept any more, if so.
+    pub(crate) fn broken(&self) -> Option<DiskError> {
+        self.broken.clone()
+    }
+
+    /// Whether it is time for a snapshot.
+    pub(crate) fn is_due(&self) -> bool {
+        let busy = self
+            .snapshot
+            .as_ref()
+            .is_some_and(|made| !made.is_finished());
+        self.written >= self.due && !busy && self.broken.is_none()
+    }
+
+    /// Begin a snapshot of these objects; it is made beside whatever else happens.
+    pub(crate) fn begin_snapshot(
+        &mut self,
+        revision: u64,
+        contents: Vec<(Arc<Resource>, Vec<Arc<Stored>>)>,
+    ) {
+        let next = self.number + 1;
+        let turned = append_to(&changes_file(&self.dir, next));
+        match turned {
+            Ok(changes) => self.changes = changes,
+            Err(error) => {
+                self.break_down(error);
+                return;
+            }
+        }
+        let (dir, old) = (self.dir.clone(), self.number);
+        self.number = next;
+        self.written = 0;
+        let size: usize = contents
+            .iter()
+            .flat_map(|(_, objects)| objects)
+            .map(|stored| stored.json.len())
+            .sum();
+        self.due = self.due.max(size as u64);
+        self.snapshot = Some(std::thread::spawn(move || {
+            snapshot::make(&dir, revision, &contents)?;
+            remove_changes(&dir, old)
+        }));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if let Some(snapshot) = self.snapshot.take() {
+            // One that failed is no loss: the changes it would have replaced are still there.
+            let _made = snapshot.join();
+        }
+        let _synced = self.changes.sync_data();
+    }
+}
+
+fn write_change(text: &mut Vec<u8>, effect: &Effect) {
+    let change = &effect.change;
+    let mut line = Line {
+        revision: change.revision,
+        of: effect.of.to_string(),
+        put: None,
+        remove: None,
+    };
+    if change.event == Event::Deleted {
+        line.remove = Some(effect.key());
+        crate::object::write_json(text, &line);
+    } else {
+        write_put(text, &line, &change.now);
+    }
+}
+
+/// Write a line with an object's text as it is.
+fn write_put(text: &mut Vec<u8>, line: &Line<'_>, stored: &Stored) {
+    crate::object::write_json(text, line);
+    text.pop();
+    text.extend_from_slice(b",\"put\":");
+    text.extend_from_slice(&stored.json);
+    text.push(b'}');
+}
+
+fn changes_file(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("changes.{number}"))
+}
+
+/// The files of changes, by number.
+fn changes_files(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        numbers.extend(
+            name.strip_prefix("changes.")
+                .and_then(|number| number.parse::<u64>().ok()),
+        );
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn remove_changes(dir: &Path, up_to: u64) -> io::Result<()> {
+    for number in changes_files(dir)? {
+        if number <= up_to {
+            fs::remove_file(changes_file(dir, number))?;
+        }
+    }
+    Ok(())
+}
+
+/// Only the user reads what is in here: it has Secrets in it.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    private().create(true).append(true).open(path)
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Keep other processes out for as long as the file is open.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("lock");
+    let file = append_to(&path).map_err(refused(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(dir.to_owned())),
+        Err(TryLockError::Error(error)) => Err(OpenError::Io { path, error }),
+    }
+}
+
+/// Replace a file by one with this content: it is there whole, or as it was.
+fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = private()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .open(&new)?;
+    write(&mut file)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+fn refused(path: &Path) -> impl FnOnce(io::Error) -> OpenError + use<> {
+    let path = path.to_owned();
+    move |error| OpenError::Io { path, error }
+}

@@ -1,0 +1,162 @@
+//! Opening a data directory: the snapshot, then the changes since, into a store.
+//!
+//! Promise: a store as it was after the last change that was kept whole. Only the very end of the last file may be torn;
+//! anything else that cannot be read is an error that says where. Must not know requests.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use serde_json::value::RawValue;
+
+use super::frame::{End, Frames};
+use super::{
+    DataDir, Disk, FORMAT, Head, Line, OpenError, Recovered, changes_file, changes_files, lock,
+    make_folder, refused, snapshot,
+};
+use crate::kind::{Kind, crd};
+use crate::object::Body;
+use crate::store::Store;
+
+/// What is read from one file.
+struct Reading<'a> {
+    path: &'a Path,
+    /// Changes up to this revision are in the snapshot.
+    known: u64,
+}
+
+/// Fill a store that holds nothing yet, and keep on writing there.
+pub(crate) fn load(dir: &DataDir, store: &mut Store) -> Result<(Disk, Recovered), OpenError> {
+    make_folder(&dir.path).map_err(refused(&dir.path))?;
+    let lock = lock(&dir.path)?;
+    let known = load_snapshot(&snapshot::file(&dir.path), store)?;
+    let numbers = changes_files(&dir.path).map_err(refused(&dir.path))?;
+    let (mut written, mut dropped) = (0, 0);
+    for number in &numbers {
+        let path = changes_file(&dir.path, *number);
+        let is_last = numbers.last() == Some(number);
+        let reading = Reading { path: &path, known };
+        let bytes = fs::read(&path).map_err(refused(&path))?;
+        let good = reading.changes(&bytes, is_last, store)?;
+        if good < bytes.len() {
+            cut(&path, good as u64).map_err(refused(&path))?;
+        }
+        written += good as u64;
+        dropped += (bytes.len() - good) as u64;
+    }
+    let number = numbers.last().copied().unwrap_or(1);
+    let disk = Disk::open(dir, lock, number, written)?;
+    let recovered = Recovered {
+        objects: store.count(),
+        revision: store.revision(),
+        dropped,
+    };
+    Ok((disk, recovered))
+}
+
+fn load_snapshot(path: &Path, store: &mut Store) -> Result<u64, OpenError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(refused(path)(error)),
+    };
+    let reading = Reading { path, known: 0 };
+    let mut frames = Frames::new(&bytes);
+    let head = frames.next().ok();
+    let head: Head = head
+        .and_then(|text| serde_json::from_slice(text).ok())
+        .ok_or_else(|| reading.damaged(0, "no snapshot begins there"))?;
+    if head.format != FORMAT {
+        let why = format!(
+            "it is of format {}, and this server reads {FORMAT}",
+            head.format
+        );
+        return Err(reading.damaged(0, &why));
+    }
+    match reading.frames(frames, store)? {
+        (_, End::Complete) => {}
+        (at, _) => return Err(reading.damaged(at, "the snapshot has no end")),
+    }
+    store.restore_revision(head.revision);
+    Ok(head.revision)
+}
+
+/// Shorten a file to what is whole in it.
+fn cut(path: &Path, length: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(length)?;
+    file.sync_all()
+}
+
+// === impl Reading ===
+
+impl Reading<'_> {
+    fn damaged(&self, offset: usize, why: &str) -> OpenError {
+        OpenError::Damaged {
+            path: self.path.to_owned(),
+            offset: offset as u64,
+            why: why.to_owned(),
+        }
+    }
+
+    /// Read a file of changes; how many bytes of it are good.
+    fn changes(&self, bytes: &[u8], is_last: bool, store: &mut Store) -> Result<usize, OpenError> {
+        match self.frames(Frames::new(bytes), store)? {
+            (at, End::Torn) if !is_last => Err(self.damaged(at, "the rest of a change is missing")),
+            (at, _) => Ok(at),
+        }
+    }
+
+    /// Read frames up to the end; where that is.
+    fn frames(&self, mut frames: Frames<'_>, store: &mut Store) -> Result<(usize, End), OpenError> {
+        loop {
+            let at = frames.offset();
+            let text = match frames.next() {
+                Ok(text) => text,
+                Err(End::Damaged(why)) => return Err(self.damaged(at, why)),
+                Err(end) => return Ok((at, end)),
+            };
+            let lines: Vec<Line<'_>> = serde_json::from_slice(text)
+                .map_err(|error| self.damaged(at, &error.to_string()))?;
+            for line in lines {
+                if line.revision > self.known {
+                    apply(store, &line).map_err(|why| self.damaged(at, &why))?;
+                }
+            }
+        }
+    }
+}
+
+fn apply(store: &mut Store, line: &Line<'_>) -> Result<(), String> {
+    let (plural, group) = line.of.split_once('.').unwrap_or((&line.of, ""));
+    let Some(kind) = store.kinds.any_version(group, plural).cloned() else {
+        // Of a definition without served versions nothing is shown: its objects wait for nothing.
+        let defined = store
+            .kinds
+            .kind("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+        let defined = defined.is_some_and(|kind| store.get(kind.collection, &line.of).is_some());
+        let unknown = || format!("this server does not know the kind {:?}", line.of);
+        return if defined { Ok(()) } else { Err(unknown()) };
+    };
+    match (line.put, &line.remove) {
+        (Some(object), None) => put(store, &kind, object, line.revision),
+        (None, Some(key)) => {
+            let gone = store.restore_removal(kind.collection, key, line.revision);
+            if let Some(gone) = gone.filter(|_| kind.is_crd()) {
+                crd::forget(store, &gone);
+            }
+            Ok(())
+        }
+        _ => Err("it neither puts nor removes an object".to_owned()),
+    }
+}
+
+fn put(store: &mut Store, kind: &Kind, object: &RawValue, revision: u64) -> Result<(), String> {
+    let body: Body = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
+    let definition = kind.is_crd().then(|| body.clone());
+    store.restore(kind.collection, body, revision);
+    if let Some(definition) = definition {
+        crd::restore(store, &definition);
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! What a new object gets beside its defaults, and what is nobody's to say when it is created.
+//!
+//! Promise: done once per object; needs nothing but the object. Must not know the store.
+
+use serde_json::{Value, json};
+
+use super::absent;
+use crate::kind::Kind;
+use crate::object::{Body, at_path, map_mut, meta_text, metadata, metadata_mut};
+
+/// Before defaults are filled in.
+pub(super) fn begin(kind: &Kind, body: &mut Body) {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "namespaces") => {
+            let slot = map_mut(body, "spec")
+                .entry("finalizers")
+                .or_insert_with(|| json!([]));
+            if let Some(held) = slot
+                .as_array_mut()
+                .filter(|held| !held.contains(&"kubernetes".into()))
+            {
+                held.push("kubernetes".into());
+            }
+            body.insert("status".to_owned(), json!({"phase": "Active"}));
+        }
+        ("", "persistentvolumes") => {
+            let now = metadata(body)
+                .and_then(|meta| meta.get("creationTimestamp"))
+                .cloned();
+            body.insert(
+                "status".to_owned(),
+                json!({"phase": "Pending", "lastPhaseTransitionTime": now}),
+            );
+        }
+        ("", "persistentvolumeclaims") => {
+            body.insert("status".to_owned(), json!({"phase": "Pending"}));
+        }
+        ("apps", "replicasets") | ("", "replicationcontrollers") => {
+            body.insert("status".to_owned(), json!({"replicas": 0}));
+        }
+        _ => {}
+    }
+}
+
+/// After defaults were filled in.
+pub(super) fn finish(kind: &Kind, body: &mut Body) {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => pod(body),
+        ("", "persistentvolumeclaims") => protect(body, "kubernetes.io/pvc-protection"),
+        ("", "persistentvolumes") => protect(body, "kubernetes.io/pv-protection"),
+        ("", "nodes") => {
+            let spec = map_mut(body, "spec");
+            if let Some(first) = spec.get("podCIDR").cloned() {
+                spec.entry("podCIDRs").or_insert_with(|| json!([first]));
+            }
+            let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+            let slot = map_mut(body, "spec")
+                .entry("taints")
+                .or_insert_with(|| json!([]));
+            if let Some(taints) = slot
+                .as_array_mut()
+                .filter(|taints| !taints.contains(&taint))
+            {
+                taints.push(taint);
+            }
+        }
+        ("apps", "daemonsets") => {
+            map_mut(metadata_mut(body), "annotations").insert(GENERATION.to_owned(), "1".into());
+        }
+        ("batch", "jobs") => select_by_uid(body),
+        _ => {}
+    }
+}
+
+/// Where a `DaemonSet` counts the changes of its template.
+pub(crate) const GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn pod(body: &mut Body) {
+    let quality = quality(body);
+    body.insert(
+        "status".to_owned(),
+        json!({"phase": "Pending", "qosClass": quality}),
+    );
+    let spec = map_mut(body, "spec");
+    absent(spec, "preemptionPolicy", "PreemptLowerPriority".into());
+    absent(spec, "priority", 0.into());
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        tolerate(spec, key);
+    }
+}
+
+/// Unless told otherwise, a Pod stays for five minutes on a node in trouble.
+fn tolerate(spec: &mut Body, key: &str) {
+    let list = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let Some(found) = list.as_array_mut() else {
+        return;
+    };
+    let covers = |found: &Value| {
+        let text = |field: &str| found[field].as_str().unwrap_or_default();
+        matches!(
+            text("key"),
+            "" | "node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable"
+        ) && (text("key").is_empty() || text("key") == key)
+            && matches!(text("effect"), "" | "NoExecute")
+    };
+    if !found.iter().any(covers) {
+        found.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+    }
+}
+
+/// The quality of service, by the containers' requests and limits.
+pub(crate) fn quality(body: &Body) -> &'static str {
+    let lists = [".spec.containers", ".spec.initContainers"];
+    let resources: Vec<&Value> = lists
+        .iter()
+        .filter_map(|path| at_path(body, path)?.as_array())
+        .flatten()
+        .map(|container| &container["resources"])
+        .collect();
+    let set = |resources: &&Value, part: &str| {
+        let usual = |found: &Value| {
+            ["cpu", "memory"]
+                .iter()
+                .any(|name| found.get(name).is_some())
+        };
+        usual(&resources[part])
+    };
+    let guaranteed = |resources: &&Value| {
+        let (limits, requests) = (&resources["limits"], &resources["requests"]);
+        ["cpu", "memory"].iter().all(|name| {
+            let limit = &limits[*name];
+            !limit.is_null() && (requests[*name].is_null() || requests[*name] == *limit)
+        })
+    };
+    if !resources
+        .iter()
+        .any(|r| set(r, "limits") || set(r, "requests"))
+    {
+        "BestEffort"
+    } else if resources.iter().all(guaranteed) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// Volumes in use are not to go.
+fn protect(body: &mut Body, finalizer: &str) {
+    let slot = metadata_mut(body)
+        .entry("finalizers")
+        .or_insert_with(|| json!([]));
+    if let Some(found) = slot
+        .as_array_mut()
+        .filter(|found| !found.contains(&finalizer.into()))
+    {
+        found.push(finalizer.into());
+    }
+}
+
+/// A Job chooses its Pods by its own uid.
+fn select_by_uid(body: &mut Body) {
+    let manual = at_path(body, ".spec.manualSelector") == Some(&Value::Bool(true));
+    if manual {
+        return;
+    }
+    let empty = Body::new();
+    let uid = metadata(body).unwrap_or(&empty).get("uid").cloned();
+    let (uid, name) = (uid.unwrap_or_default(), meta_text(body, "name").to_owned());
+    let own = metadata(body).and_then(|meta| meta.get("labels"));
+    // A Job without labels of its own has those of its template.
+    let shared = own.is_none() || own == at_path(body, ".spec.template.metadata.labels");
+    let spec = map_mut(body, "spec");
+    let labels = map_mut(map_mut(map_mut(spec, "template"), "metadata"), "labels");
+    for (key, value) in [
+        ("job-name", Value::from(name.as_str())),
+        ("batch.kubernetes.io/job-name", name.as_str().into()),
+        ("controller-uid", uid.clone()),
+        ("batch.kubernetes.io/controller-uid", uid.clone()),
+    ] {
+        labels.entry(key).or_insert(value);
+    }
+    let labels = labels.clone();
+    let chosen = map_mut(map_mut(spec, "selector"), "matchLabels");
+    chosen
+        .entry("batch.kubernetes.io/controller-uid")
+        .or_insert(uid);
+    if shared {
+        metadata_mut(body).insert("labels".to_owned(), labels.into());
+    }
+}

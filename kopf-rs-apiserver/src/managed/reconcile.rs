@@ -1,0 +1,80 @@
+//! What managers have as it is read again before a write: once each, and as the type of the object is now.
+//!
+//! Promise: who had parts of what is one value now has that value. Must not know objects.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::entry::{Entry, Managed};
+use super::outline::{Form, Outline};
+use super::set::{Part, Set};
+
+/// What all managers have, as the type is now. Of a manager that is there twice, the last entry counts; only types of
+/// custom kinds change.
+pub(super) fn settle(outline: Outline<'_>, managed: &mut Managed) {
+    let mut once: Vec<Entry> = Vec::with_capacity(managed.entries.len());
+    for entry in managed.entries.drain(..) {
+        once.retain(|other| !other.is_same(&entry));
+        once.push(entry);
+    }
+    managed.entries = once;
+    if !matches!(outline, Outline::Root(_)) {
+        return;
+    }
+    for entry in &mut managed.entries {
+        let settled = below(outline, &entry.fields);
+        if settled != *entry.fields {
+            entry.fields = Arc::new(settled);
+        }
+    }
+}
+
+fn below(outline: Outline<'_>, set: &Set) -> Set {
+    let part_of = |(name, found): (&String, &Part)| {
+        let child = match name.split_at(2) {
+            ("f:", field) => outline.child(field),
+            _ => outline.item(),
+        };
+        (name.clone(), part(child, found))
+    };
+    Set {
+        parts: set.parts.iter().map(part_of).collect(),
+    }
+}
+
+fn part(outline: Outline<'_>, found: &Part) -> Part {
+    let form = outline.form(&Value::Null);
+    if matches!(form, Form::Map | Form::WholeMap) && outline.is_free() {
+        return found.clone();
+    }
+    let is_leaf = found.member && found.below.is_empty();
+    match form {
+        Form::WholeList if !is_leaf => Part::leaf(),
+        Form::WholeMap if !found.below.is_empty() => Part::leaf(),
+        Form::Map | Form::Set | Form::Keyed(_) => Part {
+            member: found.member,
+            below: below(outline, &found.below),
+        },
+        Form::WholeList | Form::WholeMap | Form::Scalar(_) => found.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn parts_of_what_became_one_value_are_that_value() {
+        let set = json!({"f:spec": {"f:a": {".": {}, "f:b": {}}, "f:l": {"v:1": {}}, "f:free": {"f:x": {}}}});
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "a": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"b": {"type": "string"}}},
+            "l": {"type": "array", "items": {"type": "integer"}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }}}});
+        let found = below(Outline::Root(&schema), &Set::from_json(&set).unwrap());
+        let expected = json!({"f:spec": {"f:a": {}, "f:l": {}, "f:free": {"f:x": {}}}});
+        assert_eq!(found.to_json(), expected);
+    }
+}

@@ -1,0 +1,39 @@
+//! Sets that are alike, kept once: objects that were made alike have the same fields and the same managers.
+//!
+//! Promise: an equal set. Must not know whose it is.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use super::set::Set;
+
+/// How many sets are remembered; then it begins anew.
+const REMEMBERED: usize = 4096;
+
+static KNOWN: LazyLock<Mutex<HashSet<Arc<Set>>>> = LazyLock::new(Mutex::default);
+
+/// An equal set, the one that others have where there is one.
+pub(super) fn shared(set: &Arc<Set>) -> Arc<Set> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(set) {
+        return found.clone();
+    }
+    if known.len() >= REMEMBERED {
+        known.clear();
+    }
+    known.insert(set.clone());
+    set.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_sets_are_one() {
+        let one = shared(&Arc::new(Set::of_fields(&[&["spec", "shared"]])));
+        let other = shared(&Arc::new(Set::of_fields(&[&["spec", "shared"]])));
+        let third = shared(&Arc::new(Set::of_fields(&[&["spec", "not"]])));
+        assert!(Arc::ptr_eq(&one, &other) && !Arc::ptr_eq(&one, &third));
+    }
+}

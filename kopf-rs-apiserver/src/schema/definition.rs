@@ -1,0 +1,165 @@
+//! What is wrong with a schema, when a kind is defined by it.
+//!
+//! Promise: the complaints are the real server's, with its fields and words; what it does not look at after a first mistake
+//! is not looked at here either. Must not know definitions beyond the schema of a version.
+
+mod dialect;
+mod path;
+mod preset;
+pub(crate) mod printed;
+mod ruled;
+mod structural;
+
+pub(crate) use path::find;
+
+use serde_json::Value;
+
+use crate::status::Cause;
+
+/// What a schema may say at its root beside a status of its own.
+const BESIDE_STATUS: [(&str, &str); 22] = [
+    ("Description", "description"),
+    ("Type", "type"),
+    ("Format", "format"),
+    ("Title", "title"),
+    ("Maximum", "maximum"),
+    ("ExclusiveMaximum", "exclusiveMaximum"),
+    ("Minimum", "minimum"),
+    ("ExclusiveMinimum", "exclusiveMinimum"),
+    ("MaxLength", "maxLength"),
+    ("MinLength", "minLength"),
+    ("Pattern", "pattern"),
+    ("MaxItems", "maxItems"),
+    ("MinItems", "minItems"),
+    ("UniqueItems", "uniqueItems"),
+    ("MultipleOf", "multipleOf"),
+    ("Required", "required"),
+    ("Items", "items"),
+    ("Properties", "properties"),
+    ("ExternalDocs", "externalDocs"),
+    ("Example", "example"),
+    (
+        "XPreserveUnknownFields",
+        "x-kubernetes-preserve-unknown-fields",
+    ),
+    ("XValidations", "x-kubernetes-validations"),
+];
+
+/// What is wrong with the schema of a version that lies at that field.
+pub(crate) fn check(schema: &Value, field: &str, has_status: bool) -> Vec<Cause> {
+    let place = format!("{field}.openAPIV3Schema");
+    let mut causes = Vec::new();
+    if has_status {
+        causes.extend(beside_status(schema, &place));
+    }
+    if super::is(schema, "nullable") {
+        let message = "nullable cannot be true at the root";
+        causes.push(Cause::forbidden(format!("{place}.nullable"), message));
+    }
+    let unsupported = structural::unsupported(schema);
+    let mut structure = Vec::new();
+    if unsupported.is_none() {
+        structure = structural::check(schema, &place);
+        if structure.is_empty() {
+            structure = preset::check(schema, &place);
+        }
+    }
+    let sound = unsupported.is_none() && structure.is_empty();
+    causes.append(&mut structure);
+    causes.extend(dialect::check(schema, &place, sound));
+    match unsupported {
+        // The same is usually told in other words.
+        Some(why) if causes.is_empty() => {
+            causes.push(Cause::invalid(place, &"".into(), &why));
+        }
+        _ => {}
+    }
+    causes
+}
+
+/// The formats in a schema that go with no type they stand beside.
+pub(crate) fn unknown_formats(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let given = schema.get("format").and_then(Value::as_str);
+    let given = given.filter(|format| !format.is_empty());
+    // The type of what is a number or a text is not looked at here.
+    let mut plain = schema.clone();
+    if let Value::Object(map) = &mut plain {
+        map.remove("x-kubernetes-int-or-string");
+    }
+    if let Some(format) = given.filter(|_| super::format::of(&plain).is_empty()) {
+        found.push(format.to_owned());
+    }
+    found.extend(structural::below(schema).flat_map(unknown_formats));
+    found
+}
+
+/// The status is checked by its own part of the schema, so that the whole may not say what that part does not.
+fn beside_status(schema: &Value, place: &str) -> Option<Cause> {
+    let fields = printed::in_order(schema);
+    for name in fields {
+        if name == "type" {
+            let kind = schema[name].as_str().unwrap_or_default();
+            if kind != "object" {
+                let message = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+                return Some(Cause::invalid(
+                    format!("{place}.type"),
+                    &kind.into(),
+                    message,
+                ));
+            }
+        } else if !BESIDE_STATUS.iter().any(|(_, known)| *known == name) {
+            let known: Vec<&str> = BESIDE_STATUS.iter().map(|(known, _)| *known).collect();
+            let message = format!(
+                "Invalid value: {}: only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+                printed::schema(schema),
+                known.join(" ")
+            );
+            return Some(Cause::new("FieldValueInvalid", place, message));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn schemas_by_table() {
+        for (schema, expected) in [
+            (json!({"type": "object"}), ""),
+            (
+                json!({}),
+                "s.openAPIV3Schema.type: Required value: must not be empty at the root",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "array"}}}),
+                "s.openAPIV3Schema.properties[a].items: Required value: must be specified",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}}}),
+                "",
+            ),
+            (
+                json!({"type": "object", "anyOf": [{"type": "object"}]}),
+                "s.openAPIV3Schema.anyOf[0].type: Forbidden: must be empty to be structural",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}}}),
+                "s.openAPIV3Schema.properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string", "default": 1}}}),
+                "s.openAPIV3Schema.properties[a].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+            ),
+        ] {
+            let told: Vec<String> = check(&schema, "s", false)
+                .iter()
+                .map(|cause| format!("{}: {}", cause.field, cause.message))
+                .collect();
+            assert_eq!(told.join("; "), expected, "{schema}");
+        }
+    }
+}

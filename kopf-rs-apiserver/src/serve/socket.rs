@@ -1,0 +1,249 @@
+//! Watches over `WebSockets`, which some clients ask for: each event is a message of its own.
+//!
+//! Promise: the events are those of the same watch without; whoever cannot be given a `WebSocket` gets that one. Must not know
+//! requests beyond their headers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+
+use super::body::ApiBody;
+
+/// What RFC 6455 has servers append to the key of a client.
+const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+const TEXT: u8 = 0x1;
+const CLOSE: u8 = 0x8;
+const PING: u8 = 0x9;
+const PONG: u8 = 0xA;
+
+/// The largest frame of a client that is read: pings and goodbyes are small.
+const LARGEST: u64 = 64 * 1024;
+
+/// The wish to go on over a `WebSocket`.
+#[derive(Debug)]
+pub(super) struct Wish {
+    accept: HeaderValue,
+    upgrade: OnUpgrade,
+}
+
+// === impl Wish ===
+
+impl Wish {
+    /// What a request wishes, where its connection allows it.
+    pub(super) fn of(parts: &mut Parts) -> Option<Self> {
+        let names = |name: header::HeaderName, word: &str| has_word(&parts.headers, &name, word);
+        if !names(header::UPGRADE, "websocket") || !names(header::CONNECTION, "upgrade") {
+            return None;
+        }
+        let key = parts.headers.get(header::SEC_WEBSOCKET_KEY)?;
+        let accept = HeaderValue::from_str(&accept(key.as_bytes())).ok()?;
+        let upgrade = parts.extensions.remove::<OnUpgrade>()?;
+        Some(Self { accept, upgrade })
+    }
+
+    /// Send a watch that was begun over the `WebSocket`.
+    fn fulfil(self, body: ApiBody) -> Response<ApiBody> {
+        tokio::spawn(async move {
+            if let Ok(upgraded) = self.upgrade.await {
+                serve(TokioIo::new(upgraded), body).await;
+            }
+        });
+        let mut response = Response::new(ApiBody::full(Bytes::new()));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
+        response
+    }
+}
+
+/// A watch that was begun, over the `WebSocket` that was wished for; any other answer stays as it is.
+pub(super) fn over(wish: Option<Wish>, response: Response<ApiBody>) -> Response<ApiBody> {
+    match wish {
+        Some(wish) if response.body().is_watch() => wish.fulfil(response.into_body()),
+        _ => response,
+    }
+}
+
+fn has_word(headers: &HeaderMap, name: &header::HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut words = values.filter_map(|value| value.to_str().ok());
+    words.any(|value| {
+        value
+            .split(',')
+            .any(|one| one.trim().eq_ignore_ascii_case(word))
+    })
+}
+
+fn accept(key: &[u8]) -> String {
+    let salted = [key, SALT.as_bytes()].concat();
+    STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &salted))
+}
+
+/// Send what there is until it ends or the client goes.
+async fn serve(stream: impl AsyncRead + AsyncWrite + Send, mut body: ApiBody) {
+    let (mut reader, mut writer) = split(stream);
+    let mut incoming = Incoming::default();
+    loop {
+        let sent = tokio::select! {
+            frame = body.frame() => match frame {
+                Some(Ok(frame)) => {
+                    let line = frame.into_data().unwrap_or_default();
+                    writer.write_all(&framed(TEXT, &line)).await
+                }
+                // Reset, as a fault demanded: without a goodbye.
+                Some(Err(_)) => return,
+                None => {
+                    // 1000: a normal end. Who is gone does not hear it.
+                    let _told = writer.write_all(&framed(CLOSE, &1000_u16.to_be_bytes())).await;
+                    break;
+                }
+            },
+            read = reader.read_buf(&mut incoming.bytes) => match read {
+                Ok(0) | Err(_) => return,
+                Ok(_) => match incoming.answers() {
+                    Some(answers) => writer.write_all(&answers).await,
+                    None => break,
+                },
+            },
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+    let _closed = writer.shutdown().await;
+}
+
+/// A frame as servers send them: whole, and not masked.
+fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0x80 | kind];
+    let length = content.len() as u64;
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short), _) if short < 126 => frame.push(short),
+        (_, Ok(medium)) => {
+            frame.push(126);
+            frame.extend_from_slice(&medium.to_be_bytes());
+        }
+        _ => {
+            frame.push(127);
+            frame.extend_from_slice(&length.to_be_bytes());
+        }
+    }
+    frame.extend_from_slice(content);
+    frame
+}
+
+/// A frame that no client sends to a watch.
+#[derive(Clone, Copy, Debug)]
+struct Nonsense;
+
+/// What came from a client and is not looked at yet.
+#[derive(Debug, Default)]
+struct Incoming {
+    bytes: bytes::BytesMut,
+}
+
+// === impl Incoming ===
+
+impl Incoming {
+    /// What the whole frames that came have to be answered with; nothing once the client says goodbye.
+    fn answers(&mut self) -> Option<Vec<u8>> {
+        let mut answers = Vec::new();
+        while let Some((kind, content)) = self.frame().ok()? {
+            match kind {
+                CLOSE => return None,
+                PING => answers.extend(framed(PONG, &content)),
+                // A watch listens to nothing.
+                _ => {}
+            }
+        }
+        Some(answers)
+    }
+
+    /// The kind and the content of the next frame, once it is whole.
+    fn frame(&mut self) -> Result<Option<(u8, Vec<u8>)>, Nonsense> {
+        let bytes = &self.bytes[..];
+        let [first, second, rest @ ..] = bytes else {
+            return Ok(None);
+        };
+        let wide = match second & 0x7f {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        };
+        let masked = if second & 0x80 == 0 { 0 } else { 4 };
+        let Some((head, content)) = rest.split_at_checked(wide + masked) else {
+            return Ok(None);
+        };
+        let (length, mask) = head.split_at(wide);
+        let length = match wide {
+            0 => u64::from(second & 0x7f),
+            _ => length
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        };
+        if length > LARGEST {
+            return Err(Nonsense);
+        }
+        let length = usize::try_from(length).map_err(|_| Nonsense)?;
+        let Some(content) = content.get(..length) else {
+            return Ok(None);
+        };
+        let mask: [u8; 4] = mask.try_into().unwrap_or_default();
+        let clear = content.iter().zip(mask.iter().cycle());
+        let found = (
+            first & 0x0f,
+            clear.map(|(byte, mask)| byte ^ mask).collect(),
+        );
+        let _used = self.bytes.split_to(2 + wide + masked + length);
+        Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_answered_as_in_the_standard() {
+        let accepted = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(accepted, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn frames_by_length() {
+        assert_eq!(framed(TEXT, b"ab"), b"\x81\x02ab");
+        assert_eq!(framed(TEXT, &[0; 300])[..4], [0x81, 126, 1, 44]);
+        let long = framed(TEXT, &vec![0; 70_000]);
+        assert_eq!(long[..10], [0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70]);
+    }
+
+    #[test]
+    fn a_ping_is_answered_once_it_is_whole_and_a_goodbye_ends() {
+        let mut incoming = Incoming::default();
+        incoming.bytes.extend_from_slice(&[0x89, 0x82, 1, 2, 3]);
+        assert_eq!(incoming.answers(), Some(Vec::new()));
+        incoming.bytes.extend_from_slice(&[4, b'a' ^ 1, b'b' ^ 2]);
+        assert_eq!(incoming.answers(), Some(b"\x8a\x02ab".to_vec()));
+        incoming.bytes.extend_from_slice(&[0x88, 0x80, 0, 0, 0, 0]);
+        assert_eq!(incoming.answers(), None);
+    }
+
+    #[test]
+    fn a_frame_without_end_is_refused() {
+        let mut incoming = Incoming::default();
+        incoming.bytes.extend_from_slice(&[
+            0x82, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0,
+        ]);
+        assert_eq!(incoming.answers(), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Refusals of requests as such: of their paths, methods, media types, patches, versions and sizes.
+//!
+//! Must not know objects.
+
+use serde_json::{Value, json};
+
+use super::{Cause, Refusal, Subject, shown};
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// The text answered for paths that lead nowhere; it is not a `Status`.
+    pub(crate) fn no_page() -> Self {
+        let mut refusal = Self::new(404, "NotFound", "404 page not found\n");
+        refusal.plain = true;
+        refusal
+    }
+
+    /// Refuse a page, which is nothing that has a name.
+    pub(crate) fn forbidden_page(why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why}")).bare_details()
+    }
+
+    pub(crate) fn no_resource() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .bare_details()
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// A JSON patch that does not apply: the real server says only this.
+    pub(crate) fn unprocessable() -> Self {
+        Self::new(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+        .bare_details()
+    }
+
+    /// A patched document that does not decode.
+    pub(crate) fn undecodable_patch(document: &Value, why: &str) -> Self {
+        Self::undecodable_text(document.to_string(), why)
+    }
+
+    /// The same, as the document is written.
+    pub(crate) fn undecodable_text(document: String, why: &str) -> Self {
+        let subject = Subject {
+            group: "",
+            word: "",
+            name: "",
+        };
+        let shown = shown(&document.into());
+        let message = format!("Invalid value: {shown}: {why}");
+        Self::invalid(
+            subject,
+            &[Cause::new("FieldValueInvalid", "patch", message)],
+        )
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .bare_details()
+    }
+
+    /// A method that custom resources do not know.
+    pub(crate) fn unknown_method(subject: Subject<'_>) -> Self {
+        let message = format!(
+            "{:?} is not supported on resources of kind {:?}",
+            "",
+            subject.qualified()
+        );
+        Self::new(405, "MethodNotAllowed", message.trim_start_matches("\"\"")).about(subject)
+    }
+
+    pub(crate) fn not_acceptable() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "406: Not Acceptable\n\nAvailable representations: application/json",
+        )
+        .bare_details()
+    }
+
+    /// The same for objects.
+    pub(crate) fn no_such_form() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )
+    }
+
+    pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_old(asked: u64, oldest: u64) -> Self {
+        Self::expired(format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    pub(crate) fn too_new(asked: u64, current: u64) -> Self {
+        let mut refusal = Self::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {asked}, current: {current}"),
+        )
+        .retry_after(1);
+        refusal.details.get_or_insert_default().insert(
+            "causes".to_owned(),
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
+        );
+        refusal
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// The answer a fault gives: the usual one of that code.
+    pub(crate) fn of_code(code: u16) -> Self {
+        let (reason, message) = match code {
+            400 => ("BadRequest", "the server rejected our request"),
+            401 => ("Unauthorized", "Unauthorized"),
+            403 => ("Forbidden", "forbidden"),
+            404 => (
+                "NotFound",
+                "the server could not find the requested resource",
+            ),
+            409 => (
+                "Conflict",
+                "the object has been modified; please apply your changes to the latest version and try again",
+            ),
+            410 => ("Expired", "The resourceVersion is too old."),
+            429 => (
+                "TooManyRequests",
+                "Too many requests, please try again later.",
+            ),
+            500 => ("InternalError", "an error on the server has occurred"),
+            503 => (
+                "ServiceUnavailable",
+                "the server is currently unable to handle the request",
+            ),
+            504 => (
+                "Timeout",
+                "the server was unable to return a response in time",
+            ),
+            _ => ("Unknown", "the server answered as it was told to"),
+        };
+        Self::new(code, reason, message)
+    }
+}

@@ -1,0 +1,275 @@
+//! Formats of fields: names, ports, paths, addresses; and what the real server says of anything else.
+//!
+//! Promise: empty text is let pass where the real server lets it pass. Must not know where the fields stand.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::cron;
+use super::finder::Finder;
+use crate::rules::names;
+
+const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
+/// The formats that the table may name.
+#[cfg(test)]
+pub(super) fn is_known(name: &str) -> bool {
+    "absolute cidr configkey endpoint env family full host ip label labelkey labels localpath mode name nobacksteps policytype port portname portref prefixed qualified schedule segment share subdomain wildhost zone"
+        .split(' ')
+        .any(|known| known == name)
+}
+
+/// Complain of a value that does not fit its format.
+pub(super) fn check(finder: &mut Finder<'_>, format: &str, at: &str, value: &Value) {
+    match (format, value) {
+        ("labels", Value::Object(labels)) => check_labels(finder, at, labels),
+        ("portref", Value::Number(_)) | ("port", _) => check_port(finder, at, value),
+        ("portref", Value::String(name)) => finder.all(at, value, port_name(name)),
+        ("mode", _) => {
+            let mode = value.as_i64().unwrap_or(-1);
+            let message = "must be a number between 0 and 0777 (octal), both inclusive";
+            let fits = (0..=0o777).contains(&mode);
+            finder.all(at, value, told(!fits, message));
+        }
+        ("share", _) => check_share(finder, at, value),
+        ("full", Value::String(text)) => {
+            let over = percent(text).is_some_and(|part| part > 100);
+            finder.all(at, value, told(over, "must not be greater than 100%"));
+        }
+        ("family", _) if value != "IPv4" && value != "IPv6" => {
+            finder.unsupported(at, value, &["IPv4", "IPv6"]);
+        }
+        ("policytype", _) if value != "Ingress" && value != "Egress" => {
+            finder.unsupported(at, value, &["Ingress", "Egress"]);
+        }
+        (_, Value::String(text)) => {
+            let messages = of_text(format, text);
+            finder.all(at, value, messages);
+        }
+        _ => {}
+    }
+}
+
+/// What is wrong with a text; empty ones are looked at only by what must be set.
+fn of_text(format: &str, text: &str) -> Vec<String> {
+    let optional = !matches!(format, "name" | "ip" | "endpoint" | "absolute" | "labelkey");
+    if text.is_empty() && optional {
+        return Vec::new();
+    }
+    let one = |message: Option<String>| message.into_iter().collect();
+    match format {
+        "absolute" => told(!text.starts_with('/'), "must be an absolute path"),
+        "cidr" => told(!is_block(text), BLOCK),
+        "configkey" => config_key(text),
+        "endpoint" => endpoint(text),
+        "env" => told(
+            !text.chars().all(|c| matches!(c, ' '..='~') && c != '='),
+            "a valid environment variable name must consist only of printable ASCII characters other than '='",
+        ),
+        "host" if text.parse::<IpAddr>().is_ok() => {
+            let mut messages = vec!["must be a DNS name, not an IP address".to_owned()];
+            messages.extend(names::subdomain(text));
+            messages
+        }
+        "host" | "wildhost" if text.contains('*') => told(!is_wildcard(text), WILDCARD),
+        "host" | "wildhost" | "subdomain" | "name" => one(names::subdomain(text)),
+        "ip" => told(text.parse::<IpAddr>().is_err(), ADDRESS),
+        "label" => one(names::label(text)),
+        "labelkey" => names::qualified(text),
+        "localpath" => local_path(text),
+        "nobacksteps" => back_steps(text),
+        "portname" => port_name(text),
+        "prefixed" => one(prefixed(text)),
+        "qualified" => names::qualified(&text.to_lowercase()),
+        "schedule" => one(cron::complaint(text)),
+        "segment" => one(names::path_segment(text)),
+        "zone" => one(cron::zone(text)),
+        _ => Vec::new(),
+    }
+}
+
+fn told(wrong: bool, message: &str) -> Vec<String> {
+    if wrong {
+        vec![message.to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Complain of labels that are none.
+pub(super) fn check_labels(
+    finder: &mut Finder<'_>,
+    at: &str,
+    labels: &serde_json::Map<String, Value>,
+) {
+    for (key, value) in labels {
+        finder.all(at, &key.as_str().into(), names::qualified(key));
+        let text = value.as_str().unwrap_or_default();
+        finder.all(at, value, names::label_value(text));
+    }
+}
+
+fn check_port(finder: &mut Finder<'_>, at: &str, value: &Value) {
+    if !value
+        .as_i64()
+        .is_some_and(|port| (1..=65535).contains(&port))
+    {
+        finder.invalid(at, value, "must be between 1 and 65535, inclusive");
+    }
+}
+
+fn check_share(finder: &mut Finder<'_>, at: &str, value: &Value) {
+    match value {
+        Value::String(text) => finder.all(at, value, told(percent(text).is_none(), PERCENT)),
+        _ if value.as_i64().is_some_and(|number| number < 0) => {
+            finder.invalid(at, value, "must be greater than or equal to 0");
+        }
+        _ => {}
+    }
+}
+
+/// The number of a percentage.
+pub(super) fn percent(text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('%')?;
+    let fits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    fits.then(|| digits.parse().unwrap_or(i64::MAX))
+}
+
+fn port_name(name: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    let mut say = |wrong: bool, message: &str| messages.extend(told(wrong, message));
+    let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    say(name.len() > 15, "must be no more than 15 characters");
+    say(
+        name.is_empty() || !name.chars().all(is_fine),
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+    );
+    say(
+        !name.chars().any(|c| c.is_ascii_lowercase()),
+        "must contain at least one letter (a-z)",
+    );
+    say(name.contains("--"), "must not contain consecutive hyphens");
+    say(
+        name.starts_with('-') || name.ends_with('-'),
+        "must not begin or end with a hyphen",
+    );
+    messages
+}
+
+/// What is wrong with a key of a `ConfigMap` or Secret.
+pub(super) fn config_key(key: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    messages.extend(told(key.len() > 253, "must be no more than 253 characters"));
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    messages.extend(told(key.is_empty() || !key.chars().all(fits), CONFIG_KEY));
+    messages.extend(match key {
+        "." => told(true, "must not be '.'"),
+        ".." => told(true, "must not be '..'"),
+        _ => told(key.starts_with(".."), "must not start with '..'"),
+    });
+    messages
+}
+
+fn back_steps(path: &str) -> Vec<String> {
+    told(
+        path.split('/').any(|part| part == ".."),
+        "must not contain '..'",
+    )
+}
+
+/// What is wrong with a path inside a volume.
+pub(super) fn inner_path(path: &str) -> Vec<String> {
+    let mut messages = told(path.starts_with('/'), "must be a relative path");
+    messages.extend(back_steps(path));
+    messages
+}
+
+fn local_path(path: &str) -> Vec<String> {
+    let mut messages = inner_path(path);
+    let reserved = path.starts_with("..") && path != ".." && !path.starts_with("../");
+    messages.extend(told(reserved, "must not start with '..'"));
+    messages
+}
+
+fn is_wildcard(host: &str) -> bool {
+    let rest = host.strip_prefix("*.");
+    rest.is_some_and(|rest| names::subdomain(rest).is_none())
+}
+
+/// The network of a block of addresses, and how long its prefix is.
+pub(super) fn block(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let (address, length): (IpAddr, u8) = (address.parse().ok()?, length.parse().ok()?);
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    (length <= most).then_some((address, length))
+}
+
+fn is_block(text: &str) -> bool {
+    block(text).is_some()
+}
+
+fn endpoint(text: &str) -> Vec<String> {
+    let Ok(address) = text.parse::<IpAddr>() else {
+        return vec![ADDRESS.to_owned(), "must be a valid IP address".to_owned()];
+    };
+    let mut messages = Vec::new();
+    if address.is_unspecified() {
+        messages.push(format!("may not be unspecified ({text})"));
+    }
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    messages.extend(told(
+        address.is_loopback(),
+        "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+    ));
+    messages.extend(told(
+        link_local,
+        "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+    ));
+    messages
+}
+
+fn prefixed(path: &str) -> Option<String> {
+    match path.split_once('/') {
+        Some((host, rest)) if !host.is_empty() && !rest.is_empty() => names::subdomain(host),
+        _ => Some("must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_by_table() {
+        for (format, text, complaints) in [
+            ("portname", "http", 0),
+            ("portname", "80", 1),
+            ("portname", "-a--b", 2),
+            ("configkey", "a.b_C-1", 0),
+            ("configkey", "..", 1),
+            ("configkey", "a b", 1),
+            ("cidr", "10.0.0.0/8", 0),
+            ("cidr", "10.0.0.0/33", 1),
+            ("wildhost", "*.a.b", 0),
+            ("wildhost", "a.*.b", 1),
+            ("env", "A=B", 1),
+            ("env", "a b", 0),
+            ("localpath", "..a", 1),
+            ("localpath", "a/../b", 1),
+            ("subdomain", "", 0),
+            ("name", "", 1),
+        ] {
+            assert_eq!(of_text(format, text).len(), complaints, "{format} {text}");
+        }
+        assert_eq!(percent("25%"), Some(25));
+        assert_eq!(percent("25"), None);
+    }
+}

@@ -1,0 +1,375 @@
+//! What the parts of a Pod demand of each other.
+//!
+//! Promise: volumes and their mounts are looked at elsewhere. Must not know updates.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::finder::{Finder, child, is_empty, is_true, items, map, maps, number};
+use super::format::check_labels;
+use super::rule::Named;
+use super::{resource, volume};
+use crate::object::{Body, text};
+use crate::rules::names;
+
+pub(super) const NAMED: Named = &[
+    ("pod", pod),
+    ("template", template),
+    ("pod_spec", pod_spec),
+    ("container", container),
+    ("env", env),
+    ("handler", handler),
+    ("toleration", toleration),
+    ("node_requirement", node_requirement),
+    ("requirement", requirement),
+];
+
+/// What environment variables may be made of.
+const FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+const RESOURCES: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+
+fn pod(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let Some(spec) = map(body, "spec") else {
+        return;
+    };
+    for list in ["containers", "initContainers"] {
+        for (at, container) in maps(spec, list, "spec") {
+            let image = text(container, "image");
+            if image.trim() != image {
+                let message = "must not have leading or trailing whitespace";
+                finder.invalid(child(&at, "image"), &image.into(), message);
+            }
+        }
+    }
+}
+
+fn template(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let empty = Body::new();
+    let meta = map(body, "metadata").unwrap_or(&empty);
+    // The real server leaves `metadata` out of these paths.
+    if let Some(labels) = map(meta, "labels") {
+        check_labels(finder, &child(at, "labels"), labels);
+    }
+    for key in map(meta, "annotations")
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+    {
+        let messages = names::qualified(&key.to_lowercase());
+        finder.all(&child(at, "annotations"), &key.as_str().into(), messages);
+    }
+    let spec = map(body, "spec").unwrap_or(&empty);
+    if !items(spec, "ephemeralContainers").is_empty() {
+        let message = "ephemeral containers not allowed in pod template";
+        finder.forbidden(format!("{at}.spec.ephemeralContainers"), message);
+    }
+}
+
+fn pod_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    let containers = maps(spec, "containers", at);
+    let mut seen = HashSet::new();
+    for (at, container) in &containers {
+        let name = text(container, "name");
+        if !seen.insert(name) {
+            finder.duplicate(child(at, "name"), &name.into());
+        }
+    }
+    for (at, container) in maps(spec, "initContainers", at) {
+        let name = text(container, "name");
+        if !seen.insert(name) && !name.is_empty() {
+            finder.duplicate(child(&at, "name"), &name.into());
+        }
+        init_container(finder, container, &at);
+    }
+    host_ports(finder, spec, at, &containers);
+    volume::check(finder, spec, at);
+    for (at, gate) in maps(spec, "schedulingGates", at) {
+        finder.all(
+            &child(&at, "name"),
+            &gate["name"],
+            names::qualified(text(gate, "name")),
+        );
+    }
+}
+
+fn init_container(finder: &mut Finder<'_>, container: &Body, at: &str) {
+    if text(container, "restartPolicy") == "Always" {
+        return;
+    }
+    for field in [
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+    ] {
+        if container.contains_key(field) {
+            let message = "may not be set for init containers without restartPolicy=Always";
+            finder.forbidden(child(at, field), message);
+        }
+    }
+}
+
+fn host_ports(finder: &mut Finder<'_>, spec: &Body, _: &str, containers: &[(String, &Body)]) {
+    let mut taken = HashSet::new();
+    let host = is_true(spec, "hostNetwork");
+    for (at, container) in containers {
+        for (at, port) in maps(container, "ports", at) {
+            let Some(number) = number(port, "hostPort").filter(|number| *number != 0) else {
+                continue;
+            };
+            let (address, protocol) = (text(port, "hostIP"), text(port, "protocol"));
+            let place = format!("{protocol}/{address}/{number}");
+            if !taken.insert(place.clone()) {
+                finder.duplicate(child(&at, "hostPort"), &place.into());
+            }
+            if host && port.get("containerPort") != port.get("hostPort") {
+                let message = "must match `containerPort` when `hostNetwork` is true";
+                finder.invalid(child(&at, "hostPort"), &port["hostPort"], message);
+            }
+        }
+    }
+}
+
+fn container(finder: &mut Finder<'_>, container: &Body, at: &str) {
+    let mut seen = HashSet::new();
+    for (at, port) in maps(container, "ports", at) {
+        let name = text(port, "name");
+        if !name.is_empty() && !seen.insert(name) {
+            finder.duplicate(child(&at, "name"), &name.into());
+        }
+    }
+    for probe in ["livenessProbe", "startupProbe"] {
+        let threshold = map(container, probe).and_then(|probe| number(probe, "successThreshold"));
+        if let Some(threshold) = threshold.filter(|threshold| *threshold != 1) {
+            let at = format!("{at}.{probe}.successThreshold");
+            finder.invalid(at, &threshold.into(), "must be 1");
+        }
+    }
+    let grace = map(container, "readinessProbe")
+        .and_then(|probe| probe.get("terminationGracePeriodSeconds"));
+    if let Some(grace) = grace {
+        let at = format!("{at}.readinessProbe.terminationGracePeriodSeconds");
+        finder.invalid(at, grace, "must not be set for readinessProbes");
+    }
+    for source in maps(container, "envFrom", at) {
+        env_from(finder, source.1, &child(at, "envFrom"));
+    }
+    if let Some(resources) = map(container, "resources") {
+        resource::requirements(finder, resources, &child(at, "resources"));
+    }
+    if let Some(context) = map(container, "securityContext") {
+        let unprivileged = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
+        if unprivileged && is_true(context, "privileged") {
+            let message = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+            let at = child(at, "securityContext");
+            finder.invalid(at, &Value::Object(context.clone()), message);
+        }
+    }
+}
+
+fn env_from(finder: &mut Finder<'_>, source: &Body, at: &str) {
+    let found = ["configMapRef", "secretRef"]
+        .iter()
+        .filter(|name| source.contains_key(**name));
+    match found.count() {
+        0 => finder.invalid(
+            at,
+            &"".into(),
+            "must specify one of: `configMapRef` or `secretRef`",
+        ),
+        1 => {}
+        _ => {
+            let message = "may not have more than one field specified at a time";
+            finder.invalid(at, &"".into(), message);
+        }
+    }
+}
+
+fn env(finder: &mut Finder<'_>, variable: &Body, at: &str) {
+    let Some(source) = map(variable, "valueFrom") else {
+        return;
+    };
+    let at = child(at, "valueFrom");
+    if let Some(field) = map(source, "fieldRef") {
+        field_ref(finder, field, &child(&at, "fieldRef"));
+    }
+    if let Some(resource) = map(source, "resourceFieldRef") {
+        let (name, at) = (
+            text(resource, "resource"),
+            child(&at, "resourceFieldRef.resource"),
+        );
+        let huge = ["requests.hugepages-", "limits.hugepages-"];
+        if name.is_empty() {
+            finder.required(at, "");
+        } else if !RESOURCES.contains(&name) && !huge.iter().any(|start| name.starts_with(start)) {
+            finder.unsupported(at, &name.into(), &RESOURCES);
+        }
+    }
+    let message = match source.len() {
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
+        _ if !text(variable, "value").is_empty() => {
+            "may not be specified when `value` is not empty"
+        }
+        1 => return,
+        _ => "may not have more than one field specified at a time",
+    };
+    finder.invalid(at, &"".into(), message);
+}
+
+fn field_ref(finder: &mut Finder<'_>, field: &Body, at: &str) {
+    let path = text(field, "fieldPath");
+    let at_path = child(at, "fieldPath");
+    if path.is_empty() {
+        return finder.required(at_path, "");
+    }
+    let subscript = |start: &str| path.strip_prefix(start)?.strip_suffix("']");
+    if let Some(key) = subscript("metadata.labels['") {
+        return finder.all(at, &key.into(), names::qualified(key));
+    }
+    if let Some(key) = subscript("metadata.annotations['") {
+        let key = key.to_lowercase();
+        return finder.all(at, &key.as_str().into(), names::qualified(&key));
+    }
+    if !FIELDS.contains(&path)
+        && !matches!(
+            path,
+            "metadata.labels" | "metadata.annotations" | "status.phase" | "spec.restartPolicy"
+        )
+    {
+        let message = format!("error converting fieldPath: field label not supported: {path}");
+        finder.invalid(at_path, &path.into(), &message);
+    } else if !FIELDS.contains(&path) {
+        finder.unsupported(at_path, &path.into(), &FIELDS);
+    }
+}
+
+/// A probe or a hook does exactly one thing.
+fn handler(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let known = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+    let mut found = known.iter().filter(|name| body.contains_key(**name));
+    if found.next().is_none() {
+        finder.required(at, "must specify a handler type");
+    }
+    for more in found {
+        finder.forbidden(child(at, more), "may not specify more than 1 handler type");
+    }
+    for header in map(body, "httpGet").map_or(&[][..], |http| items(http, "httpHeaders")) {
+        let name = header["name"].as_str().unwrap_or_default();
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+            let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+            finder.invalid(child(at, "httpGet.httpHeaders"), &name.into(), message);
+        }
+    }
+}
+
+fn toleration(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let (key, operator) = (text(body, "key"), text(body, "operator"));
+    let (value, effect) = (text(body, "value"), text(body, "effect"));
+    let operator_at = child(at, "operator");
+    if !key.is_empty() {
+        finder.all(&child(at, "key"), &key.into(), names::qualified(key));
+    }
+    if key.is_empty() && operator != "Exists" {
+        let message = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        finder.invalid(operator_at.as_str(), &operator.into(), message);
+    }
+    if body.contains_key("tolerationSeconds") && effect != "NoExecute" {
+        let message = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        finder.invalid(child(at, "effect"), &effect.into(), message);
+    }
+    match operator {
+        "" | "Equal" => {
+            let messages = names::label_value(value);
+            if !messages.is_empty() {
+                finder.invalid(operator_at, &value.into(), &messages.join(";"));
+            }
+        }
+        "Exists" if value.is_empty() => {}
+        "Exists" => {
+            let message = "value must be empty when `operator` is 'Exists'";
+            finder.invalid(operator_at, &value.into(), message);
+        }
+        "Gt" | "Lt" => {
+            finder.unsupported(
+                operator_at,
+                &operator.into(),
+                &["Equal", "Exists", "Lt", "Gt"],
+            );
+        }
+        _ => finder.unsupported(operator_at, &operator.into(), &["Equal", "Exists"]),
+    }
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    if !effect.is_empty() && !effects.contains(&effect) {
+        finder.unsupported(child(at, "effect"), &effect.into(), &effects);
+    }
+}
+
+fn node_requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    if at.contains(".matchFields[") {
+        return;
+    }
+    if matches!(text(body, "operator"), "Gt" | "Lt") {
+        if items(body, "values").len() != 1 {
+            let message = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            finder.required(child(at, "values"), message);
+        }
+        let key = text(body, "key");
+        return finder.all(&child(at, "key"), &key.into(), names::qualified(key));
+    }
+    requirement(finder, body, at);
+}
+
+fn requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let values = child(at, "values");
+    let some = !is_empty(body.get("values"));
+    match text(body, "operator") {
+        "In" | "NotIn" if some => {}
+        "In" | "NotIn" => {
+            finder.required(
+                values.as_str(),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            );
+        }
+        "Exists" | "DoesNotExist" if !some => {}
+        "Exists" | "DoesNotExist" => {
+            finder.forbidden(
+                values.as_str(),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            );
+        }
+        other => {
+            finder.invalid(
+                child(at, "operator"),
+                &other.into(),
+                "not a valid selector operator",
+            );
+        }
+    }
+    let key = text(body, "key");
+    finder.all(&child(at, "key"), &key.into(), names::qualified(key));
+    for (index, value) in items(body, "values").iter().enumerate() {
+        let messages = names::label_value(value.as_str().unwrap_or_default());
+        finder.all(&format!("{values}[{index}]"), value, messages);
+    }
+}

@@ -1,0 +1,344 @@
+//! Resources: their names and quantities, in containers, quotas, limits and claims.
+//!
+//! Promise: quantities are compared as numbers. Must not know what uses resources.
+
+use serde_json::Value;
+
+use super::finder::{Finder, child, is_empty, items, map};
+use super::rule::Named;
+use crate::object::{Body, text};
+use crate::rules::names;
+use crate::typed::nanos;
+
+pub(super) const NAMED: Named = &[
+    ("quota", quota),
+    ("limit", limit),
+    ("claim", claim),
+    ("volume_spec", volume_spec),
+];
+
+const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+const COUNTED: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+const SUMMED: [&str; 9] = [
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "storage",
+    "requests.storage",
+    "cpu",
+];
+/// What the spec of a volume has beside the source of its content.
+pub(super) const BESIDE_SOURCE: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeMode",
+    "volumeAttributesClassName",
+];
+const MODES: [&str; 4] = [
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
+
+fn is_huge(name: &str) -> bool {
+    name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
+}
+
+fn is_standard(name: &str) -> bool {
+    OF_CONTAINERS.contains(&name)
+        || COUNTED.contains(&name)
+        || SUMMED.contains(&name)
+        || is_huge(name)
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// What a quantity is, if it is one.
+pub(super) fn amount(value: &Value) -> Option<i128> {
+    match value {
+        Value::String(text) => nanos(text),
+        Value::Number(number) => nanos(&number.to_string()),
+        _ => None,
+    }
+}
+
+/// Complain of a name that no resource has; whether there was reason to.
+fn check_name(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
+    let messages = names::qualified(name);
+    let mut wrong = !messages.is_empty();
+    finder.all(at, &name.into(), messages);
+    if !wrong && !name.contains('/') && !is_standard(name) {
+        wrong = true;
+        let message = "must be a standard resource type or fully qualified";
+        finder.invalid(at, &name.into(), message);
+    }
+    wrong
+}
+
+fn check_container_name(finder: &mut Finder<'_>, name: &str, at: &str) {
+    check_name(finder, name, at);
+    let fits = OF_CONTAINERS.contains(&name) || is_huge(name);
+    if !name.contains('/') && !fits {
+        finder.invalid(
+            at,
+            &name.into(),
+            "must be a standard resource for containers",
+        );
+    } else if !is_native(name) && name.starts_with("requests.") {
+        finder.invalid(
+            at,
+            &name.into(),
+            "doesn't follow extended resource name standard",
+        );
+    }
+}
+
+fn check_amount(finder: &mut Finder<'_>, name: &str, value: &Value, at: &str) {
+    let Some(amount) = amount(value) else {
+        return;
+    };
+    if amount < 0 {
+        finder.invalid(at, value, "must be greater than or equal to 0");
+    }
+    let whole = COUNTED.contains(&name) || !is_native(name);
+    if whole && amount % 1_000_000_000 != 0 {
+        finder.invalid(at, value, "must be an integer");
+    }
+}
+
+/// What a container asks for and is limited to.
+pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let empty = Body::new();
+    let (limits, requests) = (
+        map(body, "limits").unwrap_or(&empty),
+        map(body, "requests").unwrap_or(&empty),
+    );
+    for (list, found) in [("limits", limits), ("requests", requests)] {
+        for (name, value) in found {
+            let at = format!("{at}.{list}[{name}]");
+            check_container_name(finder, name, &at);
+            check_amount(finder, name, value, &at);
+        }
+    }
+    for (name, request) in requests {
+        let rigid = !is_native(name) || is_huge(name);
+        let at_requests = child(at, "requests");
+        match limits.get(name) {
+            Some(limit) => {
+                let limited = limit.as_str().unwrap_or_default();
+                if rigid && amount(request) != amount(limit) {
+                    let message = format!("must be equal to {name} limit of {limited}");
+                    finder.invalid(at_requests, request, &message);
+                } else if amount(request) > amount(limit) {
+                    let message =
+                        format!("must be less than or equal to {name} limit of {limited}");
+                    finder.invalid(at_requests, request, &message);
+                }
+            }
+            None if rigid => {
+                let message = "Limit must be set for non overcommitable resources";
+                finder.required(child(at, "limits"), message);
+            }
+            None => {}
+        }
+    }
+}
+
+fn quota(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    for (name, value) in map(spec, "hard").into_iter().flatten() {
+        let at = format!("{at}.hard[{name}]");
+        check_name(finder, name, &at);
+        if !name.contains('/') && (!is_standard(name) || name == "storage") {
+            finder.invalid(
+                at.as_str(),
+                &name.as_str().into(),
+                "must be a standard resource for quota",
+            );
+        }
+        check_amount(finder, name, value, &at);
+    }
+}
+
+fn limit(finder: &mut Finder<'_>, item: &Body, at: &str) {
+    let of = text(item, "type");
+    let at_type = child(at, "type");
+    let messages = names::qualified(of);
+    let fine = messages.is_empty();
+    finder.all(&at_type, &of.into(), messages);
+    if fine && !of.contains('/') && !["Pod", "Container", "PersistentVolumeClaim"].contains(&of) {
+        finder.invalid(
+            at_type,
+            &of.into(),
+            "must be a standard limit type or fully qualified",
+        );
+    }
+    for list in ["default", "defaultRequest"] {
+        if of == "Pod" && !is_empty(item.get(list)) {
+            finder.forbidden(child(at, list), "may not be specified when `type` is 'Pod'");
+        }
+    }
+    for order in ORDERS {
+        check_order(finder, item, at, order);
+    }
+}
+
+/// What is at most what; which of them is blamed and shown; and what they are called.
+type Order = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+const ORDERS: [Order; 6] = [
+    ("min", "max", "min", "min", "min", "max"),
+    (
+        "min",
+        "defaultRequest",
+        "defaultRequest",
+        "defaultRequest",
+        "min",
+        "default request",
+    ),
+    (
+        "defaultRequest",
+        "max",
+        "defaultRequest",
+        "defaultRequest",
+        "default request",
+        "max",
+    ),
+    (
+        "defaultRequest",
+        "default",
+        "defaultRequest",
+        "defaultRequest",
+        "default request",
+        "default limit",
+    ),
+    ("min", "default", "default", "min", "min", "default"),
+    ("default", "max", "default", "max", "default", "max"),
+];
+
+fn check_order(finder: &mut Finder<'_>, item: &Body, at: &str, order: Order) {
+    let (low, high, blamed, shown, low_name, high_name) = order;
+    let of = |list: &str, name: &str| map(item, list).and_then(|found| found.get(name)).cloned();
+    for name in map(item, low).into_iter().flatten().map(|(name, _)| name) {
+        let (Some(less), Some(more)) = (of(low, name), of(high, name)) else {
+            continue;
+        };
+        if amount(&less) > amount(&more) {
+            let told = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let message = format!(
+                "{low_name} value {} is greater than {high_name} value {}",
+                told(&less),
+                told(&more)
+            );
+            let value = of(shown, name).unwrap_or_default();
+            finder.invalid(format!("{at}.{blamed}[{name}]"), &value, &message);
+        }
+    }
+}
+
+fn check_modes(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    let at = child(at, "accessModes");
+    let modes = items(spec, "accessModes");
+    for mode in modes {
+        if !MODES.iter().any(|known| mode == known) {
+            finder.unsupported(at.as_str(), mode, &MODES);
+        }
+    }
+    let single = modes.iter().any(|mode| mode == "ReadWriteOncePod");
+    let shared = modes
+        .iter()
+        .any(|mode| MODES[..3].iter().any(|known| mode == known));
+    if single && shared {
+        finder.forbidden(at, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+fn claim(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    check_modes(finder, spec, at);
+    let at_storage = format!("{at}.resources[storage]");
+    let requests = map(spec, "resources").and_then(|found| map(found, "requests"));
+    match requests.and_then(|found| found.get("storage")) {
+        None => finder.required(at_storage, ""),
+        Some(storage) if amount(storage).is_some_and(|amount| amount <= 0) => {
+            finder.invalid(at_storage, storage, "must be greater than zero");
+        }
+        Some(_) => {}
+    }
+    for source in ["dataSource", "dataSourceRef"] {
+        let Some(found) = map(spec, source) else {
+            continue;
+        };
+        for field in ["name", "kind"] {
+            if text(found, field).is_empty() {
+                finder.required(format!("{at}.{source}.{field}"), "");
+            }
+        }
+        if text(found, "apiGroup").is_empty()
+            && !text(found, "kind").is_empty()
+            && text(found, "kind") != "PersistentVolumeClaim"
+        {
+            let message = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            finder.invalid(format!("{at}.{source}"), &found["kind"], message);
+        }
+    }
+}
+
+fn volume_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    check_modes(finder, spec, at);
+    let empty = Body::new();
+    let capacity = map(spec, "capacity").unwrap_or(&empty);
+    let at_capacity = child(at, "capacity");
+    if capacity.is_empty() {
+        finder.required(at_capacity.as_str(), "");
+    }
+    if !capacity.contains_key("storage") || capacity.len() > 1 {
+        let value = if capacity.is_empty() {
+            Value::Null
+        } else {
+            Value::Object(capacity.clone())
+        };
+        finder.unsupported(at_capacity.as_str(), &value, &["storage"]);
+    }
+    for (name, value) in capacity {
+        if amount(value).is_some_and(|amount| amount <= 0) {
+            finder.invalid(
+                format!("{at_capacity}[{name}]"),
+                value,
+                "must be greater than zero",
+            );
+        }
+    }
+    let sources = spec
+        .iter()
+        .filter(|(name, value)| value.is_object() && !BESIDE_SOURCE.contains(&name.as_str()));
+    if sources.count() == 0 {
+        finder.required(at, "must specify a volume type");
+    }
+}

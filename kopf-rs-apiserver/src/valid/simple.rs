@@ -1,0 +1,322 @@
+//! Kinds with a rule or two: `ConfigMaps`, Secrets, Events, autoscalers, budgets, priorities.
+//!
+//! Promise: sizes are those of decoded data. Must not know updates.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::finder::{Finder, child, is_empty, items, map, number};
+use super::format::config_key;
+use super::rule::Named;
+use crate::kind::Shape;
+use crate::object::{Body, meta_text, metadata, text};
+use crate::rules::names;
+use crate::status::Cause;
+
+pub(super) const NAMED: Named = &[
+    ("config_map", config_map),
+    ("secret", secret),
+    ("event", event),
+    ("namespace", namespace),
+    ("autoscaler", autoscaler),
+    ("metric", metric),
+    ("budget", budget),
+    ("priority_class", priority_class),
+];
+
+/// What may be in a `ConfigMap` or Secret.
+const LIMIT: usize = 1024 * 1024;
+
+fn decoded(value: &Value) -> Vec<u8> {
+    STANDARD
+        .decode(value.as_str().unwrap_or_default())
+        .unwrap_or_default()
+}
+
+/// Check the keys of encoded values, and tell how long the values are.
+fn encoded(finder: &mut Finder<'_>, field: &str, values: &Body) -> usize {
+    let mut size = 0;
+    for (key, value) in values {
+        let at = format!("{field}[{key}]");
+        finder.all(&at, &key.as_str().into(), config_key(key));
+        size += decoded(value).len();
+    }
+    size
+}
+
+fn too_long(finder: &mut Finder<'_>, at: &str) {
+    let message = format!("Too long: may not be more than {LIMIT} bytes");
+    finder
+        .causes
+        .push(Cause::new("FieldValueTooLong", at, message));
+}
+
+fn config_map(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let empty = Body::new();
+    let (data, binary) = (
+        map(body, "data").unwrap_or(&empty),
+        map(body, "binaryData").unwrap_or(&empty),
+    );
+    let mut size = 0;
+    for (key, value) in data {
+        let at = format!("data[{key}]");
+        finder.all(&at, &key.as_str().into(), config_key(key));
+        if binary.contains_key(key) {
+            let message = "duplicate of key present in binaryData";
+            finder.invalid(at, &key.as_str().into(), message);
+        }
+        size += value.as_str().unwrap_or_default().len();
+    }
+    size += encoded(finder, "binaryData", binary);
+    if size > LIMIT {
+        too_long(finder, "");
+    }
+}
+
+fn secret(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let empty = Body::new();
+    let data = map(body, "data").unwrap_or(&empty);
+    if encoded(finder, "data", data) > LIMIT {
+        too_long(finder, "data");
+    }
+    let needs = |finder: &mut Finder<'_>, keys: &[&str]| {
+        for key in keys.iter().filter(|key| !data.contains_key(**key)) {
+            finder.required(format!("data[{key}]"), "");
+        }
+    };
+    match text(body, "type") {
+        "kubernetes.io/service-account-token" => {
+            let key = "kubernetes.io/service-account.name";
+            let account = metadata(body).and_then(|meta| map(meta, "annotations"));
+            if is_empty(account.and_then(|found| found.get(key))) {
+                finder.required(format!("metadata.annotations[{key}]"), "");
+            }
+        }
+        "kubernetes.io/dockercfg" => docker(finder, data, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => docker(finder, data, ".dockerconfigjson"),
+        "kubernetes.io/basic-auth"
+            if !data.contains_key("username") && !data.contains_key("password") =>
+        {
+            needs(finder, &["username", "password"]);
+        }
+        "kubernetes.io/ssh-auth" if is_empty(data.get("ssh-privatekey")) => {
+            finder.required("data[ssh-privatekey]", "");
+        }
+        "kubernetes.io/tls" => needs(finder, &["tls.crt", "tls.key"]),
+        _ => {}
+    }
+}
+
+fn docker(finder: &mut Finder<'_>, data: &Body, key: &str) {
+    let at = format!("data[{key}]");
+    let Some(value) = data.get(key) else {
+        return finder.required(at, "");
+    };
+    if let Err(why) = crate::call::go::parse(&decoded(value)) {
+        finder.invalid(at, &"<secret contents redacted>".into(), &why);
+    }
+}
+
+fn event(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let namespace = meta_text(body, "namespace");
+    let involved = map(body, "involvedObject").map_or("", |object| text(object, "namespace"));
+    let newer = !is_empty(body.get("eventTime"));
+    let fits = match involved {
+        "" if newer => matches!(namespace, "default" | "kube-system"),
+        "" => namespace == "default",
+        other => newer || other == namespace,
+    };
+    if !fits {
+        let message = "does not match event.namespace";
+        finder.invalid("involvedObject.namespace", &involved.into(), message);
+    }
+    if !newer {
+        return new_event_needs_time(finder);
+    }
+    let is_new = finder.kind.shape == Shape::NewEvent;
+    let controller = if is_new {
+        "reportingController"
+    } else {
+        "reportingComponent"
+    };
+    let name = text(body, "reportingComponent");
+    if name.is_empty() {
+        finder.required(controller, "");
+    }
+    finder.all(controller, &name.into(), names::qualified(name));
+    for field in ["reportingInstance", "action", "reason"] {
+        let value = text(body, field);
+        if value.is_empty() {
+            finder.required(field, "");
+        } else if value.len() > 128 {
+            finder.invalid(field, &"".into(), "can have at most 128 characters");
+        }
+    }
+    if text(body, "message").len() > 1024 {
+        finder.invalid("message", &"".into(), "can have at most 1024 characters");
+    }
+    let of = text(body, "type");
+    if is_new && !matches!(of, "Normal" | "Warning") {
+        finder.invalid("type", &"".into(), &format!("has invalid value: {of}"));
+    }
+}
+
+fn namespace(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let held = map(body, "spec").map_or(&[][..], |spec| items(spec, "finalizers"));
+    for finalizer in held {
+        let name = finalizer.as_str().unwrap_or_default();
+        finder.all("spec.finalizers", finalizer, names::qualified(name));
+        if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
+            let message = "name is neither a standard finalizer name nor is it fully qualified";
+            finder.invalid("spec.finalizers", finalizer, message);
+        }
+    }
+}
+
+fn new_event_needs_time(finder: &mut Finder<'_>) {
+    if finder.kind.shape == Shape::NewEvent {
+        finder.required("eventTime", "");
+        let of = text(finder.root, "type");
+        if !matches!(of, "Normal" | "Warning") {
+            finder.invalid("type", &"".into(), &format!("has invalid value: {of}"));
+        }
+    }
+}
+
+fn autoscaler(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    let (least, most) = (number(spec, "minReplicas"), number(spec, "maxReplicas"));
+    if let (Some(least), Some(most)) = (least, most)
+        && most < least
+    {
+        let message = "must be greater than or equal to `minReplicas`";
+        finder.invalid(child(at, "maxReplicas"), &most.into(), message);
+    }
+    let outside = |metric: &&Value| metric["type"] == "Object" || metric["type"] == "External";
+    if least == Some(0) && !items(spec, "metrics").iter().any(|metric| outside(&metric)) {
+        let message = "must specify at least one Object or External metric to support scaling to zero replicas";
+        finder.forbidden(child(at, "metrics"), message);
+    }
+    let version = map(spec, "scaleTargetRef").map_or("", |target| text(target, "apiVersion"));
+    if !version.contains('/') && version != "v1" {
+        let at = child(at, "scaleTargetRef.apiVersion");
+        finder.invalid(at, &version.into(), "apiVersion must specify API group");
+    }
+}
+
+/// A metric has the source its type names, and no other.
+fn metric(finder: &mut Finder<'_>, metric: &Body, at: &str) {
+    let sources = [
+        "object",
+        "pods",
+        "resource",
+        "external",
+        "containerResource",
+    ];
+    let of = text(metric, "type");
+    let mut letters = of.chars();
+    let expected = letters
+        .next()
+        .map(|first| first.to_ascii_lowercase().to_string() + letters.as_str())
+        .unwrap_or_default();
+    if sources.contains(&expected.as_str()) {
+        if !metric.contains_key(&expected) {
+            let message = "must populate information for the given metric source";
+            finder.required(child(at, &expected), message);
+        }
+    } else {
+        let known = [
+            "ContainerResource",
+            "External",
+            "Object",
+            "Pods",
+            "Resource",
+        ];
+        finder.unsupported(child(at, "type"), &of.into(), &known);
+    }
+    let found: Vec<&&str> = sources
+        .iter()
+        .filter(|name| metric.contains_key(**name))
+        .collect();
+    if found.len() > 1 {
+        for other in found.into_iter().filter(|name| **name != expected) {
+            finder.forbidden(
+                child(at, other),
+                "must populate the given metric source only",
+            );
+        }
+    }
+    if let Some(resource) = map(metric, "resource") {
+        if text(resource, "name").is_empty() {
+            finder.required(child(at, "resource.name"), "must specify a resource name");
+        }
+        target(finder, resource, &child(at, "resource.target"));
+    }
+}
+
+fn target(finder: &mut Finder<'_>, source: &Body, at: &str) {
+    let empty = Body::new();
+    let target = map(source, "target").unwrap_or(&empty);
+    if text(target, "type").is_empty() {
+        finder.required(child(at, "type"), "must specify a metric target type");
+    }
+    let known = ["AverageValue", "Utilization", "Value"];
+    if !known.contains(&text(target, "type")) {
+        let value = text(target, "type").into();
+        finder.invalid(
+            child(at, "type"),
+            &value,
+            "must be either Utilization, Value, or AverageValue",
+        );
+    }
+    if !target.contains_key("averageUtilization") && !target.contains_key("averageValue") {
+        let message = "must set either a target raw value or a target utilization";
+        finder.required(child(at, "averageUtilization"), message);
+    }
+    if let Some(share) = number(target, "averageUtilization").filter(|share| *share < 1) {
+        finder.invalid(
+            child(at, "averageUtilization"),
+            &share.into(),
+            "must be greater than 0",
+        );
+    }
+}
+
+fn budget(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    let (least, most) = (spec.get("minAvailable"), spec.get("maxUnavailable"));
+    if let (Some(least), Some(most)) = (least, most) {
+        let selector = spec.get("selector").unwrap_or(&Value::Null);
+        let policy = spec
+            .get("unhealthyPodEvictionPolicy")
+            .unwrap_or(&Value::Null);
+        // The real server prints its inner form.
+        let shown = format!(
+            "{{\"MinAvailable\":{least},\"Selector\":{selector},\"MaxUnavailable\":{most},\"UnhealthyPodEvictionPolicy\":{policy}}}"
+        );
+        let message = "minAvailable and maxUnavailable cannot be both set";
+        finder.invalid_as(at, &shown, message);
+    }
+}
+
+fn priority_class(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let name = meta_text(body, "name");
+    let value = number(body, "value").unwrap_or_default();
+    let known = [
+        ("system-node-critical", 2_000_001_000),
+        ("system-cluster-critical", 2_000_000_000),
+    ];
+    if name.starts_with("system-") {
+        if !known.contains(&(name, value)) {
+            let message = format!(
+                "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system priority class"
+            );
+            let told = known.iter().find(|(found, _)| *found == name).map(|(_, right)| {
+                format!("priority class names with 'system-' prefix are reserved for system use only. error: value of {name} PriorityClass must be {right}")
+            });
+            finder.forbidden("metadata.name", told.as_deref().unwrap_or(&message));
+        }
+    } else if value > 1_000_000_000 {
+        let message = "maximum allowed value of a user defined priority is 1000000000";
+        finder.forbidden("value", message);
+    }
+}

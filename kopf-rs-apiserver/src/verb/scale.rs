@@ -1,0 +1,246 @@
+//! The subresource `scale`: how many an object wants, under one name for all kinds.
+//!
+//! Promise: everything but the wanted number stays as it was. Must not know schemas.
+
+use serde_json::{Map, Value, json};
+
+use super::{Answer, Target, update};
+use crate::call::Wanted;
+use crate::kind::Kind;
+use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path, text};
+use crate::schema::scale::leaf;
+use crate::status::{Cause, Refusal};
+use crate::store::Store;
+use crate::typed;
+
+/// Stands in a patched scale for a number that is not there.
+const NONE: i64 = -2_147_483_648;
+
+/// Why a custom object has no scale, if it has none.
+pub(super) fn check(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
+    let Some(paths) = kind.scale.as_ref().filter(|_| !kind.traits.builtin) else {
+        return Ok(());
+    };
+    let body = stored.body();
+    let found = readable(kind, &body)?;
+    if found {
+        return Ok(());
+    }
+    let why = format!("the spec replicas field {:?} does not exist", paths.spec);
+    Err(Refusal::internal_error(&why))
+}
+
+/// Whether the wanted number is there, where everything can be read.
+fn readable(kind: &Kind, body: &Body) -> Result<bool, Refusal> {
+    let Some(paths) = &kind.scale else {
+        return Ok(false);
+    };
+    let found = leaf(body, &paths.spec, "int64", Value::is_i64).map_err(Refusal::internal)?;
+    leaf(body, &paths.status, "int64", Value::is_i64).map_err(Refusal::internal)?;
+    if let Some(path) = &paths.selector {
+        leaf(body, path, "string", Value::is_string).map_err(Refusal::internal)?;
+    }
+    Ok(found.is_some())
+}
+
+/// The `Scale` of an object.
+pub(crate) fn of(kind: &Kind, stored: &Stored) -> Value {
+    let body = stored.body();
+    let Some(scale) = &kind.scale else {
+        return Value::Null;
+    };
+    let number = |path: &str| at_path(&body, path).and_then(Value::as_i64);
+    let meta: Body = metadata(&body)
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| {
+            matches!(
+                key.as_str(),
+                "name" | "namespace" | "uid" | "resourceVersion" | "creationTimestamp"
+            )
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let mut answer = json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": meta,
+        "spec": {},
+        "status": {"replicas": number(&scale.status).unwrap_or_default()},
+    });
+    // Go leaves out a zero here.
+    if let Some(replicas) = number(&scale.spec).filter(|replicas| *replicas != 0) {
+        answer["spec"]["replicas"] = replicas.into();
+    }
+    let selector = scale.selector.as_deref();
+    let selector = selector.and_then(|path| at_path(&body, path));
+    if let Some(Value::String(text)) = selector {
+        if !text.is_empty() {
+            answer["status"]["selector"] = text.as_str().into();
+        }
+    } else if kind.traits.builtin {
+        answer["status"]["selector"] = pod_selector(&body).into();
+    }
+    answer
+}
+
+/// The `Scale` of an object that a patch applies to.
+pub(super) fn to_patch(kind: &Kind, stored: &Stored) -> Result<Value, Refusal> {
+    let mut scale = of(kind, stored);
+    if !kind.traits.builtin && !readable(kind, &stored.body())? {
+        scale["spec"]["replicas"] = NONE.into();
+    }
+    Ok(scale)
+}
+
+/// The label selector of a workload, as text.
+fn pod_selector(body: &Body) -> String {
+    let labels = at_path(body, ".spec.selector.matchLabels")
+        .or_else(|| at_path(body, ".spec.selector"))
+        .and_then(Value::as_object);
+    let pairs: Vec<String> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+        .collect();
+    pairs.join(",")
+}
+
+/// Replace the scale of an object.
+pub(super) fn update(
+    store: &mut Store,
+    target: &Target<'_>,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    let wanted = Wanted {
+        kind: "Scale",
+        ..target.wanted("autoscaling/v1")
+    };
+    let judgement = target.call.unknown_fields()?;
+    // Those who look after custom kinds do not know the type of scales, and cannot say what is wrong.
+    let custom = (!target.kind.traits.builtin).then_some(
+        "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
+    );
+    let bad = |why: String| {
+        let told = format!("Scale in version \"v1\" cannot be handled as a Scale: {why}");
+        Refusal::bad_request(custom.map_or(told, str::to_owned))
+    };
+    let scale = match (target.call.object(wanted), custom) {
+        (Err(_), Some(_)) => return Err(bad(String::new())),
+        (found, _) => found?.body,
+    };
+    let (scale, unknown) = shaped(scale).map_err(bad)?;
+    let complaints = target.call.complaints(unknown, &[], true);
+    let warnings = judgement.judge(complaints).map_err(bad)?;
+    update::check_name(&scale, target.name())?;
+    let old = target.stored(store)?;
+    let written = write(store, target, &old, &scale, dry_run);
+    let mut answer = written.map_err(|refusal| refusal.warned(&warnings))?;
+    answer.warnings.extend(warnings);
+    Ok(answer)
+}
+
+/// Store what came of patching a scale.
+pub(super) fn patched(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    scale: Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    let document = written(&scale);
+    let bad = |why: String| Refusal::undecodable_text(document.clone(), &why);
+    let judgement = target.call.unknown_fields()?;
+    let (scale, unknown) = shaped(scale).map_err(bad)?;
+    let complaints = target.call.complaints(unknown, &[], true);
+    let warnings = judgement.judge(complaints).map_err(bad)?;
+    update::check_name(&scale, target.name())?;
+    let done = write(store, target, old, &scale, dry_run);
+    let mut answer = done.map_err(|refusal| refusal.warned(&warnings))?;
+    answer.warnings.extend(warnings);
+    Ok(answer)
+}
+
+/// A patched scale as the real server has it: what the patch does not touch is in the order of Go's type.
+fn written(scale: &Body) -> String {
+    let metadata = |meta: &Body| {
+        let first = [
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+        ];
+        let known = first
+            .iter()
+            .filter_map(|name| Some((*name, meta.get(*name)?)));
+        let others = meta.iter().map(|(name, value)| (name.as_str(), value));
+        let others = others.filter(|(name, _)| !first.contains(name));
+        let parts = known
+            .chain(others)
+            .map(|(name, value)| format!("{name:?}:{value}"));
+        format!("{{{}}}", parts.collect::<Vec<String>>().join(","))
+    };
+    let part = |(name, value): (&String, &Value)| match value {
+        Value::Object(meta) if name == "metadata" => format!("{name:?}:{}", metadata(meta)),
+        value => format!("{name:?}:{value}"),
+    };
+    format!(
+        "{{{}}}",
+        scale.iter().map(part).collect::<Vec<String>>().join(",")
+    )
+}
+
+/// A scale as its type writes it, and what the type does not know.
+fn shaped(mut scale: Map<String, Value>) -> Result<(Body, Vec<String>), String> {
+    let Some(of) = typed::of_kind("autoscaling/v1", "Scale") else {
+        return Ok((scale, Vec::new()));
+    };
+    for name in ["apiVersion", "kind"] {
+        scale.remove(name);
+    }
+    typed::shape(of, scale).map_err(|misfit| misfit.to_string())
+}
+
+/// Write the wanted number of a scale into its object.
+fn write(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    scale: &Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    let Some(paths) = &target.kind.scale else {
+        return Err(Refusal::no_resource());
+    };
+    let given = meta_text(scale, "resourceVersion");
+    if !given.is_empty() && given != old.slim.revision.to_string() {
+        return Err(Refusal::stale(target.kind.subject(target.name())));
+    }
+    let uid = metadata(scale).map_or("", |meta| text(meta, "uid"));
+    if !uid.is_empty() && uid != old.slim.uid {
+        return Err(Refusal::stale(target.kind.subject(target.name())));
+    }
+    let mut body = old.body();
+    if !target.kind.traits.builtin {
+        readable(&target.kind, &body)?;
+    }
+    let replicas = at_path(scale, ".spec.replicas").and_then(Value::as_i64);
+    let replicas = replicas.unwrap_or_default();
+    if replicas == NONE {
+        return Err(Refusal::bad_request(format!(
+            "the spec replicas field {:?} cannot be empty",
+            paths.spec
+        )));
+    }
+    if replicas < 0 && target.kind.traits.builtin {
+        let mut subject = target.kind.subject_by_kind(target.name());
+        (subject.group, subject.word) = ("autoscaling", "Scale");
+        let why = "must be greater than or equal to 0";
+        let cause = Cause::invalid("spec.replicas", &replicas.into(), why);
+        return Err(Refusal::invalid(subject, &[cause]));
+    }
+    set_path(&mut body, &paths.spec, replicas.into());
+    metadata_mut(&mut body).remove("resourceVersion");
+    update::replace(store, target, old, body, dry_run)
+}

@@ -1,0 +1,116 @@
+//! `kopf-rs apiserver`: find the program `kopf-rs-apiserver`, build it where it is not there yet, become it.
+//!
+//! It is a program of its own so that this one installs in seconds. In a checkout it is built from the checkout, each time;
+//! elsewhere it is the one beside this program, or the one that was installed once into the user's cache.
+//! Must not know what the server does.
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::become_program::become_program;
+use crate::cargo::{self, Build};
+
+const NAME: &str = "kopf-rs-apiserver";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A server that cannot be had.
+#[derive(Debug, thiserror::Error)]
+enum ServerError {
+    #[error("there is no folder to install {NAME} into: set HOME, or XDG_CACHE_HOME")]
+    NoCache,
+    #[error("{NAME} cannot be installed: cargo's messages are above")]
+    Install,
+}
+
+/// Build where needed, and become the server.
+pub(crate) fn run(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    let mut command = Command::new(program()?);
+    command.args(args);
+    become_program(command)
+}
+
+fn program() -> Result<PathBuf, Box<dyn Error>> {
+    if let Some(checkout) = checkout() {
+        return Ok(build(&checkout)?);
+    }
+    let beside = env::current_exe()
+        .ok()
+        .map(|this| this.with_file_name(format!("{NAME}{}", env::consts::EXE_SUFFIX)));
+    if let Some(beside) = beside.filter(|path| is_ours(path)) {
+        return Ok(beside);
+    }
+    installed()
+}
+
+/// The checkout this program was built from, if it was and is still there.
+fn checkout() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+    let there = root.join(NAME).join("Cargo.toml").is_file() && root.join("Cargo.toml").is_file();
+    there.then(|| root.to_owned())
+}
+
+/// Built as this program is, with the crate features of the whole workspace: where that is built, nothing is built anew.
+fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.and_then(|target| std::path::absolute(target).ok());
+    let mut args: Vec<OsString> = ["--workspace", "--features", "kopf-rs-apiserver/program"]
+        .map(Into::into)
+        .into();
+    args.extend((!cfg!(debug_assertions)).then(|| "--release".into()));
+    Build {
+        what: NAME,
+        manifest: &checkout.join("Cargo.toml"),
+        program: NAME,
+        folder: checkout,
+        target: &target.unwrap_or_else(|| checkout.join("target")),
+        args,
+        stand_ins: Vec::new(),
+    }
+    .run()
+}
+
+/// Whether there is a server of this version.
+fn is_ours(path: &Path) -> bool {
+    let said = Command::new(path).arg("--version").output();
+    said.is_ok_and(|said| said.stdout == format!("{NAME} {VERSION}\n").as_bytes())
+}
+
+/// The one in the user's cache, installed there if it is not yet.
+fn installed() -> Result<PathBuf, Box<dyn Error>> {
+    let cache = cache().ok_or(ServerError::NoCache)?;
+    let root = cache.join("kopf-rs").join(format!("apiserver-{VERSION}"));
+    let program = root
+        .join("bin")
+        .join(format!("{NAME}{}", env::consts::EXE_SUFFIX));
+    if program.is_file() {
+        return Ok(program);
+    }
+    // Nothing is lost where this cannot be said.
+    let _said = writeln!(
+        std::io::stderr(),
+        "Installing {NAME} {VERSION} into {}, once: it takes some minutes.",
+        root.display()
+    );
+    let installing = cargo::cargo(Path::new("."))
+        .args(["install", NAME, "--version", &format!("={VERSION}")])
+        .args(["--features", "program", "--root"])
+        .arg(&root)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(cargo::start_error)?;
+    if installing.success() && program.is_file() {
+        return Ok(program);
+    }
+    Err(ServerError::Install.into())
+}
+
+fn cache() -> Option<PathBuf> {
+    let given = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    given.or_else(|| env::home_dir().map(|home| home.join(".cache")))
+}

@@ -1,0 +1,140 @@
+//! What makes an object this very one, and belongs to the server: no handler can change it.
+//!
+//! Promises that what is left can be sent. Must not know who wanted the change.
+
+use serde_json::{Map, Value};
+
+use crate::object::patch::Patch;
+
+const TOP: [&str; 2] = ["apiVersion", "kind"];
+
+const METADATA: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "uid",
+];
+
+/// Take the server's fields out of a merge patch. Named are those that would have become other ones than in `found`.
+pub(crate) fn strip(patch: &mut Patch, found: &Value) -> Vec<String> {
+    let mut lost = Vec::new();
+    for key in TOP {
+        let wanted = patch.get(&[key]).filter(|wanted| **wanted != found[key]);
+        lost.extend(wanted.map(|_| key.to_owned()));
+        patch.unset(&[key]);
+    }
+    let Some(metadata) = patch.get(&["metadata"]) else {
+        return lost;
+    };
+    if !metadata.is_object() {
+        patch.unset(&["metadata"]);
+        lost.push("metadata".to_owned());
+        return lost;
+    }
+    for key in METADATA {
+        let place = ["metadata", key];
+        let wanted = patch.get(&place);
+        let wanted = wanted.filter(|wanted| **wanted != found["metadata"][key]);
+        lost.extend(wanted.map(|_| format!("metadata.{key}")));
+        patch.unset(&place);
+    }
+    lost
+}
+
+/// Put the server's fields back to what they are in `found`. Named are those that were changed.
+pub(crate) fn restore(found: &Value, changed: &mut Value) -> Vec<String> {
+    let Some(object) = changed.as_object_mut() else {
+        changed.clone_from(found);
+        return vec!["the whole object".to_owned()];
+    };
+    let mut lost = Vec::new();
+    for key in TOP {
+        if put_back(key, found, object) {
+            lost.push(key.to_owned());
+        }
+    }
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        object.insert("metadata".to_owned(), found["metadata"].clone());
+        lost.push("metadata".to_owned());
+        return lost;
+    };
+    for key in METADATA {
+        if put_back(key, &found["metadata"], metadata) {
+            lost.push(format!("metadata.{key}"));
+        }
+    }
+    lost
+}
+
+/// Whether there was anything to be put back.
+fn put_back(key: &str, found: &Value, object: &mut Map<String, Value>) -> bool {
+    let (found, changed) = (found.get(key), object.get(key));
+    if found == changed {
+        return false;
+    }
+    match found {
+        Some(found) => object.insert(key.to_owned(), found.clone()),
+        None => object.remove(key),
+    };
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found() -> Value {
+        json!({"kind": "K", "metadata": {"name": "a", "uid": "u", "labels": {"l": "1"}}, "spec": 1})
+    }
+
+    #[test]
+    fn patches_lose_what_the_server_owns() {
+        for (patch, left, lost) in [
+            (json!({"kind": "K", "spec": 2}), json!({"spec": 2}), vec![]),
+            (json!({"kind": "L"}), json!({}), vec!["kind"]),
+            (
+                json!({"metadata": "x", "spec": 2}),
+                json!({"spec": 2}),
+                vec!["metadata"],
+            ),
+            (json!({"metadata": null}), json!({}), vec!["metadata"]),
+            (
+                json!({"metadata": {"uid": "v", "name": "a", "labels": {"l": "2"}}}),
+                json!({"metadata": {"labels": {"l": "2"}}}),
+                vec!["metadata.uid"],
+            ),
+        ] {
+            let mut stripped = Patch::new();
+            stripped.merge(patch.clone());
+            assert_eq!(strip(&mut stripped, &found()), lost, "{patch}");
+            assert_eq!(*stripped.as_value(), left, "{patch}");
+        }
+    }
+
+    #[test]
+    fn objects_get_back_what_the_server_owns() {
+        for (change, wanted, lost) in [
+            (json!({"spec": 2}), json!({"spec": 2}), vec![]),
+            (json!({"kind": null}), json!({}), vec!["kind"]),
+            (
+                json!({"metadata": {"uid": "v", "generation": 3, "labels": {"l": "2"}}}),
+                json!({"metadata": {"labels": {"l": "2"}}}),
+                vec!["metadata.generation", "metadata.uid"],
+            ),
+            (json!({"metadata": null}), json!({}), vec!["metadata"]),
+            (json!("x"), json!({}), vec!["the whole object"]),
+        ] {
+            let (mut changed, mut expected) = (found(), found());
+            crate::object::patch::apply(&mut changed, &change);
+            crate::object::patch::apply(&mut expected, &wanted);
+            assert_eq!(restore(&found(), &mut changed), lost, "{change}");
+            assert_eq!(changed, expected, "{change}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What of an operator's own an object carries, as a fingerprint: enough to see later that somebody else has written it.
+//!
+//! Costs nothing on the object and a few bytes in memory. Must not know who has written what, nor what is said of it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::object::outline::Outline;
+use crate::state::naming::{LAST_HANDLED, MARKER, handler_name, safe};
+
+/// What an object carries of an operator's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trace {
+    /// The essence handled last, and records of its handlers.
+    own: u32,
+    /// Records of handlers that it does not have.
+    strange: u32,
+    /// Its finalizer.
+    held: bool,
+}
+
+/// How a trace differs from an older one in a way that operators make it differ, and hardly anybody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// Records of handlers that this operator does not have have come or changed.
+    Strange,
+    /// What this operator would write has come or changed.
+    Own,
+    /// The finalizer has come.
+    Held,
+}
+
+/// The annotation names of an operator's handlers for one kind, those of their sub-handlers included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names(Vec<Name>);
+
+#[derive(Clone, Debug)]
+struct Name {
+    whole: String,
+    safe: String,
+}
+
+/// Where an operator keeps its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) finalizer: &'a str,
+    pub(crate) names: &'a Names,
+}
+
+impl Names {
+    pub(crate) fn of<'a>(ids: impl Iterator<Item = &'a str>) -> Self {
+        let name = |id| Name {
+            whole: handler_name(id),
+            safe: safe(id),
+        };
+        Self(ids.map(name).collect())
+    }
+
+    /// Whether it is the name of one of these handlers, or of a sub-handler, by any version of the rule that shortens long names.
+    fn has(&self, name: &str) -> bool {
+        /// So much of a long id is in each of its names.
+        const HEAD: usize = 30;
+        let name = name.strip_suffix("-ofDRS").unwrap_or(name);
+        self.0.iter().any(|known| {
+            let below = name.strip_prefix(known.safe.as_str());
+            let head = known.safe.get(..HEAD);
+            name == known.whole
+                || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                || head.is_some_and(|head| name.starts_with(head))
+        })
+    }
+}
+
+impl Places<'_> {
+    /// What the object carries.
+    pub(crate) fn trace(&self, outline: &Outline<'_>) -> Trace {
+        let (mut own, mut strange) = (DefaultHasher::new(), DefaultHasher::new());
+        for (name, text) in self.annotations(outline) {
+            if self.is_strange(name, text) {
+                (name, text).hash(&mut strange);
+            } else if name.starts_with(LAST_HANDLED) || self.names.has(name) {
+                (name, text).hash(&mut own);
+            }
+        }
+        Trace {
+            own: folded(&own),
+            strange: folded(&strange),
+            held: outline.has_finalizer(self.finalizer),
+        }
+    }
+
+    /// The annotations with records of handlers that are not among the names.
+    pub(crate) fn strangers(&self, outline: &Outline<'_>) -> Vec<String> {
+        let all = self.annotations(outline);
+        let strange = all.filter(|(name, text)| self.is_strange(name, text));
+        strange
+            .map(|(name, _)| format!("{}/{name}", self.prefix))
+            .collect()
+    }
+
+    fn annotations<'a>(
+        &'a self,
+        outline: &'a Outline<'_>,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        outline.annotation_texts().filter_map(|(key, text)| {
+            let (prefix, name) = key.split_once('/')?;
+            (prefix == self.prefix && name != MARKER).then_some((name, text))
+        })
+    }
+
+    /// What is no record may be anybody's note. Kopf leaves the time when it wakes itself up.
+    fn is_strange(&self, name: &str, text: &str) -> bool {
+        let of_kopf = name == "touch-dummy";
+        let is_record = text.starts_with("\"{") && text.contains("\\\"started\\\"");
+        !name.starts_with(LAST_HANDLED) && (of_kopf || is_record && !self.names.has(name))
+    }
+}
+
+impl Trace {
+    /// What has come of the older one `was`.
+    pub(crate) fn since(self, was: Self) -> Option<Sign> {
+        if self.strange != was.strange && self.strange != folded(&DefaultHasher::new()) {
+            Some(Sign::Strange)
+        } else if self.own != was.own && self.own != folded(&DefaultHasher::new()) {
+            Some(Sign::Own)
+        } else {
+            (self.held && !was.held).then_some(Sign::Held)
+        }
+    }
+}
+
+fn folded(hasher: &DefaultHasher) -> u32 {
+    let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::object::raw::Raw;
+
+    fn trace(annotations: &Value, finalizers: &Value) -> Trace {
+        let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": annotations, "finalizers": finalizers}});
+        let raw = Raw::parse(&object.to_string()).unwrap();
+        let names = Names::of(["create_fn", "resize/spec.size"].into_iter());
+        let places = Places {
+            prefix: "op.kopf.rs",
+            finalizer: "op.kopf.rs/finalizer",
+            names: &names,
+        };
+        places.trace(&Outline::of(&raw).unwrap())
+    }
+
+    /// Annotations before and after, and what that means.
+    fn changes() -> [(Value, Value, Option<Sign>); 12] {
+        let record = r#"{"started":"2026-01-01T00:00:00Z"}"#;
+        let other = r#"{"started":"2026-01-01T00:00:00Z","retries":1}"#;
+        let last = "op.kopf.rs/last-handled-configuration";
+        [
+            (
+                json!({}),
+                json!({"a/b": "1", "op.kopf.rs/kopf-managed": "yes", "op.kopf.rs/note": "mine"}),
+                None,
+            ),
+            (json!({}), json!({last: "{}"}), Some(Sign::Own)),
+            (json!({last: "{}"}), json!({}), None),
+            (
+                json!({last: "{}"}),
+                json!({last: "{\"spec\":1}"}),
+                Some(Sign::Own),
+            ),
+            (
+                json!({}),
+                json!({"op.kopf.rs/create_fn": record}),
+                Some(Sign::Own),
+            ),
+            (
+                json!({}),
+                json!({"op.kopf.rs/create_fn.sub": record}),
+                Some(Sign::Own),
+            ),
+            (
+                json!({}),
+                json!({"op.kopf.rs/resize.spec.size": record}),
+                Some(Sign::Own),
+            ),
+            (
+                json!({}),
+                json!({"op.kopf.rs/create_fn2": record}),
+                Some(Sign::Strange),
+            ),
+            (
+                json!({"op.kopf.rs/x": record}),
+                json!({"op.kopf.rs/x": record}),
+                None,
+            ),
+            (
+                json!({"op.kopf.rs/x": record}),
+                json!({"op.kopf.rs/x": other}),
+                Some(Sign::Strange),
+            ),
+            (json!({"op.kopf.rs/x": record}), json!({}), None),
+            (
+                json!({}),
+                json!({"op.kopf.rs/touch-dummy": "2026"}),
+                Some(Sign::Strange),
+            ),
+        ]
+    }
+
+    #[test]
+    fn signs_are_what_operators_leave() {
+        for (before, after, expected) in changes() {
+            let none = json!([]);
+            let sign = trace(&after, &none).since(trace(&before, &none));
+            assert_eq!(sign, expected, "{before} {after}");
+        }
+        let (free, held) = (json!([]), json!(["op.kopf.rs/finalizer"]));
+        let (free, held) = (trace(&json!({}), &free), trace(&json!({}), &held));
+        assert_eq!(
+            (held.since(free), free.since(held)),
+            (Some(Sign::Held), None)
+        );
+    }
+
+    #[test]
+    fn long_names_are_known_however_they_are_cut() {
+        let id =
+            "handle_very_long_operator_function_name_for_reconciliation/spec.template.metadata";
+        let names = Names::of([id, "short"].into_iter());
+        assert!(names.has("handle_very_long_operator_function_name_for_reconciliati-GUKS.Q"));
+        assert!(names.has("handle_very_long_operator_function_name-DElYdg"));
+        assert!(names.has("short-ofDRS") && !names.has("shorter"));
+    }
+}

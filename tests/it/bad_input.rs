@@ -1,0 +1,122 @@
+//! What goes wrong around an operator is told, once; no object is lost for it, and no write is repeated for ever.
+
+mod storages;
+mod things;
+
+use kopf_rs::{Persistence, Registry, Settings, TemporaryError};
+use kopf_rs_tests::{Bed, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{Field, Working};
+
+scenarios! {
+    damaged_annotations_are_told_and_repaired;
+    damaged_annotations_of_kopf_are_told_and_repaired;
+}
+
+/// Where a mode keeps its things.
+#[derive(Clone, Copy)]
+enum Mode {
+    Ours,
+    Kopfs,
+}
+
+impl Mode {
+    fn key(self, name: &str) -> String {
+        let prefix = match self {
+            Self::Ours => "tester.kopf.rs",
+            Self::Kopfs => "kopf.zalando.org",
+        };
+        format!("{prefix}/{name}")
+    }
+
+    fn settings(self) -> Settings {
+        let persistence = match self {
+            Self::Ours => None,
+            Self::Kopfs => Some(Persistence::kopf()),
+        };
+        Settings {
+            persistence,
+            ..Settings::default()
+        }
+    }
+
+    /// Whether all of `spec` was handled and nothing is left to do.
+    fn has_handled(self, object: &Value) -> bool {
+        let annotations = &object["metadata"]["annotations"];
+        let text = annotations[self.key("last-handled-configuration")].as_str();
+        let last: Value = serde_json::from_str(text.unwrap_or("{}")).unwrap_or_default();
+        last["spec"] == object["spec"] && annotations[self.key("create_fn")].is_null()
+    }
+}
+
+/// What people and programs leave in an annotation.
+const DAMAGE: [&str; 7] = [
+    "",
+    "{",
+    "null",
+    "[]",
+    "gz:AAAA",
+    r#"{"spec":{"size":1},"met"#,
+    r#"{"started":"yesterday","retries":-1}"#,
+];
+
+async fn damaged_annotations_are_told_and_repaired(bed: Bed) {
+    repair(bed, Mode::Ours).await;
+}
+
+async fn damaged_annotations_of_kopf_are_told_and_repaired(bed: Bed) {
+    repair(bed, Mode::Kopfs).await;
+}
+
+async fn repair(bed: Bed, mode: Mode) {
+    let field = Field::of(bed).await;
+    // Waits for a retry when the annotations are damaged; each damage is a reason to look again, and then it is time.
+    let create = field.handler("create_fn", |context| async move {
+        if context.retry() < 1 {
+            Err(TemporaryError::new("not yet").delay(3))?;
+        }
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create)
+        .on_update(field.selector(), field.noting("update_fn"));
+    let operator = field.operator(registry).settings(mode.settings());
+    let working = Working::start(&field.bed, operator);
+    for (number, damage) in DAMAGE.into_iter().enumerate() {
+        let name = format!("object-{number}");
+        field.create(&name, json!({"size": 1})).await;
+        let record = mode.key("create_fn");
+        let tried = |object: &Value| object["metadata"]["annotations"][&record].is_string();
+        field.until("an attempt is on record", &name, tried).await;
+        let last = mode.key("last-handled-configuration");
+        let damaged = json!({"metadata": {"annotations": {&record: damage, last: damage}}});
+        field.patch(&name, damaged).await;
+        let done = |object: &Value| mode.has_handled(object);
+        field.until("it is handled", &name, done).await;
+        let told = |line: &str| line.contains("cannot be read (") && line.contains(&name);
+        let lines = field.bed.lines();
+        lines.until("of the damage", told).await;
+        let updates = field
+            .calls
+            .all()
+            .iter()
+            .filter(|it| it.starts_with("update_fn"))
+            .count();
+        field.patch(&name, json!({"spec": {"size": 2}})).await;
+        field
+            .until("the update is handled", &name, |object| {
+                object["spec"]["size"] == 2 && done(object)
+            })
+            .await;
+        let after = field
+            .calls
+            .all()
+            .iter()
+            .filter(|it| it.starts_with("update_fn"))
+            .count();
+        assert_eq!(after, updates + 1, "{damage:?}");
+        assert!(field.writes(&name).await < 10, "{damage:?}");
+    }
+    working.stop().await;
+}

@@ -1,0 +1,16 @@
+//! Unmodified clients of all sorts: one and the same program does the same to the server in the process and to a real one.
+//!
+//! The programs lie in `tests/clients/`. A client's test runs it beside both servers at once and compares what it says; what is
+//! known to differ stands in `tests/clients/ledger.yaml`.
+
+mod beside;
+mod both;
+mod documents;
+mod go;
+mod java;
+mod javascript;
+mod kube_rs;
+mod kubectl;
+mod ledger;
+mod plain;
+mod python;

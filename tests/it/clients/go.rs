@@ -1,0 +1,36 @@
+//! Go: client-go over protobuf, and a program on controller-runtime.
+//!
+//! Must not know what the programs in `tests/clients/go` do.
+
+use std::path::Path;
+use std::process::Command;
+
+use kopf_rs_tests::{ToolError, go_program, skipped};
+
+use super::beside::same_beside;
+use super::both::both;
+
+#[test]
+fn client_go_sees_the_same_on_both_servers() {
+    compare("client_go_sees_the_same_on_both_servers", "typed");
+}
+
+#[test]
+fn controller_runtime_does_the_same_on_both_servers() {
+    compare(
+        "controller_runtime_does_the_same_on_both_servers",
+        "controller",
+    );
+}
+
+fn compare(test: &str, package: &str) {
+    let test = format!("clients::go::{test}");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/go");
+    let program = match go_program(&sources, package) {
+        Ok(program) => program,
+        Err(ToolError::Missing(missing)) => return skipped(&test, &missing),
+        Err(error) => panic!("{error}"),
+    };
+    let Some(both) = both(&test) else { return };
+    same_beside(&format!("go/{package}"), both, |_| Command::new(&program));
+}

@@ -1,0 +1,101 @@
+//! What clients are known to print differently, each with the row of FIDELITY.md that gives the reason.
+//!
+//! Promise: an excuse covers only the lines and commands it names. Must not know how clients are run.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Deserialize;
+
+/// Excuses for differences.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    excuses: Vec<Excuse>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Excuse {
+    /// The first words of a row of FIDELITY.md.
+    fidelity: String,
+    client: String,
+    /// The script of a client that has several; any where absent.
+    script: Option<String>,
+    /// Part of the command; any where absent.
+    #[serde(default)]
+    command: String,
+    /// Parts of lines that only one server says; all where absent.
+    #[serde(default)]
+    lines: Vec<String>,
+    #[serde(skip)]
+    used: AtomicUsize,
+}
+
+// === impl Ledger ===
+
+impl Ledger {
+    /// Reads the excuses of a client.
+    pub(super) fn of(client: &str) -> Self {
+        let mut excuses = read();
+        excuses.retain(|excuse| excuse.client == client);
+        Self { excuses }
+    }
+
+    /// The lines that are left once those that are excused are gone.
+    pub(super) fn without_excused(
+        &self,
+        (script, command): (&str, &str),
+        complaints: Vec<String>,
+    ) -> Vec<String> {
+        let mut left = complaints;
+        for excuse in &self.excuses {
+            let is_other = excuse.script.as_ref().is_some_and(|it| it != script);
+            if is_other || !command.contains(&excuse.command) {
+                continue;
+            }
+            let before = left.len();
+            left.retain(|line| !excuse.covers(line));
+            if left.len() < before {
+                excuse.used.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        left
+    }
+
+    /// Excuses that excused nothing.
+    pub(super) fn unused(&self) -> Vec<String> {
+        let unused = |excuse: &&Excuse| excuse.used.load(Ordering::Relaxed) == 0;
+        let shown = |excuse: &Excuse| format!("{}: {}", excuse.client, excuse.command);
+        self.excuses.iter().filter(unused).map(shown).collect()
+    }
+}
+
+// === impl Excuse ===
+
+impl Excuse {
+    fn covers(&self, complaint: &str) -> bool {
+        self.lines.is_empty() || self.lines.iter().any(|part| complaint.contains(part))
+    }
+}
+
+fn read() -> Vec<Excuse> {
+    let path = repository().join("tests/clients/ledger.yaml");
+    let text = std::fs::read_to_string(path).expect("the ledger is readable");
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("ledger.yaml: {error}"))
+}
+
+fn repository() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("a repository").to_owned()
+}
+
+#[test]
+fn the_ledger_is_in_the_paper() {
+    let paper = repository().join("kopf-rs-apiserver/FIDELITY.md");
+    let text = std::fs::read_to_string(paper).expect("FIDELITY.md is readable");
+    let rows = read().into_iter().map(|excuse| excuse.fidelity);
+    let missing: Vec<String> = rows
+        .filter(|row| !text.contains(&format!("| {row} |")))
+        .collect();
+    assert_eq!(missing, Vec::<String>::new(), "rows that FIDELITY.md lacks");
+}

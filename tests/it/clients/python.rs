@@ -1,0 +1,73 @@
+//! Python: the official client, its asynchronous sister, three clients of others, and Kopf itself.
+//!
+//! Must not know what the programs in `tests/clients/python` do.
+
+use std::path::Path;
+use std::process::Command;
+
+use kopf_rs_tests::{Package, python_for};
+
+use super::beside::same_beside;
+use super::both::both;
+
+#[test]
+fn the_python_client_sees_the_same_on_both_servers() {
+    compare(
+        "the_python_client_sees_the_same_on_both_servers",
+        Package::Kubernetes,
+        "official",
+    );
+}
+
+#[test]
+fn the_asynchronous_python_client_sees_the_same_on_both_servers() {
+    compare(
+        "the_asynchronous_python_client_sees_the_same_on_both_servers",
+        Package::Kubernetes,
+        "asynchronous",
+    );
+}
+
+#[test]
+fn clients_of_others_see_the_same_on_both_servers() {
+    compare(
+        "clients_of_others_see_the_same_on_both_servers",
+        Package::Community,
+        "community",
+    );
+}
+
+#[test]
+fn watches_go_over_web_sockets_on_both_servers() {
+    compare(
+        "watches_go_over_web_sockets_on_both_servers",
+        Package::Kubernetes,
+        "sockets",
+    );
+}
+
+#[test]
+fn kopf_operates_the_same_on_both_servers() {
+    compare(
+        "kopf_operates_the_same_on_both_servers",
+        Package::Kopf,
+        "toys",
+    );
+}
+
+fn compare(test: &str, package: Package, script: &str) {
+    let test = format!("clients::python::{test}");
+    let Some(python) = python_for(&test, package) else {
+        return;
+    };
+    let Some(both) = both(&test) else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
+    same_beside(&format!("python/{script}"), both, |_| {
+        let mut command = Command::new(&python);
+        command
+            .args(["-W", "ignore", "-u"])
+            .arg(folder.join(format!("{script}.py")));
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    });
+}

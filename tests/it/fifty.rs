@@ -1,0 +1,130 @@
+//! Fifty changes to one object while its handlers run, some of which fail: the last state is handled by all, none is handled twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kopf_rs::{Callback, Registry, TemporaryError, handler};
+use kopf_rs_tests::{Bed, Server, say, scenarios};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::operating::{Field, last_handled};
+
+scenarios! {
+    fifty_changes_while_handlers_run;
+}
+
+const CHANGES: u64 = 50;
+
+/// What one call was told, and whether it has succeeded.
+#[derive(Clone, Debug)]
+struct Run {
+    id: String,
+    told: u64,
+    done: bool,
+}
+
+type Runs = Arc<watch::Sender<Vec<Run>>>;
+
+/// A handler that takes its time, and fails in one call of `fails`.
+fn worker(id: &str, runs: &Runs, fails: usize) -> Callback {
+    let runs = Arc::clone(runs);
+    let name = id.to_owned();
+    handler(id, move |context| {
+        let (runs, id) = (Arc::clone(&runs), name.clone());
+        async move {
+            let new = context.new().cloned().unwrap_or_default();
+            let told = new["spec"]["size"].as_u64().or(new.as_u64());
+            let run = Run {
+                id,
+                told: told.unwrap_or_default(),
+                done: false,
+            };
+            let mut place = 0;
+            runs.send_modify(|runs| {
+                place = runs.len();
+                runs.push(run);
+            });
+            // The work: changes land in the middle of it.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            if fails > 0 && place % fails == 0 {
+                return Err(TemporaryError::new("not yet").delay(0.02).into());
+            }
+            runs.send_modify(|runs| runs[place].done = true);
+            Ok(())
+        }
+    })
+}
+
+async fn fifty_changes_while_handlers_run(bed: Bed) {
+    let field = Field::of(bed).await;
+    let runs = Runs::default();
+    let registry = Registry::new()
+        .on_create(field.selector(), worker("create_fn", &runs, 0))
+        .on_update(field.selector(), worker("first_fn", &runs, 0))
+        .on_update(field.selector(), worker("failing_fn", &runs, 3))
+        .on_update(field.selector(), worker("last_fn", &runs, 0))
+        .on_field(
+            field.selector(),
+            worker("field_fn", &runs, 4).field("spec.size"),
+        );
+    let working = field.start(registry);
+    field.create("a", json!({"size": 0})).await;
+    let mut seen = runs.subscribe();
+    for size in 1..=CHANGES {
+        let before = seen.borrow_and_update().len();
+        // A handler has just begun, and is at work when the change lands.
+        let begun = seen.wait_for(|runs| runs.len() > before);
+        let patience = field.bed.server().patience();
+        // What `wait_for` gives would hold up the handlers.
+        let waited = tokio::time::timeout(patience, begun).await.is_ok();
+        assert!(waited, "no handler is called after change {}", size - 1);
+        field.patch("a", json!({"spec": {"size": size}})).await;
+    }
+    let object = field.until("all is handled", "a", is_done).await;
+    working.stop().await;
+    let unrest = |line: &str| line.contains("have changed it 20 times in a row");
+    assert_eq!(field.bed.lines().count(unrest), 0, "others have changed it");
+    let runs = runs.borrow().clone();
+    for id in ["first_fn", "failing_fn", "last_fn", "field_fn"] {
+        judge(&runs, id);
+    }
+    assert_eq!(object["spec"]["size"], CHANGES);
+    let writes = field.all_writes("a").await;
+    let failed = runs.iter().filter(|run| !run.done).count();
+    assert!(
+        writes <= runs.len(),
+        "{writes} writes for {} attempts",
+        runs.len()
+    );
+    let place = match field.bed.server() {
+        Server::Memory => "in memory",
+        Server::Tcp => "over TLS",
+        Server::Real => "on a real server",
+    };
+    say(&format!(
+        "{CHANGES} changes to one object while its five handlers ran, {place}: {} calls, {failed} of them failed; {writes} writes",
+        runs.len()
+    ));
+}
+
+/// The last state was handled, and every state at most once.
+#[track_caller]
+fn judge(runs: &[Run], id: &str) {
+    let done = runs.iter().filter(|run| run.id.starts_with(id) && run.done);
+    let states: Vec<u64> = done.map(|run| run.told).collect();
+    assert_eq!(states.last(), Some(&CHANGES), "{id}: {states:?}");
+    assert!(
+        states.windows(2).all(|pair| pair[0] < pair[1]),
+        "{id}: {states:?}"
+    );
+}
+
+fn is_done(object: &Value) -> bool {
+    let annotations = object["metadata"]["annotations"].as_object();
+    let recorded = annotations
+        .into_iter()
+        .flatten()
+        .any(|(key, _)| key.contains("_fn"));
+    !recorded && last_handled(object).is_some_and(|last| last["spec"]["size"] == CHANGES)
+}

@@ -1,0 +1,158 @@
+//! How the handlers of a history behave: as the dice fall, while there is trouble, and well, once there is none.
+//!
+//! Must not know what is right.
+
+use std::time::Duration;
+
+use kopf_rs::{
+    Callback, Context, HandlerError, HandlerResult, PermanentError, TemporaryError, handler,
+};
+use serde_json::{Value, json};
+
+use super::cast::Role;
+use super::dice::Dice;
+use super::record::End;
+use super::stage::{Stage, Trouble};
+
+/// What one call does.
+#[derive(Clone, Copy, Debug)]
+struct Act {
+    takes: Duration,
+    /// A user changes something meanwhile.
+    meddled: bool,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Done,
+    Result(usize),
+    Temporary(f64),
+    Arbitrary,
+    Permanent,
+}
+
+/// A handler that plays `role`.
+pub(super) fn actor(stage: &Stage, role: &Role) -> Callback {
+    let (stage, played) = (stage.clone(), role.clone());
+    handler(role.name(), move |context: Context| {
+        let (stage, role) = (stage.clone(), played.clone());
+        async move { act(&stage, &role, &context).await }
+    })
+}
+
+fn child(stage: &Stage, role: &Role, name: &str) -> Callback {
+    let (stage, role) = (stage.clone(), role.child(name));
+    handler(name, move |context: Context| {
+        let (stage, role) = (stage.clone(), role.clone());
+        async move { act(&stage, &role, &context).await }
+    })
+}
+
+async fn act(stage: &Stage, role: &Role, context: &Context) -> HandlerResult<Value> {
+    let (place, act) = {
+        let mut play = stage.play();
+        let trouble = play.trouble;
+        let place = play.record.called(role, context);
+        (place, Act::of(&mut play.dice, trouble))
+    };
+    if act.meddled {
+        stage.edit().await;
+    }
+    if !act.takes.is_zero() {
+        tokio::time::sleep(act.takes).await;
+    }
+    let outcome = if context.retry() < role.fails {
+        Outcome::Temporary(1.0)
+    } else {
+        act.outcome
+    };
+    let delay = match outcome {
+        Outcome::Temporary(seconds) => Some(Duration::from_secs_f64(seconds)),
+        _ => None,
+    };
+    let result = perform(stage, role, context, outcome).await;
+    let limit = role
+        .retries
+        .is_some_and(|limit| context.retry() + 1 >= limit);
+    let end = match &result {
+        Ok(_) => End::Done,
+        Err(HandlerError::Permanent(_)) => End::Failed,
+        Err(error) if error.to_string() == TRIED => {
+            if limit {
+                End::Failed
+            } else {
+                End::Again
+            }
+        }
+        Err(_) => End::Waiting,
+    };
+    stage.play().record.ended(place, end, delay);
+    result
+}
+
+/// The message of failures that are thrown by the dice.
+const TRIED: &str = "as the dice fell";
+
+async fn perform(
+    stage: &Stage,
+    role: &Role,
+    context: &Context,
+    outcome: Outcome,
+) -> HandlerResult<Value> {
+    if role.children {
+        let subs = context.subhandlers()?;
+        for name in ["one", "two"] {
+            subs.add(child(stage, role, name));
+        }
+        subs.execute().await?;
+    }
+    if role.patches {
+        let seen = context.body().spec()["a"].clone();
+        context.patch()["spec"]["c"] = seen;
+    }
+    if role.grows {
+        context.patch().transform(|object| {
+            let list = &mut object["spec"]["list"];
+            let mut items = list.as_array().cloned().unwrap_or_default();
+            if !items.contains(&json!("grown")) {
+                items.push(json!("grown"));
+            }
+            *list = json!(items);
+        });
+    }
+    match outcome {
+        Outcome::Done => Ok(Value::Null),
+        Outcome::Result(number) => Ok(json!({"made": number})),
+        Outcome::Temporary(delay) => Err(TemporaryError::new(TRIED).delay(delay).into()),
+        Outcome::Arbitrary => Err(TRIED)?,
+        Outcome::Permanent => Err(PermanentError::new(TRIED).into()),
+    }
+}
+
+impl Act {
+    fn of(dice: &mut Dice, trouble: Trouble) -> Self {
+        let mut act = Self {
+            takes: Duration::ZERO,
+            meddled: false,
+            outcome: Outcome::Done,
+        };
+        if trouble.meddling {
+            let times = [0, 0, 1, 100, 1500, 6000];
+            act.takes = Duration::from_millis(*dice.pick(&times));
+            act.meddled = dice.one_in(6);
+        }
+        if trouble.failures {
+            act.outcome = match dice.roll(16) {
+                0 => Outcome::Temporary(0.0),
+                1 | 2 => Outcome::Temporary(2.0),
+                3 => Outcome::Temporary(40.0),
+                4 | 5 => Outcome::Arbitrary,
+                6 => Outcome::Permanent,
+                7..10 => Outcome::Result(dice.roll(3)),
+                _ => Outcome::Done,
+            };
+        }
+        act
+    }
+}

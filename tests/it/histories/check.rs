@@ -1,0 +1,242 @@
+//! What must hold of a history once all is still, and of its end. One complaint per line.
+//!
+//! Must not know what the dice have thrown: only what was seen.
+
+use super::cast::{Cast, Role};
+use super::record::{End, Life, Record, Run};
+
+/// Whether troubles of the past may excuse what is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rigour {
+    /// Operators have died in the middle of things.
+    Forgiving,
+    /// All that counts has changed since the last trouble.
+    Strict,
+}
+
+/// All objects are at rest.
+pub(super) fn at_rest(record: &Record, cast: &Cast, rigour: Rigour) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for life in record.living() {
+        for role in cast.roles.iter().flat_map(family) {
+            let complaints = [owed(life, &role, rigour), last_word(life, &role, rigour)];
+            wrong.extend(complaints.into_iter().flatten());
+            wrong.extend(created(life, &role));
+        }
+        let demanded = cast.demands_finalizer(life.newest());
+        if life.held != demanded {
+            let name = &life.name;
+            wrong.push(format!(
+                "{name}: the finalizer is on: {}, demanded: {demanded}",
+                life.held
+            ));
+        }
+    }
+    wrong.extend(on_the_way(record));
+    wrong
+}
+
+/// Every object is gone.
+pub(super) fn in_the_end(record: &Record, cast: &Cast) -> Vec<String> {
+    let mut wrong = on_the_way(record);
+    let unguarded = |role: &&Role| role.on == "delete" && role.is_plain() && !role.optional;
+    for role in cast.roles.iter().filter(unguarded) {
+        let held = record.lives.iter().filter(|it| it.deleted == Some(true));
+        for life in held.filter(|life| !runs(life, &role.id).any(Run::is_final)) {
+            wrong.push(format!(
+                "{}: {} was not called for the deletion",
+                life.name, role.id
+            ));
+        }
+    }
+    wrong
+}
+
+/// After a restart of an operator that had nothing to do, only resumptions are made: calls since `start`.
+pub(super) fn resumed(record: &Record, cast: &Cast) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for life in record.living() {
+        let since = life.runs.iter().filter(|run| run.start == record.start);
+        let since: Vec<&Run> = since.filter(|run| run.reason != "event").collect();
+        for role in cast.roles.iter().filter(|role| role.on == "resume") {
+            let count = since.iter().filter(|run| run.role.id == role.id).count();
+            if count != 1 {
+                let id = &role.id;
+                wrong.push(format!("{}: {id} has resumed {count} times", life.name));
+            }
+        }
+        for run in since.iter().filter(|run| run.reason != "resume") {
+            let (name, id) = (&life.name, &run.role.id);
+            wrong.push(format!(
+                "{name}: {id} was called for {} after a restart for nothing",
+                run.reason
+            ));
+        }
+    }
+    wrong
+}
+
+/// A role and its sub-handlers.
+fn family(role: &Role) -> Vec<Role> {
+    let children = ["one", "two"].iter().filter(|_| role.children);
+    let children = children.map(|name| role.child(name));
+    std::iter::once(role.clone()).chain(children).collect()
+}
+
+fn runs<'a>(life: &'a Life, id: &str) -> impl DoubleEndedIterator<Item = &'a Run> {
+    life.runs.iter().filter(move |run| run.role.id == *id)
+}
+
+/// What was stored as handled last and is not so any more: a run has started after that, or since it is not so, and has seen what is so
+/// now.
+fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
+    // Its time may be over before it was its turn.
+    let excused = life.blurred || role.timeout.is_some();
+    if !role.reacts() || excused && rigour == Rigour::Forgiving {
+        return None;
+    }
+    let scope = role.scope(life.newest());
+    let mut others = life.handled.iter().rev();
+    let other = others.find(|(_, essence)| role.scope(essence) != scope);
+    let at = match other {
+        Some((at, _)) => *at,
+        // For it, the creation was a change too.
+        None if role.on == "field" && !scope.is_null() => 0,
+        None => return None,
+    };
+    let versions = life.versions_from(at);
+    if !role.wants(&scope) || !versions.iter().all(|it| role.accepts(&it.essence)) {
+        return None;
+    }
+    let mut earlier = life.versions.iter().rev();
+    let earlier = earlier.find(|it| role.scope(&it.essence) != scope);
+    let since = earlier.map_or(at, |it| it.at.min(at));
+    let good = |run: &Run| run.at > since && run.seen == scope && run.is_final();
+    (!runs(life, &role.id).any(good)).then(|| {
+        let (name, id) = (&life.name, &role.id);
+        format!("{name}: {id} is owed a run for {scope}")
+    })
+}
+
+/// The last run has come to an end, on what is so now, and was told so.
+fn last_word(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
+    // Its time may be over before it was its turn.
+    let excused = life.blurred || role.timeout.is_some();
+    if !role.reacts() || role.new_only() || excused && rigour == Rigour::Forgiving {
+        return None;
+    }
+    let last = runs(life, &role.id).next_back()?;
+    let versions = life.versions_since(last.number);
+    if !versions.iter().all(|it| role.accepts(&it.essence)) {
+        return None;
+    }
+    let scope = role.scope(life.newest());
+    let good = last.is_final() && last.seen == scope && last.told == scope;
+    let mut forgotten = life.forgotten.iter();
+    let excused = rigour == Rigour::Forgiving
+        && forgotten.any(|(id, state)| *id == role.id && *state == scope);
+    (!good && !excused).then(|| {
+        let (name, id) = (&life.name, &role.id);
+        format!("{name}: the last run of {id} was {last}, but now is {scope}")
+    })
+}
+
+/// Creation handlers are owed one run that comes to an end.
+fn created(life: &Life, role: &Role) -> Option<String> {
+    let owed = role.on == "create" && role.is_plain();
+    (owed && !runs(life, &role.id).any(Run::is_final))
+        .then(|| format!("{}: {} has not seen the creation", life.name, role.id))
+}
+
+/// What must hold at any time: attempts are counted, and nothing is done twice.
+fn on_the_way(record: &Record) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for life in &record.lives {
+        let runs: Vec<&Run> = life.runs.iter().filter(|it| it.reason != "event").collect();
+        for (place, run) in runs.iter().enumerate() {
+            let earlier = &runs[..place];
+            let Some(former) = earlier.iter().rfind(|it| it.role.id == run.role.id) else {
+                if run.retry != 0 {
+                    wrong.push(format!("{}: begins in the middle: {run}", life.name));
+                }
+                continue;
+            };
+            let pair = Pair {
+                life,
+                record,
+                former,
+                run,
+            };
+            let written = earlier
+                .iter()
+                .rfind(|it| it.role.id == run.role.id && it.written);
+            wrong.extend(pair.miscounted(written.copied()));
+            wrong.extend(pair.repeated());
+        }
+    }
+    wrong
+}
+
+/// A run and the one before of the same handler.
+struct Pair<'a> {
+    life: &'a Life,
+    record: &'a Record,
+    former: &'a Run,
+    run: &'a Run,
+}
+
+impl Pair<'_> {
+    /// Whether the operator has lost what it knew of the former run, as it may.
+    fn is_forgotten(&self) -> bool {
+        let (former, run) = (self.former, self.run);
+        let restarted = former.start != run.start;
+        restarted && (!self.record.keeping.remembers_sights() || run.role.optional)
+    }
+
+    /// Whether the run is for something else than the former.
+    fn is_anew(&self) -> bool {
+        let (former, run) = (self.former, self.run);
+        let versions = self.life.versions_since(former.number);
+        let excluded = !versions.iter().all(|it| run.role.accepts(&it.essence));
+        excluded || (former.reason == "delete") != (run.reason == "delete")
+    }
+
+    fn miscounted(&self, written: Option<&Run>) -> Option<String> {
+        let (former, run) = (self.former, self.run);
+        let restarted = former.start != run.start;
+        // What was written down is never forgotten; what was not may be done again.
+        let known = written.filter(|it| it.end == Some(End::Again));
+        let known = known.map_or(0, |it| it.retry + 1);
+        let most = former.retry + 1;
+        let right = match former.end {
+            _ if self.is_anew() || self.is_forgotten() => run.retry <= most,
+            Some(End::Done | End::Failed) => run.retry == 0 || restarted && run.retry <= most,
+            None | Some(End::Waiting) if restarted => (known..most).contains(&run.retry),
+            None | Some(End::Waiting) => run.retry == former.retry,
+            Some(End::Again) if restarted && !former.written => (known..=most).contains(&run.retry),
+            Some(End::Again) => run.retry == most,
+        };
+        let timed_out = run.role.timeout.is_some() && run.retry == 0;
+        (!right && !timed_out)
+            .then(|| format!("{}: attempts: {former}, then {run}", self.life.name))
+    }
+
+    /// Called again for what it has done already, although nothing in its scope was ever different since.
+    fn repeated(&self) -> Option<String> {
+        let (former, run) = (self.former, self.run);
+        let restarted = former.start != run.start;
+        let ended = matches!(former.end, Some(End::Done | End::Failed));
+        let known = ended && (former.written || !restarted);
+        let versions = self.life.versions_since(former.number);
+        let still = versions
+            .iter()
+            .all(|version| run.role.scope(&version.essence) == former.seen);
+        let same = former.told == run.told && former.seen == run.seen && still;
+        let resumes = restarted && run.reason == "resume";
+        // Where one of a family has to be called again, all are.
+        let related = run.role.children || run.role.is_child;
+        let excused = resumes || related || self.is_anew() || self.is_forgotten();
+        (known && same && !excused)
+            .then(|| format!("{}: twice: {former}, then {run}", self.life.name))
+    }
+}

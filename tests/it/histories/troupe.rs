@@ -1,0 +1,241 @@
+//! An operator on the stage: started, killed, stopped and started again, and awaited until it has nothing left to do.
+//!
+//! Must not know what happens to objects, nor what is right.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kopf_rs::{Operator, Settings};
+use kopf_rs_tests::Lines;
+use tokio::time::Instant;
+
+use super::actor::actor;
+use super::cast::{Cast, essence};
+use super::stage::{GROUP, Play, Stage};
+use crate::operating::{KIND, NAME, Working};
+
+/// The longest time until everything must be at rest.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How long nothing must happen once all is at rest: longer than any pause an operator makes.
+pub(super) const STILL: Duration = Duration::from_secs(150);
+
+pub(super) struct Troupe {
+    pub(super) stage: Stage,
+    pub(super) cast: Cast,
+    settings: Settings,
+    everywhere: bool,
+    working: Option<Working>,
+}
+
+/// What was wrong, and all that had happened.
+pub(super) struct Failure {
+    pub(super) why: String,
+    pub(super) story: Vec<String>,
+}
+
+/// Play something on a stage that `make` sets, under virtual time. With `lines`, what the operator logs becomes part of the story.
+pub(super) fn perform<T, R>(
+    lines: Option<&Lines>,
+    make: impl FnOnce() -> (Stage, T),
+    act: impl AsyncFnOnce(&mut T) -> Result<(), String>,
+    sum: impl FnOnce(&Play) -> R,
+) -> Result<R, Failure> {
+    let _default = lines.map(|lines| tracing::subscriber::set_default(lines.subscriber()));
+    let set = Mutex::new(None);
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.expect("a runtime can be built").block_on(async {
+            let (stage, mut actors) = make();
+            stage.play().record.listen(lines);
+            *set.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
+            act(&mut actors).await
+        })
+    }));
+    let told = played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(text.unwrap_or_else(|| "a panic".to_owned()))
+    });
+    let stage = set.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let stage = stage.expect("the stage was set");
+    let play = stage.play();
+    told.map(|()| sum(&play)).map_err(|why| Failure {
+        why,
+        story: play.record.story().to_vec(),
+    })
+}
+
+// === impl Troupe ===
+
+impl Troupe {
+    pub(super) fn new(stage: Stage, cast: Cast, settings: Settings, everywhere: bool) -> Self {
+        Self {
+            stage,
+            cast,
+            settings,
+            everywhere,
+            working: None,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        self.note("the operator starts");
+        let stage = &self.stage;
+        let selector = (GROUP, "v1", KIND);
+        let registry = self.cast.registry(selector, |role| actor(stage, role));
+        let operator = Operator::new(registry).name(NAME).seed(stage.seed());
+        let operator = operator.settings(self.settings.clone());
+        let operator = if self.everywhere {
+            operator.all_namespaces()
+        } else {
+            operator.namespaces(["default"])
+        };
+        self.working = Some(Working::start_as(stage.client(), operator));
+    }
+
+    pub(super) async fn kill(&mut self) {
+        if let Some(working) = self.working.take() {
+            self.note("the operator is killed");
+            working.kill().await;
+        }
+        self.again().await;
+    }
+
+    pub(super) async fn stop(&mut self) {
+        if let Some(working) = self.working.take() {
+            self.note("the operator is stopped");
+            working.stop().await;
+        }
+        self.again().await;
+    }
+
+    /// The operator is down, and starts again.
+    async fn again(&mut self) {
+        // What it had started ends now, too.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        self.stage.play().record.crashed();
+        let wild = self.stage.play().trouble.deaths;
+        for _ in 0..if wild { self.roll(3) } else { 0 } {
+            self.stage.edit().await;
+        }
+        self.start();
+    }
+
+    /// Let time pass. Where the operator is to be killed meanwhile, it is.
+    pub(super) async fn wait(&mut self, pause: Duration) {
+        let until = Instant::now() + pause;
+        loop {
+            let stage = self.stage.clone();
+            tokio::select! {
+                biased;
+                () = stage.death() => self.kill().await,
+                () = tokio::time::sleep_until(until) => return,
+            }
+        }
+    }
+
+    /// Await that everything is handled, and nothing is left to do.
+    pub(super) async fn rest(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_secs(1);
+        loop {
+            self.wait(pause).await;
+            let Some(why) = self.unrest().await else {
+                return Ok(());
+            };
+            if Instant::now() > deadline {
+                return Err(format!("no rest: {why}"));
+            }
+            pause = (pause * 2).min(Duration::from_secs(60));
+        }
+    }
+
+    /// What is not at rest yet.
+    async fn unrest(&mut self) -> Option<String> {
+        for name in self.objects() {
+            let Some(object) = self.stage.get(&name).await else {
+                self.stage.play().gone(&name);
+                self.stage.create(&name).await;
+                return Some(format!("{name} was gone"));
+            };
+            let keeping = self.stage.play().record.keeping;
+            let handled = keeping.handled(&object) == Some(essence(&object));
+            let deleting = !object["metadata"]["deletionTimestamp"].is_null();
+            if !handled || deleting || !keeping.records(&object).is_empty() {
+                return Some(object.to_string());
+            }
+        }
+        let play = self.stage.play();
+        play.record.unfinished().map(ToString::to_string)
+    }
+
+    /// Delete everything; it has to go.
+    pub(super) async fn farewell(&mut self) -> Result<(), String> {
+        for name in self.objects() {
+            self.stage.delete(&name).await;
+        }
+        let mut left = None;
+        for _ in 0..10 {
+            self.wait(Duration::from_secs(5)).await;
+            left = None;
+            for name in self.objects() {
+                left = left.or(self.stage.get(&name).await);
+            }
+            if left.is_none() {
+                return Ok(());
+            }
+        }
+        Err(format!("it does not go: {left:?}"))
+    }
+
+    /// Nothing is done for nothing.
+    pub(super) async fn idle(&mut self) -> Result<(), String> {
+        let done = |troupe: &Self| {
+            let play = troupe.stage.play();
+            (play.record.calls, play.record.writes)
+        };
+        let before = done(self);
+        self.wait(STILL).await;
+        let after = done(self);
+        if before == after {
+            return Ok(());
+        }
+        Err(format!(
+            "calls and writes were {before:?} when all was still, then {after:?}"
+        ))
+    }
+
+    /// Make what is not there.
+    pub(super) async fn create(&mut self) {
+        for name in self.objects() {
+            self.stage.create(&name).await;
+        }
+    }
+
+    pub(super) fn objects(&self) -> Vec<String> {
+        self.stage.play().objects.clone()
+    }
+
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
+        self.stage.play().dice.roll(sides)
+    }
+
+    pub(super) fn note(&self, line: &str) {
+        self.stage.play().record.tell(line);
+    }
+}
+
+/// Complaints, if there are any.
+pub(super) fn verdict(wrong: &[String]) -> Result<(), String> {
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n"))
+    }
+}

@@ -1,0 +1,131 @@
+//! What an object's life costs in writes: Kopf's count beside ours, from the audit log of a real kube-apiserver.
+//!
+//! The lives are in `tests/writes.yaml`. Ours is what the design promises, and never more than Kopf's; the table of
+//! `docs/coming-from-kopf.md` is what was measured.
+
+use std::path::Path;
+
+use kopf_rs_tests::{Package, RealServer, documents, python_for, say, skipped};
+use serde::Deserialize;
+
+use crate::twin::both_sides;
+use crate::twin::scenario::Scenario;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Life {
+    /// The handlers, and what happens to the object: the first cell of its row.
+    set: String,
+    /// How many writes we promise.
+    here: usize,
+    why: String,
+    scenario: Scenario,
+}
+
+/// What was counted.
+struct Count {
+    kopf: usize,
+    here: usize,
+}
+
+#[test]
+fn no_life_costs_more_writes_than_promised_nor_than_under_kopf() {
+    if let Err(error) = RealServer::shared() {
+        let missing = error.missing().unwrap_or_else(|| panic!("{error}"));
+        return skipped("writes", missing);
+    }
+    if python_for("writes", Package::Kopf).is_none() {
+        return;
+    }
+    let lives = lives();
+    let mut counts = Vec::new();
+    std::thread::scope(|scope| {
+        let counting: Vec<_> = lives
+            .iter()
+            .map(|life| scope.spawn(|| life.count()))
+            .collect();
+        let joined = counting.into_iter().map(|it| it.join().expect("no panic"));
+        counts.extend(joined);
+    });
+    let page = page();
+    let mut wrong = Vec::new();
+    say("| Handlers, and what happens to the object | Kopf | Here |");
+    for (life, count) in lives.iter().zip(&counts) {
+        let Count { kopf, here } = count;
+        say(&format!(
+            "| {} | {kopf} | {here} | ({})",
+            life.set, life.why
+        ));
+        wrong.extend(life.complaints(count, &page));
+    }
+    let total = |of: fn(&Count) -> usize| counts.iter().map(of).sum::<usize>();
+    say(&format!(
+        "writes: {} lives, {} writes under Kopf, {} here, {} wrong",
+        lives.len(),
+        total(|it| it.kopf),
+        total(|it| it.here),
+        wrong.len()
+    ));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+impl Life {
+    fn count(&self) -> Count {
+        let (kopf, ours) = both_sides(&self.scenario)
+            .unwrap_or_else(|why| panic!("{}: {why}", self.scenario.name));
+        Count {
+            kopf: kopf.writes,
+            here: ours.writes,
+        }
+    }
+
+    fn complaints(&self, count: &Count, page: &[[String; 3]]) -> Vec<String> {
+        let (set, Count { kopf, here }) = (&self.set, count);
+        let mut wrong = Vec::new();
+        if *here != self.here {
+            wrong.push(format!("{set}: {here} writes here, not {}", self.here));
+        }
+        if here > kopf {
+            wrong.push(format!("{set}: {here} writes here, {kopf} under Kopf"));
+        }
+        let row = page.iter().find(|[first, ..]| first == set);
+        let shown =
+            row.is_some_and(|[_, theirs, own]| is_count(theirs, *kopf) && is_count(own, *here));
+        if !shown {
+            wrong.push(format!(
+                "docs/coming-from-kopf.md does not say: | {set} | {kopf} | {here} |"
+            ));
+        }
+        wrong
+    }
+}
+
+/// Whether a cell names this count: a number, or `5 or more`, where it depends on how fast things are.
+fn is_count(cell: &str, count: usize) -> bool {
+    match cell.strip_suffix(" or more") {
+        Some(least) => least.parse().is_ok_and(|least: usize| count >= least),
+        None => cell.parse() == Ok(count),
+    }
+}
+
+fn lives() -> Vec<Life> {
+    let text = read("writes.yaml");
+    let life = |document| serde_json::from_value(document).expect("a life as described here");
+    documents(&text).into_iter().map(life).collect()
+}
+
+/// All rows of three cells of the guide.
+fn page() -> Vec<[String; 3]> {
+    let text = read("../docs/coming-from-kopf.md");
+    let cells = |line: &str| {
+        let inner = line.strip_prefix('|')?.strip_suffix('|')?;
+        let cells: Vec<String> = inner.split('|').map(|it| it.trim().to_owned()).collect();
+        cells.try_into().ok()
+    };
+    text.lines().filter_map(cells).collect()
+}
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,122 @@
+//! Looking for differences by random scripts, and making those that are found small.
+//!
+//! Promise: a catch is a script that still shows the difference it was found by. Must not know what is right.
+
+use std::path::Path;
+
+use futures_util::StreamExt as _;
+
+use super::generate::generate;
+use super::ledger::Ledger;
+use super::run::{Pair, forget, run};
+use super::script::Script;
+use super::shrink::{cut, smaller};
+use super::tally::Tally;
+
+/// How many scripts run at a time.
+const AT_A_TIME: usize = 6;
+/// How many differing scripts are made small: it takes long.
+const SHRUNK: usize = 3;
+/// Beyond so many, something is wrong that needs no small script to be seen.
+const MANY: usize = 12;
+/// How many smaller scripts are tried for each.
+const ATTEMPTS: usize = 60;
+
+/// A difference that was found.
+#[derive(Debug, Clone)]
+pub struct Catch {
+    /// The seed of the script that showed it.
+    pub seed: u64,
+    /// What differs in the script as it is now.
+    pub pair: Pair,
+    /// The script, made small.
+    pub script: Script,
+}
+
+/// Runs the scripts of seeds against both servers. What differs is made small where more answers differ than are `known` to.
+pub async fn hunt(
+    seeds: &[u64],
+    known: usize,
+    ours: &Path,
+    real: &Path,
+    ledger: &Ledger,
+) -> (Tally, Vec<Catch>) {
+    let runs = seeds.iter().map(|seed| async move {
+        let script = generate(*seed);
+        let pairs = run(&script, ours, real, Some(ledger)).await;
+        forget(&script, ours, real).await;
+        (*seed, pairs, script)
+    });
+    let mut found = futures_util::stream::iter(runs).buffer_unordered(AT_A_TIME);
+    let (mut pairs, mut catches) = (Vec::new(), Vec::new());
+    while let Some((seed, of_seed, script)) = found.next().await {
+        if let Some(pair) = differing(&of_seed) {
+            catches.push(Catch {
+                seed,
+                pair: pair.clone(),
+                script,
+            });
+        }
+        pairs.extend(of_seed);
+    }
+    catches.sort_by_key(|catch| catch.seed);
+    let tally = Tally::of(&pairs);
+    let is_news = tally.different > known && catches.len() <= MANY;
+    let few = if is_news { SHRUNK } else { 0 };
+    for catch in catches.iter_mut().take(few) {
+        shrink(catch, ours, real, ledger).await;
+    }
+    (tally, catches)
+}
+
+/// The first pair that differs among the script's own.
+fn differing(pairs: &[Pair]) -> Option<&Pair> {
+    pairs.iter().find(|pair| !pair.differences.is_empty())
+}
+
+/// What a difference is recognised by in other scripts.
+fn mark(pair: &Pair) -> String {
+    let method = pair.request.split(' ').next().unwrap_or_default();
+    let first = pair.differences.first();
+    let at = first.map(|difference| difference.pointer.as_str());
+    format!("{method} {}", at.unwrap_or_default())
+}
+
+async fn shrink(catch: &mut Catch, ours: &Path, real: &Path, ledger: &Ledger) {
+    let wanted = mark(&catch.pair);
+    let last = catch.pair.step.unwrap_or_default();
+    let mut best = cut(&catch.script, last);
+    let mut attempts = 0;
+    let mut at = 0;
+    loop {
+        let candidates = if attempts == 0 {
+            vec![best.clone()]
+        } else {
+            smaller(&best)
+        };
+        let Some(candidate) = candidates.get(at) else {
+            break;
+        };
+        if attempts >= ATTEMPTS {
+            break;
+        }
+        attempts += 1;
+        let mut candidate = candidate.clone();
+        // Definitions are for the whole server: each attempt needs a group of its own.
+        candidate.name = format!("seed-{}-{attempts}", catch.seed);
+        let pairs = run(&candidate, ours, real, Some(ledger)).await;
+        forget(&candidate, ours, real).await;
+        let found = differing(&pairs).filter(|pair| mark(pair) == wanted);
+        if let Some(pair) = found {
+            let last = pair.step.unwrap_or_default();
+            best = cut(&candidate, last);
+            catch.pair = pair.clone();
+            catch.script = best.clone();
+            at = 0;
+        } else if attempts > 1 {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+}
