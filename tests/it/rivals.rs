@@ -130,14 +130,17 @@ async fn an_instance_that_replaces_another_is_no_alarm(bed: Bed) {
 
 async fn two_instances_that_stay_are_told(bed: Bed) {
     let field = Field::of(bed).await;
-    let registry = || {
-        let create = field.handler("create_fn", |context| async move {
+    // In virtual time both are at work in the very same moment, so that their records would be the same, were it not for the message.
+    let registry = |who: &'static str| {
+        let create = field.handler("create_fn", move |context| async move {
             let delay = 50.0 + f64::from(context.retry());
-            Err(TemporaryError::new("never").delay(delay).into())
+            Err(TemporaryError::new(format!("never by {who}"))
+                .delay(delay)
+                .into())
         });
         Registry::new().on_create(field.selector(), create)
     };
-    let (one, other) = (field.start(registry()), field.start(registry()));
+    let (one, other) = (field.start(registry("one")), field.start(registry("other")));
     field.create("a", json!({})).await;
     field.line(GENTLE).await;
     assert_eq!(said(&field, LASTING), 0);

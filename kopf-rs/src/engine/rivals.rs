@@ -103,24 +103,38 @@ impl Shared {
 impl Worker {
     /// Look whether the state that has come was made by somebody who takes this operator's things for its own.
     pub(super) fn look_for_rivals(&mut self, raw: &Raw) {
-        // Where versions cannot be compared, or the fate of an own write is not known, it may be an echo.
-        let comparable = matches!(self.memory.version, Version::Number(_)) && !self.unsure;
-        let (Some(was), Some(is)) = (self.memory.trace, self.shared.trace(&self.kind, raw)) else {
-            return;
-        };
-        let Some(sign) = is.since(was).filter(|_| comparable) else {
-            return;
-        };
-        let readable = || raw.body().is_ok_and(|body| self.is_readable(&body));
-        if sign == Sign::Strange || readable() {
-            if sign == Sign::Held {
-                self.memory.fights = self.memory.fights.saturating_add(1);
-            }
-            let (kind, fights) = (self.kind.id, self.memory.fights);
-            let told = self.shared.rivals.note(kind, sign, fights, Instant::now());
-            if let Some(tone) = told {
-                self.tell(tone, sign, raw);
-            }
+        let Some(sign) = self.sign(raw) else { return };
+        // Where the fate of an own write is not known, it may be its echo.
+        let alien = || !self.unsure && raw.body().is_ok_and(|body| self.is_readable(&body));
+        if sign == Sign::Strange || alien() {
+            self.notice(sign, raw);
+        }
+    }
+
+    /// Look the same way at the answer to an own write: others may have written just before it, and what they leave under names of
+    /// their own is never this operator's doing.
+    pub(super) fn look_for_strangers(&mut self, reply: &Raw) {
+        if let Some(sign @ Sign::Strange) = self.sign(reply) {
+            self.notice(sign, reply);
+        }
+    }
+
+    /// How the state differs from the one known. Where versions cannot be compared, it may be an older one.
+    fn sign(&self, raw: &Raw) -> Option<Sign> {
+        let was = self.memory.trace?;
+        let is = self.shared.trace(&self.kind, raw)?;
+        let comparable = matches!(self.memory.version, Version::Number(_));
+        is.since(was).filter(|_| comparable)
+    }
+
+    fn notice(&mut self, sign: Sign, raw: &Raw) {
+        if sign == Sign::Held {
+            self.memory.fights = self.memory.fights.saturating_add(1);
+        }
+        let (kind, fights) = (self.kind.id, self.memory.fights);
+        let told = self.shared.rivals.note(kind, sign, fights, Instant::now());
+        if let Some(tone) = told {
+            self.tell(tone, sign, raw);
         }
     }
 

@@ -60,6 +60,7 @@ impl Worker {
                 self.trouble = Trouble::default();
                 (self.unsure, self.owing) = (false, false);
                 let changed = reply.facts().resource_version != self.raw.facts().resource_version;
+                self.look_for_strangers(&reply);
                 self.know(reply);
                 if changed && effects.concluded {
                     self.count_round();
@@ -120,6 +121,7 @@ impl Worker {
                 self.unsure = false;
                 let version = Version::of(&reply.facts().resource_version);
                 if !self.memory.version.covers(&version) {
+                    self.look_for_strangers(&reply);
                     self.know(reply);
                     self.due = Due::Now;
                 }
@@ -171,6 +173,7 @@ impl Worker {
             if let Written::Landed(reply) = self.send(&effects.patch, &left, finalizers).await {
                 self.memory.seen = effects.seen;
                 self.trouble = Trouble::default();
+                self.look_for_strangers(&reply);
                 self.know(reply);
                 return Due::Now;
             }
