@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -86,7 +87,7 @@ func main() {
 		schemas(os.Args[2])
 		return
 	}
-	t := table{openapi: read(os.Args[1]), names: map[reflect.Type]string{}, out: bufio.NewWriter(os.Stdout)}
+	t := table{openapi: read[definition](os.Args[1], "*_openapi.json"), names: map[reflect.Type]string{}, out: bufio.NewWriter(os.Stdout)}
 	defer t.out.Flush()
 	fmt.Fprintln(t.out, "# Made by main.go in this folder; do not edit.")
 	for _, line := range t.kinds() {
@@ -99,22 +100,21 @@ func main() {
 	}
 }
 
-func read(folder string) map[string]definition {
-	all := map[string]definition{}
-	files, err := filepath.Glob(filepath.Join(folder, "*_openapi.json"))
+// read returns the schemas of the OpenAPI v3 documents in a folder, by name.
+func read[Schema any](folder, pattern string) map[string]Schema {
+	all := map[string]Schema{}
+	files, err := filepath.Glob(filepath.Join(folder, pattern))
 	check(err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		check(err)
 		var document struct {
 			Components struct {
-				Schemas map[string]definition `json:"schemas"`
+				Schemas map[string]Schema `json:"schemas"`
 			} `json:"components"`
 		}
 		check(json.Unmarshal(text, &document))
-		for name, found := range document.Components.Schemas {
-			all[name] = found
-		}
+		maps.Copy(all, document.Components.Schemas)
 	}
 	return all
 }

@@ -4,35 +4,16 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
-	"sort"
+	"slices"
 )
 
 // schemas prints the schemas of the OpenAPI v3 documents in a folder, one per line. They come from a running server: the
 // published documents lack the enumerations.
 func schemas(folder string) {
-	all := map[string]map[string]any{}
-	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	check(err)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		check(err)
-		var document struct {
-			Components struct {
-				Schemas map[string]map[string]any `json:"schemas"`
-			} `json:"components"`
-		}
-		check(json.Unmarshal(text, &document))
-		for name, schema := range document.Components.Schemas {
-			all[name] = schema
-		}
-	}
-	var names []string
-	for name := range all {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	all := read[map[string]any](folder, "*.json")
+	names := slices.Sorted(maps.Keys(all))
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	fmt.Fprintln(out, "# Made by schemas.go in this folder; do not edit.")
