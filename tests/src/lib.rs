@@ -14,6 +14,7 @@
 mod bed;
 mod built;
 pub mod corpus;
+mod fetched;
 mod java;
 mod lines;
 mod node;
