@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A span of time, made of a number of seconds or of a [`Duration`]. Negative and unusable numbers count as zero.
+/// A span of time, made of a number of seconds or of a [`Duration`]. Negative numbers, and what is no number, count as zero; what no
+/// [`Duration`] can hold, infinity above all, counts as the longest there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seconds(Duration);
 
@@ -20,7 +21,12 @@ impl From<Duration> for Seconds {
 
 impl From<f64> for Seconds {
     fn from(seconds: f64) -> Self {
-        Self(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+        let unusable = if seconds > 0.0 {
+            Duration::MAX
+        } else {
+            Duration::ZERO
+        };
+        Self(Duration::try_from_secs_f64(seconds).unwrap_or(unusable))
     }
 }
 
@@ -39,5 +45,23 @@ impl From<u32> for Seconds {
 impl From<i32> for Seconds {
     fn from(seconds: i32) -> Self {
         u64::try_from(seconds).unwrap_or_default().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_duration_can_hold_is_for_ever_and_not_at_once() {
+        for (seconds, expected) in [
+            (0.5, Duration::from_millis(500)),
+            (-1.0, Duration::ZERO),
+            (f64::NAN, Duration::ZERO),
+            (1e30, Duration::MAX),
+            (f64::INFINITY, Duration::MAX),
+        ] {
+            assert_eq!(Seconds::from(seconds).duration(), expected, "{seconds}");
+        }
     }
 }
