@@ -8,7 +8,7 @@ use std::time::Duration;
 use kopf_rs::{
     Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
 };
-use kopf_rs_tests::Bed;
+use kopf_rs_tests::{Bed, Lines};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -37,8 +37,8 @@ impl Field {
     pub(crate) fn bare(bed: Bed) -> Self {
         Self {
             group: format!("{}.kopf.dev", bed.namespace()),
+            calls: Calls::of(&bed),
             bed,
-            calls: Calls::default(),
         }
     }
 
@@ -216,30 +216,38 @@ pub(crate) fn last_handled(object: &Value) -> Option<Value> {
 
 /// Calls of handlers, in order. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Calls(Arc<watch::Sender<Vec<String>>>);
-
-impl Default for Calls {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Vec::new())))
-    }
+pub(crate) struct Calls {
+    made: Arc<watch::Sender<Vec<String>>>,
+    lines: Lines,
 }
 
 impl Calls {
+    /// None yet.
+    pub(crate) fn of(bed: &Bed) -> Self {
+        Self {
+            made: Arc::new(watch::Sender::new(Vec::new())),
+            lines: bed.lines().clone(),
+        }
+    }
+
     pub(crate) fn note(&self, call: impl Into<String>) {
-        self.0.send_modify(|calls| calls.push(call.into()));
+        self.made.send_modify(|calls| calls.push(call.into()));
     }
 
     pub(crate) fn all(&self) -> Vec<String> {
-        self.0.borrow().clone()
+        self.made.borrow().clone()
     }
 
     /// Await that there are `count` calls; all there are.
     pub(crate) async fn until(&self, count: usize) -> Vec<String> {
-        let mut changes = self.0.subscribe();
+        let mut changes = self.made.subscribe();
         let enough = changes.wait_for(|calls| calls.len() >= count);
-        let waited = tokio::time::timeout(Duration::from_secs(3600), enough).await;
+        let waited = tokio::time::timeout(self.lines.patience(), enough).await;
         let calls = waited.ok().and_then(Result::ok).map(|calls| calls.clone());
-        calls.unwrap_or_else(|| panic!("not {count} calls, but {:?}", self.all()))
+        calls.unwrap_or_else(|| {
+            let lines = self.lines.all().join("\n");
+            panic!("not {count} calls, but {:?}; lines:\n{lines}", self.all())
+        })
     }
 }
 

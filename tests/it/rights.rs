@@ -92,19 +92,25 @@ fn everywhere(registry: Registry) -> Operator {
     Operator::new(registry).name(NAME)
 }
 
-/// Assert that these lines have been logged, one after another, and how often.
-fn assert_told(field: &Field, expected: &[String], times: usize) {
-    let lines = field.bed.lines().all();
-    let found = lines
-        .windows(expected.len())
-        .filter(|window| {
-            window
-                .iter()
-                .zip(expected)
-                .all(|(line, it)| line.contains(it))
-        })
-        .count();
-    assert_eq!(found, times, "{expected:#?} in\n{}", lines.join("\n"));
+/// Assert that these lines are logged in this order, the first of them so often. Other tasks may log between them.
+async fn assert_told(field: &Field, expected: &[String], times: usize) {
+    let lines = field.bed.lines();
+    let (Some(first), Some(last)) = (expected.first(), expected.last()) else {
+        panic!("a line is expected");
+    };
+    lines.until(last, |line| line.contains(last)).await;
+    let all = lines.all();
+    let mut left = all.iter();
+    for wanted in expected {
+        let found = left.any(|line| line.contains(wanted));
+        assert!(found, "{wanted:?} of {expected:#?} in\n{}", all.join("\n"));
+    }
+    assert_eq!(
+        lines.count(|line| line.contains(first)),
+        times,
+        "{first:?} in\n{}",
+        all.join("\n")
+    );
 }
 
 async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(bed: Bed) {
@@ -133,7 +139,7 @@ async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(bed: Bed
         format!("    resources: [\"{KIND}\"]"),
         "    verbs: [\"list\", \"watch\"]".to_owned(),
     ];
-    assert_told(&field, &told, 1);
+    assert_told(&field, &told, 1).await;
     user.may(json!([backbone(), maps, all(&field.group)])).await;
     field.until("it is handled", "a", is_handled).await;
     working.stop().await;
@@ -162,7 +168,7 @@ async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(bed: Bed) {
         format!("    resources: [\"{KIND}/status\"]"),
         "    verbs: [\"patch\"]".to_owned(),
     ];
-    assert_told(&field, &told, 1);
+    assert_told(&field, &told, 1).await;
     user.may(json!([backbone(), all(&field.group)])).await;
     for name in ["a", "b"] {
         let object = field.until("it is handled", name, is_handled).await;
@@ -203,12 +209,12 @@ async fn without_namespaces_to_list_the_named_ones_are_served(bed: Bed) {
         "Namespaces cannot be listed: only those that are named are served: {}",
         field.bed.namespace()
     )];
-    assert_told(&field, &told, 1);
+    assert_told(&field, &told, 1).await;
     let told = [
         "Not enough permissions to watch namespaces.v1 cluster-wide: ".to_owned(),
         "To permit it, add in a ClusterRole bound to this operator:".to_owned(),
     ];
-    assert_told(&field, &told, 1);
+    assert_told(&field, &told, 1).await;
     working.stop().await;
 }
 

@@ -80,6 +80,12 @@ impl Lines {
         );
     }
 
+    /// How long is waited for a line.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// All lines so far.
     #[must_use]
     pub fn all(&self) -> Vec<String> {

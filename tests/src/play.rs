@@ -26,7 +26,7 @@ impl Server {
     /// How long a condition may take.
     #[must_use]
     pub fn patience(self) -> Duration {
-        Duration::from_secs(if self == Self::Memory { 3600 } else { 30 })
+        Duration::from_secs(if self == Self::Memory { 3600 } else { 120 })
     }
 
     fn runtime(self, lines: &Lines) -> std::io::Result<Runtime> {

@@ -28,7 +28,7 @@ async def main():
 
         async def follow():
             stream = watch.Watch()
-            async with stream.stream(core.list_namespaced_config_map, NAMESPACE, resource_version=maps.metadata.resource_version, label_selector="m", timeout_seconds=20) as events:
+            async with stream.stream(core.list_namespaced_config_map, NAMESPACE, resource_version=maps.metadata.resource_version, label_selector="m", timeout_seconds=120) as events:
                 async for event in events:
                     seen.append([event["type"], event["object"].metadata.name, event["object"].data])
                     if event["type"] == "DELETED":

@@ -84,7 +84,7 @@ def with_lightkube():
     say("by field", [it.metadata.name for it in client.list(Deployment, fields={"metadata.name": "web"})])
     seen = []
     client.create(ConfigMap.from_dict({"metadata": {"name": "one", "labels": {"a": "b"}}, "data": {"a": "1"}}))
-    for kind, it in client.watch(ConfigMap, labels={"a": "b"}, server_timeout=30):
+    for kind, it in client.watch(ConfigMap, labels={"a": "b"}, server_timeout=120):
         seen.append([kind, it.metadata.name, it.data])
         if kind == "ADDED":
             client.patch(ConfigMap, "one", {"data": {"a": "2"}})
@@ -156,7 +156,7 @@ def with_kr8s():
     bear.create()
     bear.patch({"spec": {"size": 2}})
     bear.patch({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, subresource="status")
-    bear.wait("condition=Ready", timeout=30)
+    bear.wait("condition=Ready", timeout=120)
     bear.label({"a": "b"})
     bear.annotate({"note": "hello"})
     say("bear", bear.spec, bear.status, bear.labels, bear.annotations)
@@ -183,7 +183,7 @@ def with_kr8s():
             break
     say("seen", *seen)
     bear.delete()
-    bear.wait("delete", timeout=30)
+    bear.wait("delete", timeout=120)
     say("gone", bear.exists())
 
 

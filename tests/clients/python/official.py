@@ -31,7 +31,7 @@ def refused(title, call, *args, **kwargs):
 
 
 def eventually(condition):
-    for _ in range(600):
+    for _ in range(2400):
         if condition():
             return True
         time.sleep(0.05)
@@ -131,7 +131,7 @@ def watches():
     core.patch_namespaced_config_map("w1", NAMESPACE, {"data": {"a": "1"}})
     core.delete_namespaced_config_map("w2", NAMESPACE)
     stream, seen = watch.Watch(), 0
-    for event in stream.stream(core.list_namespaced_config_map, NAMESPACE, resource_version=version, label_selector="watched", timeout_seconds=20):
+    for event in stream.stream(core.list_namespaced_config_map, NAMESPACE, resource_version=version, label_selector="watched", timeout_seconds=120):
         say("event", event["type"], event["object"].metadata.name, event["object"].data, event["raw_object"]["kind"])
         seen += 1
         if seen == 4:
@@ -166,7 +166,7 @@ def customs():
     say("scale", custom.patch_namespaced_custom_object_scale(*where, "bear", {"spec": {"replicas": 2}})["spec"])
     say("listed", [it["metadata"]["name"] for it in custom.list_namespaced_custom_object(*where)["items"]])
     stream = watch.Watch()
-    for event in stream.stream(custom.list_namespaced_custom_object, *where, timeout_seconds=20):
+    for event in stream.stream(custom.list_namespaced_custom_object, *where, timeout_seconds=120):
         say("event", event["type"], event["object"]["metadata"]["name"])
         stream.stop()
     deleted = custom.delete_namespaced_custom_object(*where, "bear")

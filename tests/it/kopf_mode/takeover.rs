@@ -163,7 +163,7 @@ impl Side {
     }
 
     fn ours(field: &Field, handlers: fn(&Field, &Calls) -> Registry) -> Self {
-        let calls = Calls::default();
+        let calls = Calls::of(&field.bed);
         let registry = handlers(field, &calls);
         let settings = Settings {
             persistence: Some(Persistence::kopf()),

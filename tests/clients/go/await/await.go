@@ -3,9 +3,9 @@ package await
 
 import "time"
 
-// That looks again and again until a condition holds, or half a minute has gone, and tells whether it does.
+// That looks again and again until a condition holds, or two minutes have gone, and tells whether it does.
 func That(condition func() bool) bool {
-	for range 600 {
+	for range 2400 {
 		if condition() {
 			return true
 		}

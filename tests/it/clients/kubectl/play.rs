@@ -17,7 +17,7 @@ use super::super::plain::{Own, plain, unequal};
 use super::script::{Run, Script, Step};
 
 /// How long a command, or what is awaited, may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A command, and what differs between the two servers.
 #[derive(Debug)]
