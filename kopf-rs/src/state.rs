@@ -7,6 +7,7 @@ pub(crate) mod diffbase;
 pub(crate) mod finalizer;
 pub(crate) mod kopf;
 pub(crate) mod naming;
+mod own;
 pub(crate) mod progress;
 pub(crate) mod storage;
 pub(crate) mod trace;

@@ -1,10 +1,11 @@
 //! Patches by functions of the object: nothing of other writers is lost, and a bad function harms nobody.
 
-use kopf_rs::{Context, Registry, handler};
+use kopf_rs::storage::{AnnotationsDiffBaseStorage, StatusProgressStorage};
+use kopf_rs::{Context, Persistence, Registry, Settings, handler};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, is_handled};
+use crate::operating::{Field, Working, is_handled, last_handled};
 
 scenarios! {
     lists_are_added_to_and_the_status_goes_along;
@@ -12,6 +13,8 @@ scenarios! {
     a_function_that_panics_is_told_and_left_out;
     what_the_server_sets_stays_as_it_is_and_the_object_goes;
     a_function_that_changes_nothing_makes_no_write [memory tcp];
+    what_the_operator_keeps_is_out_of_reach;
+    what_storages_keep_is_out_of_reach_too [memory];
 }
 
 async fn lists_are_added_to_and_the_status_goes_along(bed: Bed) {
@@ -160,4 +163,78 @@ async fn a_function_that_changes_nothing_makes_no_write(bed: Bed) {
     field.assert_writes("changed", 1).await;
     assert_eq!(field.writes("o").await, 0);
     working.stop().await;
+}
+
+/// A handler that leaves nothing on the object but what it wants.
+fn usurper(field: &Field, id: &str) -> kopf_rs::Callback {
+    field.handler(id, |cause: Context| async move {
+        cause.patch().transform(|object| {
+            object["metadata"]["annotations"] = json!({"x": "y"});
+            object["metadata"]["finalizers"] = json!([]);
+            object["status"] = json!({"s": "t"});
+        });
+        Ok(Value::Null)
+    })
+}
+
+async fn what_the_operator_keeps_is_out_of_reach(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new()
+        .on_create(field.selector(), usurper(&field, "create_fn"))
+        .on_create(field.selector(), field.noting("late_fn"))
+        .on_delete(field.selector(), usurper(&field, "delete_fn"));
+    let working = field.start(registry);
+    field.create("o", json!({"a": 1})).await;
+    let object = field.until("it is handled", "o", is_settled).await;
+    assert_eq!(
+        object["metadata"]["finalizers"],
+        json!(["tester.kopf.rs/finalizer"])
+    );
+    assert_eq!(field.calls.all(), ["create_fn o", "late_fn o"]);
+    let line = field
+        .line("A handler wants to change metadata.annotations.")
+        .await;
+    assert!(line.contains("metadata.finalizers"), "{line}");
+    assert!(
+        line.contains("that belongs to the operator, so it stays as it is"),
+        "{line}"
+    );
+    // The finalizer, a write per handler, and one for the change that the function is.
+    field.assert_writes("o", 5).await;
+    field.delete("o").await;
+    field.until_gone("o").await;
+    working.stop().await;
+    assert_eq!(
+        field.calls.all(),
+        ["create_fn o", "late_fn o", "delete_fn o"]
+    );
+}
+
+/// Whether the annotation of the function is part of what was handled.
+fn is_settled(object: &Value) -> bool {
+    let handled = last_handled(object).unwrap_or_default();
+    object["metadata"]["annotations"]["x"] == "y"
+        && handled["metadata"]["annotations"] == json!({"x": "y"})
+}
+
+async fn what_storages_keep_is_out_of_reach_too(bed: Bed) {
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_create(field.selector(), usurper(&field, "create_fn"));
+    let mut settings = Settings::default();
+    settings.persistence = Some(
+        Persistence::named("elsewhere")
+            .progress(StatusProgressStorage::new("mine"))
+            .diff_base(AnnotationsDiffBaseStorage::new("mine.example.com")),
+    );
+    let working = Working::start(&field.bed, field.operator(registry).settings(settings));
+    field.create("o", json!({"a": 1})).await;
+    let handled = "mine.example.com/last-handled-configuration";
+    let is_settled = |object: &Value| {
+        let handled = object["metadata"]["annotations"][handled].as_str();
+        handled.is_some_and(|text| text.contains(r#""x":"y""#))
+    };
+    let object = field.until("it is handled", "o", is_settled).await;
+    working.stop().await;
+    assert_eq!(object["status"]["s"], "t", "{object}");
+    assert_eq!(field.calls.all(), ["create_fn o"]);
 }

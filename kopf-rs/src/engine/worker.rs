@@ -156,7 +156,11 @@ impl Worker {
                 return Some(Turn::Mail(mail));
             }
             match self.due {
-                Due::Now => return Some(Turn::Again),
+                Due::Now => {
+                    // Requests in memory are answered at once: without this, a busy object would leave nobody else on its thread a turn.
+                    tokio::task::yield_now().await;
+                    return Some(Turn::Again);
+                }
                 Due::At(at) => {
                     let at = self.shared.setup.clock.instant(at);
                     tokio::select! {

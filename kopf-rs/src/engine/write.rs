@@ -3,6 +3,7 @@
 //! A finished handler's outcome is never lost here: only the write is repeated.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -277,30 +278,35 @@ impl Worker {
     /// Leave to the server what is its own, whatever handlers have put into their patch.
     pub(super) fn keep_identity(&self, patch: &mut Patch) {
         if let Ok(found) = self.raw.body() {
-            self.log_foreign(&strip(patch, &found));
+            self.log_foreign(&strip(patch, &found), "only the server sets that");
         }
     }
 
-    fn log_foreign(&self, lost: &[String]) {
+    fn log_foreign(&self, lost: &[String], whose: &str) {
         if !lost.is_empty() {
             let lost = lost.join(", ");
-            let text = "only the server sets that, so it stays as it is; everything else in the patch is written";
+            let text = "so it stays as it is; everything else in the patch is written";
             self.log(
                 Level::WARN,
-                format_args!("A handler wants to change {lost}: {text}."),
+                format_args!("A handler wants to change {lost}: {whose}, {text}."),
             );
         }
     }
 
-    /// The object as the patch wants it: merged, then changed by its functions, without those that panic.
+    /// The object as the patch wants it: merged, then changed by its functions, without those that panic. What is the operator's own is
+    /// as the merge has left it.
     fn transformed(&self, found: &Value, patch: &Patch) -> Value {
         let mut wanted = found.clone();
         merge(&mut wanted, patch.as_value());
+        let mut lost = BTreeSet::new();
         for function in patch.functions() {
             let mut changed = wanted.clone();
             match guarded(|| function.to(&mut changed)) {
                 Ok(()) => {
-                    self.log_foreign(&restore(found, &mut changed));
+                    let foreign = restore(found, &mut changed);
+                    self.log_foreign(&foreign, "only the server sets that");
+                    let persistence = &self.shared.setup.persistence;
+                    lost.extend(persistence.keep(&wanted, &mut changed));
                     wanted = changed;
                 }
                 Err(panic) => self.log(
@@ -309,6 +315,8 @@ impl Worker {
                 ),
             }
         }
+        let lost: Vec<String> = lost.into_iter().collect();
+        self.log_foreign(&lost, "that belongs to the operator");
         wanted
     }
 

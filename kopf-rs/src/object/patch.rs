@@ -86,7 +86,8 @@ impl Patch {
     ///
     /// The patch is then sent as a JSON patch bound to the version that the function was given: where another writer was faster, it is
     /// asked again with what the object is by then. So it may be called several times, and must only depend on its argument. It sees the
-    /// object without `metadata.managedFields`. A function that panics is told in the logs and left out.
+    /// object without `metadata.managedFields`. A function that panics is told in the logs and left out. What the operator itself keeps on
+    /// the object, in annotations of its own and as its finalizer, no function can remove or change.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
         self.functions.push(Transformation(Arc::new(function)));
     }
