@@ -28,10 +28,8 @@ pub(crate) struct Essence {
 pub(crate) enum Sight {
     /// As it was written.
     Read(String),
-    /// The object's essence, and the one that was told of.
     Of {
-        newest: Essence,
-        told: Essence,
+        essence: Essence,
         field: Option<FieldPath>,
     },
 }
@@ -113,36 +111,17 @@ impl Sight {
         let is_it = match self {
             Self::Read(_) => false,
             Self::Of {
-                newest,
-                told,
-                field: seen,
-            } => newest.is(essence) && told.is(essence) && seen.as_ref() == field,
+                essence: seen,
+                field: of,
+            } => seen.is(essence) && of.as_ref() == field,
         };
         is_it || self.text() == essence.digest_at(field)
     }
-    /// Whether both were told of the same.
-    pub(crate) fn is_told_as(&self, other: &Self) -> bool {
-        let (one, other) = (self.text(), other.text());
-        let told = |text: &str| text.rsplit('/').next().map(str::to_owned);
-        told(&one) == told(&other)
-    }
-    /// The digest of what was seen, and that of what was told of where it is another one: then it is no state's digest.
+    /// The digest of what was seen.
     pub(crate) fn text(&self) -> Cow<'_, str> {
-        let (newest, told) = match self {
-            Self::Read(text) => return text.into(),
-            Self::Of {
-                newest,
-                told,
-                field,
-            } => (
-                newest.digest_at(field.as_ref()),
-                told.digest_at(field.as_ref()),
-            ),
-        };
-        if newest == told {
-            newest.into()
-        } else {
-            format!("{newest}/{told}").into()
+        match self {
+            Self::Read(text) => text.into(),
+            Self::Of { essence, field } => essence.digest_at(field.as_ref()).into(),
         }
     }
 }

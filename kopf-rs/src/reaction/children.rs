@@ -18,8 +18,7 @@ use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::Callback;
 use crate::object::body::Body;
 use crate::object::diff::same;
-use crate::object::essence::{Essence, Sight};
-use crate::object::path::FieldPath;
+use crate::object::essence::Sight;
 use crate::reaction::cycle::{Exhausted, Member, due, is_due, next_due};
 use crate::reaction::judge::{Judge, bare, next_chance};
 use crate::reaction::settle::Line;
@@ -34,12 +33,8 @@ pub(crate) struct Nest {
     pub(super) reason: Reason,
     /// There is no later: all that are left run now.
     pub(super) gone: bool,
-    /// This process has begun the cycle: what is finished in it stands.
-    pub(super) ongoing: bool,
-    pub(super) newest: Essence,
-    /// What an attempt made now has seen, and the field by which the parent judges it.
+    /// What an attempt made now sees: by the field of the outermost parent, which judges it.
     pub(super) seen: Sight,
-    pub(super) field: Option<FieldPath>,
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
     pub(super) chance: f64,
@@ -254,18 +249,15 @@ impl Nest {
         })
     }
 
-    /// The record as it is in this cycle: as for handlers.
+    /// The record as it is in this cycle. What was finished on another state than the parent is called with counts for nothing, but in a
+    /// deletion.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
         let of_deletion = record.purpose == Some(Reason::Delete);
         if of_deletion != (self.reason == Reason::Delete) && record.purpose.is_some() {
             return Record::fresh(self.reason, now);
         }
-        let seen = record.target.as_ref();
-        // A cycle has one target: who was told of another one has finished in an earlier process, before its parent was called in this.
-        let here = || seen.is_none_or(|it| it.is_told_as(&self.seen));
-        let stands = of_deletion || self.ongoing && here();
-        let ahead = || seen.is_some_and(|it| !it.is_of(&self.newest, self.field.as_ref()));
-        if record.is_final() && !stands && ahead() {
+        let is_other = || record.target.as_ref().is_some_and(|it| *it != self.seen);
+        if record.is_final() && !of_deletion && is_other() {
             return record.again(Some(self.reason), now);
         }
         Record {

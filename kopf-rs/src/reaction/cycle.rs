@@ -336,13 +336,24 @@ pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
     }
 }
 
-/// The essence a cycle is after, kept in memory for its length.
-pub(super) fn target_of(seen: &Seen, deleting: bool, newest: &Essence) -> Essence {
-    let kept = seen.ongoing().filter(|ongoing| match ongoing.reason {
-        Reason::Delete => deleting,
-        Reason::Create | Reason::Update => !deleting,
-        // Nobody has acted on a change yet: the newest state is as good a target, and sooner.
-        Reason::Resume => false,
+/// The essence a cycle is after, kept in memory for its length. As long as no handler is done with it, the newest state is as good a
+/// target, and sooner: those that are left are told of that one anyway.
+pub(super) fn target_of(
+    seen: &Seen,
+    deleting: bool,
+    newest: &Essence,
+    entries: &[Entry],
+) -> Essence {
+    let is_done = |record: &Record, reason| record.is_final() && record.purpose == Some(reason);
+    let kept = seen.ongoing().filter(|ongoing| {
+        let goes_on = match ongoing.reason {
+            Reason::Delete => deleting,
+            Reason::Create | Reason::Update => !deleting,
+            // Nobody has acted on a change yet.
+            Reason::Resume => false,
+        };
+        let mut records = entries.iter().filter_map(|entry| entry.record.as_ref());
+        goes_on && records.any(|record| is_done(record, ongoing.reason))
     });
     kept.map_or_else(|| newest.clone(), |ongoing| ongoing.target.clone())
 }

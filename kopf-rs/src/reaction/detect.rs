@@ -16,7 +16,8 @@ use crate::object::path::FieldPath;
 use crate::reaction::plan::Input;
 use crate::state::diffbase::LastHandled;
 
-/// The two sides of a cycle: what was handled last, and its target. And the object as it is now, which may be ahead of the target.
+/// The two sides of a change: what was handled last, and the object as it is now. And the target of the cycle, which the object may have
+/// left behind.
 #[derive(Clone, Debug)]
 pub(super) struct Sides {
     old: Option<Arc<Value>>,
@@ -24,6 +25,7 @@ pub(super) struct Sides {
     unknown: bool,
     pub(super) target: Essence,
     pub(super) newest: Essence,
+    /// What handlers are told of: as it is now.
     pub(super) diff: Arc<Diff>,
     /// Whether the target is to be stored as last handled in the end.
     pub(super) changed: bool,
@@ -57,14 +59,15 @@ impl Sides {
         let (old, unknown) = match last {
             None => (None, false),
             Some(LastHandled::Essence(essence)) => (Some(essence.value().clone()), false),
-            Some(LastHandled::Digest(digest)) if digest == target.digest() => {
-                (Some(target.value().clone()), false)
+            Some(LastHandled::Digest(digest)) => {
+                let mut known = [&target, &newest].into_iter();
+                let known = known.find(|essence| digest == essence.digest());
+                (known.map(|it| it.value().clone()), known.is_none())
             }
-            Some(LastHandled::Digest(_)) => (None, true),
         };
-        let diff = Diff::between(old.as_deref(), Some(target.value()));
+        let diff = Diff::between(old.as_deref(), Some(newest.value()));
         Self {
-            changed: created || unknown || !diff.is_empty(),
+            changed: created || unknown || !same(old.as_deref(), Some(target.value())),
             diff: Arc::new(diff),
             old,
             unknown,
@@ -79,11 +82,10 @@ impl Sides {
         !self.newest.is_same(&self.target)
     }
 
-    /// What a handler called now gets to see of its scope, its field or everything: the object's, and the target's that it is told of.
+    /// What a handler called now gets to see, and is told of: its field, or everything.
     pub(super) fn seen_by(&self, handler: &Handler) -> Sight {
         Sight::Of {
-            newest: self.newest.clone(),
-            told: self.target.clone(),
+            essence: self.newest.clone(),
             field: handler.options.field.clone(),
         }
     }
@@ -109,7 +111,7 @@ impl Sides {
             return Change {
                 reason,
                 old: self.old.clone(),
-                new: Some(self.target.value().clone()),
+                new: Some(self.newest.value().clone()),
                 diff: self.diff.clone(),
             };
         };
@@ -117,17 +119,8 @@ impl Sides {
         Change {
             reason,
             old: at(self.old.as_deref()).map(Arc::new),
-            new: at(Some(self.target.value())).map(Arc::new),
+            new: at(Some(self.newest.value())).map(Arc::new),
             diff: Arc::new(self.diff.reduced(field)),
-        }
-    }
-
-    /// Whether the change is one for handlers of that kind; `differs`: whether the handler's field has another value.
-    fn concerns(&self, handler: &Handler, differs: bool) -> bool {
-        match handler.kind {
-            HandlerKind::Update if handler.options.field.is_none() => self.changed,
-            HandlerKind::Update | HandlerKind::Field => differs,
-            _ => true,
         }
     }
 
@@ -143,7 +136,7 @@ impl Sides {
     }
 
     fn latter(&self, field: Option<&FieldPath>) -> Option<&Value> {
-        let new: &Value = self.target.value();
+        let new: &Value = self.newest.value();
         field.map_or(Some(new), |field| field.resolve(new))
     }
 
@@ -176,7 +169,7 @@ impl Sides {
         Candidate {
             handler: handler.clone(),
             applies,
-            concerned: marked || self.concerns(handler, differs) && filters.accept_change(old, new),
+            concerned: marked || (differs || !reacts(handler)) && filters.accept_change(old, new),
             marked,
         }
     }
@@ -207,6 +200,11 @@ impl Candidate {
     pub(super) fn is_optional_deletion(&self) -> bool {
         self.applies && self.handler.kind == HandlerKind::Delete && self.handler.options.optional
     }
+}
+
+/// Whether it is called for differences only.
+fn reacts(handler: &Handler) -> bool {
+    matches!(handler.kind, HandlerKind::Update | HandlerKind::Field)
 }
 
 /// A call in the making.

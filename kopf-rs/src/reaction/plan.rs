@@ -217,10 +217,7 @@ impl Plan {
             held: self.book.seen.records().cloned().unwrap_or_default(),
             reason: cycle.reason,
             gone: cycle.mode == Mode::Gone,
-            ongoing: cycle.ongoing,
-            newest: cycle.sides.newest.clone(),
             seen: cycle.sides.seen_by(parent),
-            field: parent.options.field.clone(),
             lifecycle: self.book.lifecycle.clone(),
             backoff: self.book.backoff,
             chance: self.book.chance,
@@ -295,7 +292,7 @@ impl Planning<'_> {
     fn change(&mut self, life: Life, changing: &[&Arc<Handler>]) -> Course {
         let input = self.input;
         let entries = entries(input, changing, &mut self.lines);
-        let sides = self.sides(changing);
+        let sides = self.sides(changing, &entries);
         let (situation, candidates) = self.candidates(life, changing, &sides, &entries);
         let is_guarded = matches!(life, Life::Alive { guarded: true } | Life::Dying);
         if !candidates.iter().any(|it| it.applies) {
@@ -326,7 +323,7 @@ impl Planning<'_> {
         }
     }
 
-    fn sides(&mut self, changing: &[&Arc<Handler>]) -> Sides {
+    fn sides(&mut self, changing: &[&Arc<Handler>], entries: &[Entry]) -> Sides {
         let input = self.input;
         // Memory has it where the object could not take it: what the object carries then is older, or damaged.
         let busy = input.seen.busy.as_ref();
@@ -347,7 +344,7 @@ impl Planning<'_> {
             .chain(watching)
             .filter_map(|it| it.options.field.as_ref());
         let newest = input.persistence.essence_of(input.body, fields);
-        let target = target_of(input.seen, input.body.is_deleting(), &newest);
+        let target = target_of(input.seen, input.body.is_deleting(), &newest, entries);
         Sides::new(last, target, newest)
     }
 

@@ -589,21 +589,33 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     })
 }
 
-/// The records of handlers whose last attempt has seen another state than the one stored as handled: to be called again.
+/// The records of handlers whose last attempt has seen another state than the one stored as handled. Who has seen the newest is done with
+/// that, and need not be called for it; anybody else is to be called again.
 fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
-    let is_other = |record: &Record, field: Option<&FieldPath>| {
+    let saw = |record: &Record, essence: &Essence, field: Option<&FieldPath>| {
         let seen = record.target.as_ref();
-        seen.is_some_and(|seen| !seen.is_of(&cycle.sides.target, field))
+        seen.is_none_or(|seen| seen.is_of(essence, field))
     };
-    let is_ahead = |member: &&Member| {
+    let mark = |member: &Member| {
         let refs = &member.record.subrefs;
         let children = refs.iter().filter_map(|id| cycle.children.get(id.as_str()));
-        let mut records = children.map(|child| &child.record).chain([&member.record]);
+        let records = children.map(|child| &child.record).chain([&member.record]);
         let field = member.handler.options.field.as_ref();
-        member.recurs && records.any(|record| is_other(record, field))
+        let all_saw = |essence| records.clone().all(|record| saw(record, essence, field));
+        if !member.recurs || all_saw(&cycle.sides.target) {
+            return None;
+        }
+        let record = if all_saw(&cycle.sides.newest) {
+            Record {
+                purpose: None,
+                ..member.record.clone()
+            }
+        } else {
+            member.record.again(None, now)
+        };
+        Some((member.handler.id.clone(), record))
     };
-    let again = |member: &Member| (member.handler.id.clone(), member.record.again(None, now));
-    cycle.members.iter().filter(is_ahead).map(again).collect()
+    cycle.members.iter().filter_map(mark).collect()
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {

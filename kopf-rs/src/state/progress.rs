@@ -28,8 +28,7 @@ pub struct Record {
     pub(crate) message: Option<String>,
     /// Ids of sub-handlers, sorted.
     pub(crate) subrefs: Vec<String>,
-    /// Digest of what the last attempt has seen of the handler's scope, and of what it was told of where that was another; `None` before
-    /// the first attempt.
+    /// Digest of what the last attempt has seen of the handler's scope; `None` before the first attempt.
     pub(crate) target: Option<Sight>,
 }
 

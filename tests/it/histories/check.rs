@@ -3,7 +3,9 @@
 //! Must not know what the dice have thrown: only what was seen.
 
 use super::cast::{Cast, Role};
-use super::record::{End, Life, Record, Run};
+use serde_json::Value;
+
+use super::record::{End, Life, Record, Run, Version};
 
 /// Whether troubles of the past may excuse what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +89,8 @@ fn runs<'a>(life: &'a Life, id: &str) -> impl DoubleEndedIterator<Item = &'a Run
     life.runs.iter().filter(move |run| run.role.id == *id)
 }
 
-/// What was stored as handled last and is not so any more: a run has started after that, or since it is not so, and has seen what is so
-/// now.
+/// What was stored as handled and is not so any more: a run has started after that, or since the object was not so any more, and has seen
+/// what is so now.
 fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     // Its time may be over before it was its turn.
     let excused = life.blurred || role.timeout.is_some();
@@ -98,19 +100,21 @@ fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     let scope = role.scope(life.newest());
     let mut others = life.handled.iter().rev();
     let other = others.find(|(_, essence)| role.scope(essence) != scope);
-    let at = match other {
-        Some((at, _)) => *at,
+    let (at, other) = match other {
+        Some((at, essence)) => (*at, role.scope(essence)),
         // For it, the creation was a change too.
-        None if role.on == "field" && !scope.is_null() => 0,
+        None if role.on == "field" && !scope.is_null() => (0, Value::Null),
         None => return None,
     };
     let versions = life.versions_from(at);
     if !role.wants(&scope) || !versions.iter().all(|it| role.accepts(&it.essence)) {
         return None;
     }
-    let mut earlier = life.versions.iter().rev();
-    let earlier = earlier.find(|it| role.scope(&it.essence) != scope);
-    let since = earlier.map_or(at, |it| it.at.min(at));
+    // Handlers may have seen what came after that before it was stored.
+    let so = |version: &Version| role.scope(&version.essence) == other;
+    let last = life.versions.iter().rposition(so);
+    let next = last.and_then(|last| life.versions.get(last + 1));
+    let since = next.map_or(at, |it| it.at.min(at));
     let good = |run: &Run| run.at > since && run.seen == scope && run.is_final();
     (!runs(life, &role.id).any(good)).then(|| {
         let (name, id) = (&life.name, &role.id);

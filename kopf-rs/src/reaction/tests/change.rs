@@ -15,7 +15,10 @@ fn a_change_during_creation_is_an_update_afterwards() {
     assert_eq!(world.calls(), "c1 create#0 c2 create#0");
     world.wait();
     assert_eq!(world.calls(), "c2 create#1 u update#0");
-    assert_eq!(world.told[2], world.told[1], "one cycle, one target");
+    assert_eq!(
+        world.told[2],
+        r#"c2: None -> {"spec":{"a":2}} by (('add', (), None, {'spec': {'a': 2}}),)"#
+    );
     assert_eq!(
         world.told[3],
         r#"u: {"spec":{"a":1}} -> {"spec":{"a":2}} by (('change', ('spec', 'a'), 1, 2),)"#
@@ -36,15 +39,19 @@ fn a_second_change_reaches_those_who_had_finished() {
         .wait();
     assert_eq!(
         world.calls(),
-        "u1 update#0 u2 update#0 u2 update#1 u1 update#0 u2 update#0"
+        "u1 update#0 u2 update#0 u2 update#1 u1 update#0"
     );
     let sides: Vec<_> = world
         .told
         .iter()
         .map(|it| it.split_once(" by ").unwrap().0)
         .collect();
-    assert!(sides[2].ends_with(r#"{"spec":{"a":1}} -> {"spec":{"a":2}}"#));
+    assert!(sides[2].ends_with(r#"{"spec":{"a":1}} -> {"spec":{"a":3}}"#));
     assert!(sides[3].ends_with(r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#));
+    assert_eq!(
+        (world.last_handled(), world.records()),
+        (json!({"spec": {"a": 3}}), String::new())
+    );
 }
 
 #[test]
@@ -55,9 +62,11 @@ fn a_reverted_change_is_seen_by_all_who_saw_it() {
         .update(json!({"spec": {"x": 2}}))
         .update(json!({"spec": {"x": 1}}))
         .wait();
-    assert_eq!(
-        world.calls(),
-        "a update#0 b update#0 b update#1 a update#0 b update#0"
+    assert_eq!(world.calls(), "a update#0 b update#0 b update#1 a update#0");
+    assert!(
+        world.told[2].ends_with("by ()"),
+        "nothing is left of it: {}",
+        world.told[2]
     );
     assert_eq!(
         (world.last_handled(), world.records()),
@@ -69,6 +78,97 @@ fn a_reverted_change_is_seen_by_all_who_saw_it() {
         "a update#0 b update#0",
         "nothing stale is left to skip them"
     );
+}
+
+#[test]
+fn a_retried_handler_is_told_of_the_object_as_it_is() {
+    let change = |from, to| {
+        format!(
+            r#"u: {{"spec":{{"a":{from}}}}} -> {{"spec":{{"a":{to}}}}} by (('change', ('spec', 'a'), {from}, {to}),)"#
+        )
+    };
+    let mut world = World::of("update:u").script("u", "t5 t5 t5 ok");
+    world.create(json!({"a": 0}));
+    for a in [1, 2, 3] {
+        world.update(json!({"spec": {"a": a}})).sleep(5).again();
+    }
+    assert_eq!(world.calls(), "u update#0 u update#1 u update#2 u update#3");
+    let told = [change(0, 1), change(0, 1), change(0, 2), change(0, 3)];
+    assert_eq!(world.told, told);
+    let handled = json!({"spec": {"a": 3}});
+    assert_eq!(
+        (world.last_handled(), world.records()),
+        (handled, String::new())
+    );
+    // As is one for a field.
+    let mut world = World::of("field:f").script("f", "ok t5 ok");
+    world
+        .create(json!({"f": 0}))
+        .update(json!({"spec": {"f": 1}}));
+    world.update(json!({"spec": {"f": 2}})).wait();
+    assert_eq!(world.told[2], "f: 0 -> 2 by (('change', (), 0, 2),)");
+    assert_eq!(world.calls(), "f create#0 f update#0 f update#1");
+}
+
+#[test]
+fn who_has_seen_the_newest_is_not_called_for_it_again_not_even_by_another_process() {
+    let mut world = World::of("update:a update:b")
+        .script("b", "t5 ok")
+        .script("a", "ok t5 ok");
+    world
+        .create(json!({"x": 1}))
+        .update(json!({"spec": {"x": 2}}))
+        .update(json!({"spec": {"x": 3}}))
+        .wait();
+    assert_eq!(
+        world.calls(),
+        "a update#0 b update#0 b update#1 a update#0 a update#1"
+    );
+    let mut world = World::of("update:a update:b")
+        .script("b", "t5 ok")
+        .script("a", "ok t5 ok");
+    world
+        .create(json!({"x": 1}))
+        .update(json!({"spec": {"x": 2}}))
+        .update(json!({"spec": {"x": 3}}))
+        .sleep(5)
+        .again();
+    assert_eq!(world.calls(), "a update#0 b update#0 b update#1 a update#0");
+    world.restart().wait();
+    assert_eq!(world.calls(), "a update#1");
+    assert_eq!(world.records(), "");
+    // But what it has done is old as soon as the object is another one.
+    let mut world = World::of("update:a update:b")
+        .script("b", "t5 ok")
+        .script("a", "ok t5 ok");
+    world
+        .create(json!({"x": 1}))
+        .update(json!({"spec": {"x": 2}}))
+        .update(json!({"spec": {"x": 3}}))
+        .sleep(5)
+        .again();
+    world.update(json!({"spec": {"x": 2}})).wait();
+    assert_eq!(
+        world.calls(),
+        "a update#0 b update#0 b update#1 a update#0 a update#1 b update#0"
+    );
+    assert_eq!(world.records(), "");
+}
+
+#[test]
+fn a_change_taken_back_while_the_only_handler_waits_is_told_as_nothing() {
+    let mut world = World::of("update:u").script("u", "t5 ok");
+    world
+        .create(json!({"x": 1}))
+        .update(json!({"spec": {"x": 2}}))
+        .update(json!({"spec": {"x": 1}}))
+        .wait();
+    assert_eq!(world.calls(), "u update#0 u update#1");
+    assert_eq!(
+        world.told[1],
+        r#"u: {"spec":{"x":1}} -> {"spec":{"x":1}} by ()"#
+    );
+    assert_eq!((world.records(), world.writes()), (String::new(), 3));
 }
 
 #[test]
