@@ -1,6 +1,7 @@
 //! The one clock: a wall anchor taken at start plus tokio's elapsed time, so that paused time moves it.
 //!
-//! Promises that an operator which is started again under paused time does not find itself in the past of the former.
+//! Promises that an operator which is started again under paused time goes on with the time of the former one, so that what is played
+//! under such time is the same each time, however long it takes.
 
 use std::cell::Cell;
 
@@ -27,8 +28,12 @@ impl Clock {
             start: Instant::now(),
         };
         let first = FIRST.get();
-        // Ahead of the system only where time was paused and moved, or the system's clock was set back.
-        let wall = first.map_or(clock.wall, |first| clock.wall.max(first.now()));
+        let wall = match first {
+            None => clock.wall,
+            Some(first) if is_virtual() => first.now(),
+            // Ahead of the system only where the system's clock was set back.
+            Some(first) => clock.wall.max(first.now()),
+        };
         clock.wall = next_millisecond(wall);
         if first.is_none() {
             FIRST.set(Some(clock));
@@ -45,6 +50,18 @@ impl Clock {
         Instant::now()
             + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
     }
+}
+
+/// Whether the runtime's time is another one than the system's: paused, or moved by hand at some time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that has to compare both"
+)]
+fn is_virtual() -> bool {
+    let before = std::time::Instant::now();
+    let told = Instant::now().into_std();
+    let after = std::time::Instant::now();
+    !(before..=after).contains(&told)
 }
 
 /// Timers know milliseconds only. An anchor between two of them would make the same pause now this long, now a millisecond longer,
@@ -68,6 +85,25 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let second = Clock::start();
         let apart = second.now().duration_since(first.now());
-        assert_eq!(apart.as_secs(), 0, "{first:?}, {second:?}");
+        assert_eq!(apart, SignedDuration::ZERO, "{first:?}, {second:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_takes_no_time_where_time_is_paused() {
+        let first = Clock::start();
+        let real = Timestamp::now();
+        while Timestamp::now().duration_since(real).as_millis() < 5 {
+            std::hint::spin_loop();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let second = Clock::start();
+        assert_eq!(first.now(), second.now());
+    }
+
+    #[tokio::test]
+    async fn only_time_that_is_not_the_systems_is_virtual() {
+        assert!(!is_virtual());
+        tokio::time::pause();
+        assert!(is_virtual());
     }
 }

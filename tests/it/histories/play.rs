@@ -50,6 +50,12 @@ pub(super) fn play(seed: Seed, lines: Option<&Lines>) -> Result<Tally, Failure> 
     })
 }
 
+/// What there is to be told of one history.
+pub(super) fn story(seed: Seed) -> Vec<String> {
+    let told = perform_and(seed, None, |play| play.record.story().to_vec());
+    told.unwrap_or_else(|failure| failure.story)
+}
+
 fn perform_and<R>(
     seed: Seed,
     lines: Option<&Lines>,
