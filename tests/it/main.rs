@@ -31,6 +31,7 @@ mod resume;
 mod retry;
 mod rights;
 mod rivals;
+mod secrets;
 mod subhandlers;
 mod transform;
 mod twin;

@@ -1,7 +1,7 @@
 //! The part of an object that counts for change detection.
 //!
-//! Everything but system metadata, status, and the annotations operators keep for themselves. Values of Secrets appear as digests,
-//! for the essence is stored where more eyes see it. Must not know who stores it.
+//! Everything but system metadata, status, and the annotations operators keep for themselves. Values of Secrets are digests where the
+//! essence is stored, for more eyes see it there, and themselves where it is shown to handlers. Must not know who stores it.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,10 @@ use crate::object::path::FieldPath;
 /// An essence, cheap to clone, with its digest made at most once.
 #[derive(Clone, Debug)]
 pub(crate) struct Essence {
+    /// As it is stored and compared.
     value: Arc<Value>,
+    /// As handlers see it, where that is something else.
+    shown: Option<Arc<Value>>,
     digest: Arc<OnceLock<String>>,
 }
 
@@ -34,6 +37,9 @@ pub(crate) enum Sight {
     },
 }
 
+/// The stanzas of Secrets with their values.
+const HIDDEN: [&str; 2] = ["data", "stringData"];
+
 /// What `kubectl apply` keeps for itself.
 const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -44,7 +50,7 @@ pub(crate) struct Marks {
     secrets: Secrets,
 }
 
-/// How values of Secrets appear in their essence.
+/// How values of Secrets appear in their essence where it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secrets {
     AsDigests,
@@ -57,26 +63,44 @@ impl Essence {
         body: &Body,
         extra: impl IntoIterator<Item = &'a FieldPath>,
         marks: &Marks,
-        clear: impl FnOnce(&mut Value),
+        clear: impl Fn(&mut Value),
     ) -> Self {
-        let mut essence = stanzas(body, marks.secrets);
-        for field in extra {
-            if let Some(value) = field.resolve(body) {
-                place(&mut essence, field, value);
-            }
+        let extra: Vec<_> = extra.into_iter().collect();
+        let make = |secrets| {
+            let mut essence = essence(body, &extra, marks, secrets);
+            clear(&mut essence);
+            essence
+        };
+        let hides = marks.secrets == Secrets::AsDigests && is_secret(body);
+        Self {
+            shown: hides.then(|| Arc::new(make(Secrets::Plain))),
+            ..Self::from(make(marks.secrets))
         }
-        clean_metadata(&mut essence, body, marks);
-        for stanza in ["metadata", "status"] {
-            if is_empty(essence.get(stanza)) {
-                essence.remove(stanza);
-            }
-        }
-        let mut essence = Value::Object(essence);
-        clear(&mut essence);
-        Self::from(essence)
     }
+    /// As it is stored and compared.
     pub(crate) fn value(&self) -> &Arc<Value> {
         &self.value
+    }
+    /// As handlers see it.
+    pub(crate) fn shown(&self) -> &Arc<Value> {
+        self.shown.as_ref().unwrap_or(&self.value)
+    }
+    /// An `older` essence of the same object as handlers see it, as far as this one tells what its digests stand for: a value that is
+    /// another one now is known no more.
+    pub(crate) fn shown_of(&self, older: &Self) -> Arc<Value> {
+        let (Some(shown), None) = (&self.shown, &older.shown) else {
+            return older.shown().clone();
+        };
+        let mut known = Value::clone(&older.value);
+        for stanza in HIDDEN {
+            let members = known.get_mut(stanza).and_then(Value::as_object_mut);
+            for (key, value) in members.into_iter().flatten() {
+                if self.value[stanza].get(key) == Some(&*value) {
+                    *value = shown[stanza][key].clone();
+                }
+            }
+        }
+        Arc::new(known)
     }
     /// As compact JSON.
     pub(crate) fn text(&self) -> String {
@@ -138,6 +162,7 @@ impl From<Value> for Essence {
     fn from(value: Value) -> Self {
         Self {
             value: Arc::new(value),
+            shown: None,
             digest: Arc::default(),
         }
     }
@@ -188,16 +213,35 @@ fn hash(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(blake2::Blake2b::<U12>::digest(bytes))
 }
 
+fn essence(body: &Body, extra: &[&FieldPath], marks: &Marks, secrets: Secrets) -> Value {
+    let mut essence = stanzas(body, secrets);
+    for field in extra {
+        if let Some(value) = field.resolve(body) {
+            place(&mut essence, field, value);
+        }
+    }
+    clean_metadata(&mut essence, body, marks);
+    for stanza in ["metadata", "status"] {
+        if is_empty(essence.get(stanza)) {
+            essence.remove(stanza);
+        }
+    }
+    Value::Object(essence)
+}
+
+fn is_secret(body: &Body) -> bool {
+    body["apiVersion"] == "v1" && body["kind"] == "Secret"
+}
+
 /// All stanzas but the system's; of Secrets, digests of the values.
 fn stanzas(body: &Body, secrets: Secrets) -> Map<String, Value> {
-    let is_secret = || body["apiVersion"] == "v1" && body["kind"] == "Secret";
-    let secret = secrets == Secrets::AsDigests && is_secret();
+    let secret = secrets == Secrets::AsDigests && is_secret(body);
     let system = ["apiVersion", "kind", "metadata", "status"];
     let members = body.as_object().into_iter().flatten();
     members
         .filter(|(key, _)| !system.contains(&key.as_str()))
         .map(|(key, value)| {
-            let hidden = secret && (key == "data" || key == "stringData");
+            let hidden = secret && HIDDEN.contains(&key.as_str());
             let value = if hidden {
                 conceal(value, body.uid())
             } else {
@@ -370,6 +414,32 @@ mod tests {
         assert_eq!(one, secret("aHVudGVyMg==", "u1"));
         assert_ne!(one, secret("other", "u1"));
         assert_ne!(one, secret("aHVudGVyMg==", "u2"));
+    }
+
+    #[test]
+    fn secrets_are_shown_as_far_as_they_are_known() {
+        let secret = |data: Value| {
+            let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"uid": "u"}, "data": data});
+            Essence::of(&Body::new(body), [], &Marks::new("my.example.com"), |_| {})
+        };
+        let (old, new) = (
+            secret(json!({"same": "MQ==", "other": "MQ==", "gone": "MQ=="})),
+            secret(json!({"same": "MQ==", "other": "Mg==", "came": "MQ=="})),
+        );
+        assert_eq!(
+            new.shown()["data"],
+            json!({"same": "MQ==", "other": "Mg==", "came": "MQ=="})
+        );
+        assert_eq!(*new.shown_of(&old), **old.shown(), "in memory all is known");
+        let read = Essence::from(Value::clone(old.value()));
+        let shown = new.shown_of(&read);
+        assert_eq!(shown["data"]["same"], "MQ==");
+        for lost in ["other", "gone"] {
+            let text = shown["data"][lost].as_str().unwrap();
+            assert!(text.starts_with("digest:"), "{text}");
+        }
+        let plain = Essence::from(json!({"spec": 1}));
+        assert_eq!(*plain.shown_of(&read), **read.value());
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::state::diffbase::LastHandled;
 /// left behind.
 #[derive(Clone, Debug)]
 pub(super) struct Sides {
+    /// As handlers see it.
     old: Option<Arc<Value>>,
     /// Something was handled last, but only its digest is left.
     unknown: bool,
@@ -58,16 +59,19 @@ impl Sides {
         let created = last.is_none();
         let (old, unknown) = match last {
             None => (None, false),
-            Some(LastHandled::Essence(essence)) => (Some(essence.value().clone()), false),
+            Some(LastHandled::Essence(essence)) => (Some(essence), false),
             Some(LastHandled::Digest(digest)) => {
                 let mut known = [&target, &newest].into_iter();
                 let known = known.find(|essence| digest == essence.digest());
-                (known.map(|it| it.value().clone()), known.is_none())
+                (known.cloned(), known.is_none())
             }
         };
-        let diff = Diff::between(old.as_deref(), Some(newest.value()));
+        let is_target = |old: &Essence| old.is_same(&target);
+        let changed = created || unknown || !old.as_ref().is_some_and(is_target);
+        let old = old.map(|old| newest.shown_of(&old));
+        let diff = Diff::between(old.as_deref(), Some(newest.shown()));
         Self {
-            changed: created || unknown || !same(old.as_deref(), Some(target.value())),
+            changed,
             diff: Arc::new(diff),
             old,
             unknown,
@@ -111,7 +115,7 @@ impl Sides {
             return Change {
                 reason,
                 old: self.old.clone(),
-                new: Some(self.newest.value().clone()),
+                new: Some(self.newest.shown().clone()),
                 diff: self.diff.clone(),
             };
         };
@@ -119,7 +123,7 @@ impl Sides {
         Change {
             reason,
             old: at(self.old.as_deref()).map(Arc::new),
-            new: at(Some(self.newest.value())).map(Arc::new),
+            new: at(Some(self.newest.shown())).map(Arc::new),
             diff: Arc::new(self.diff.reduced(field)),
         }
     }
@@ -136,7 +140,7 @@ impl Sides {
     }
 
     fn latter(&self, field: Option<&FieldPath>) -> Option<&Value> {
-        let new: &Value = self.newest.value();
+        let new: &Value = self.newest.shown();
         field.map_or(Some(new), |field| field.resolve(new))
     }
 
