@@ -220,12 +220,13 @@ fn is_settled(object: &Value) -> bool {
 async fn what_storages_keep_is_out_of_reach_too(bed: Bed) {
     let field = Field::of(bed).await;
     let registry = Registry::new().on_create(field.selector(), usurper(&field, "create_fn"));
-    let mut settings = Settings::default();
-    settings.persistence = Some(
-        Persistence::named("elsewhere")
-            .progress(StatusProgressStorage::new("mine"))
-            .diff_base(AnnotationsDiffBaseStorage::new("mine.example.com")),
-    );
+    let persistence = Persistence::named("elsewhere")
+        .progress(StatusProgressStorage::new("mine"))
+        .diff_base(AnnotationsDiffBaseStorage::new("mine.example.com"));
+    let settings = Settings {
+        persistence: Some(persistence),
+        ..Settings::default()
+    };
     let working = Working::start(&field.bed, field.operator(registry).settings(settings));
     field.create("o", json!({"a": 1})).await;
     let handled = "mine.example.com/last-handled-configuration";
