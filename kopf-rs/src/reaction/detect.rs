@@ -13,6 +13,7 @@ use crate::handler::filter::Former;
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
+use crate::reaction::cycle::Entry;
 use crate::reaction::plan::Input;
 use crate::state::diffbase::LastHandled;
 
@@ -84,6 +85,17 @@ impl Sides {
     /// Whether the object has changed since the cycle began.
     pub(super) fn is_outrun(&self) -> bool {
         !self.newest.is_same(&self.target)
+    }
+
+    /// As they were when the cycle began.
+    fn at_target(&self) -> Self {
+        let newest = self.target.clone();
+        let diff = Diff::between(self.old.as_deref(), Some(newest.shown()));
+        Self {
+            diff: Arc::new(diff),
+            newest,
+            ..self.clone()
+        }
     }
 
     /// What a handler called now gets to see, and is told of: its field, or everything.
@@ -204,6 +216,39 @@ impl Candidate {
     pub(super) fn is_optional_deletion(&self) -> bool {
         self.applies && self.handler.kind == HandlerKind::Delete && self.handler.options.optional
     }
+}
+
+/// The handlers for which the target is a change, but the object as it is now is none. Those of them that have not seen the target must
+/// hear of it should it come back: by then it is stored as handled.
+pub(super) fn left_behind(
+    input: &Input<'_>,
+    sides: &Sides,
+    reason: Reason,
+    selected: &[Arc<Handler>],
+    entries: &[Entry],
+) -> Vec<Arc<Handler>> {
+    if !sides.is_outrun() || reason == Reason::Delete {
+        return Vec::new();
+    }
+    let (then, situation) = (sides.at_target(), Situation::Cause(reason));
+    let was_for = |handler: &&Arc<Handler>| {
+        let candidate = then.candidate(input, handler, situation, false);
+        candidate.is_selected(reason, input.seen.is_initial())
+    };
+    let has_seen = |handler: &Handler| {
+        let mut records = entries.iter().filter(|entry| entry.id == handler.id);
+        records.any(|entry| {
+            entry.record.as_ref().is_some_and(|record| {
+                let seen = record.target.as_ref();
+                let field = handler.options.field.as_ref();
+                record.is_final() && seen.is_none_or(|seen| seen.is_of(&sides.target, field))
+            })
+        })
+    };
+    let is_left = |it: &&Arc<Handler>| selected.iter().all(|other| other.id != it.id);
+    let reacting = input.handlers.iter().filter(|it| reacts(it));
+    let left = reacting.filter(is_left).filter(|it| !has_seen(it));
+    left.filter(was_for).cloned().collect()
 }
 
 /// Whether it is called for differences only.

@@ -21,7 +21,7 @@ use crate::object::python::Python;
 use crate::object::resource::Resource;
 use crate::reaction::children::Nest;
 use crate::reaction::cycle::{Cycle, Entry, Mode, entries, supersession, target_of, title};
-use crate::reaction::detect::{Candidate, Sides, Situation, cause, first_attempt};
+use crate::reaction::detect::{Candidate, Sides, Situation, cause, first_attempt, left_behind};
 use crate::reaction::settle::Line;
 use crate::state::Persistence;
 use crate::state::diffbase::LastHandled;
@@ -394,7 +394,9 @@ impl Planning<'_> {
         if mode == Mode::Persisted {
             self.lines.extend(supersession(reason, &entries));
         }
+        let left_behind = left_behind(input, &sides, reason, selected, &entries);
         let mut cycle = Cycle::new(input, (reason, mode), sides, selected, entries);
+        cycle.left_behind = left_behind;
         let sides = cycle.sides.clone();
         let picked = cycle.pick(input);
         let call = |handler: &Arc<Handler>, attempt| {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tracing::Level;
 
 use crate::handler::cause::Reason;
+use crate::handler::decl::Handler;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
@@ -615,7 +616,16 @@ fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
         };
         Some((member.handler.id.clone(), record))
     };
-    cycle.members.iter().filter_map(mark).collect()
+    let left_behind = |handler: &Arc<Handler>| {
+        let record = Record {
+            target: Some(cycle.sides.seen_by(handler)),
+            ..Record::begun(now)
+        };
+        (handler.id.clone(), record)
+    };
+    let left_behind = cycle.left_behind.iter().map(left_behind);
+    let marks = cycle.members.iter().filter_map(mark);
+    marks.chain(left_behind).collect()
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {

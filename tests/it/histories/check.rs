@@ -137,8 +137,13 @@ fn last_word(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
     let scope = role.scope(life.newest());
     let good = last.is_final() && last.seen == scope && last.told == scope;
     let mut forgotten = life.forgotten.iter();
+    // A run that was cut off before it was written tells a new operator nothing of a field that was never there for it.
+    let mut handled = life.handled.iter();
+    let is_unknown = !last.written
+        && scope.is_null()
+        && handled.all(|(_, essence)| role.scope(essence).is_null());
     let excused = rigour == Rigour::Forgiving
-        && forgotten.any(|(id, state)| *id == role.id && *state == scope);
+        && (is_unknown || forgotten.any(|(id, state)| *id == role.id && *state == scope));
     (!good && !excused).then(|| {
         let (name, id) = (&life.name, &role.id);
         format!("{name}: the last run of {id} was {last}, but now is {scope}")

@@ -281,8 +281,17 @@ impl Record {
 
     /// A run of this start that is under way, or has come to something that is not written yet.
     pub(super) fn unfinished(&self) -> Option<&Run> {
-        let mut runs = self.living().flat_map(|life| &life.runs);
-        runs.find(|run| run.start == self.start && run.is_unfinished())
+        self.living().find_map(|life| {
+            let mut runs = life.runs.iter().filter(|run| run.start == self.start);
+            runs.find(|run| run.is_unfinished() && !self.is_memory_only(life, run))
+        })
+    }
+
+    /// Where the formats have no place for what a handler has seen, its last call for a state that is stored already leaves nothing to write.
+    fn is_memory_only(&self, life: &Life, run: &Run) -> bool {
+        let handled = life.handled.last();
+        let is_stored = handled.is_some_and(|(_, essence)| run.role.scope(essence) == run.seen);
+        !self.keeping.remembers_sights() && run.is_final() && is_stored
     }
 
     /// All lives of objects that are not being deleted.

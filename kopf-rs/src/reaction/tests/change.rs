@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::world::{World, handler, with};
+use crate::handler::cause::EventType;
 use crate::handler::decl::HandlerKind;
 use crate::handler::filter::Criterion;
 
@@ -153,6 +154,36 @@ fn who_has_seen_the_newest_is_not_called_for_it_again_not_even_by_another_proces
         "a update#0 b update#0 b update#1 a update#0 a update#1 b update#0"
     );
     assert_eq!(world.records(), "");
+}
+
+#[test]
+fn a_field_that_was_away_when_the_cycle_ended_is_seen_once_it_is_back() {
+    let away_before_its_turn = || {
+        let mut world = World::of("create:c field:f");
+        world.put(json!({"f": 0}));
+        world.pass_once(EventType::Added);
+        world.edit(json!({"spec": {"f": null}}));
+        world.pass_once(EventType::Modified);
+        assert_eq!(world.calls(), "c create#0");
+        assert_eq!(world.last_handled(), json!({"spec": {"f": 0}}));
+        world
+    };
+    let mut world = away_before_its_turn();
+    // The process dies, and what it has stored is the case again.
+    world.edit(json!({"spec": {"f": 0}}));
+    world.restart();
+    assert_eq!(
+        (world.calls(), world.records()),
+        ("f update#0".to_owned(), String::new())
+    );
+    // Where it stays away, that is seen.
+    let mut world = away_before_its_turn();
+    world.again();
+    assert_eq!(world.told[1], "f: 0 -> None by (('remove', (), 0, None),)");
+    assert_eq!(
+        (world.calls(), world.records()),
+        ("f update#0".to_owned(), String::new())
+    );
 }
 
 #[test]

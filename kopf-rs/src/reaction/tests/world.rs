@@ -232,6 +232,12 @@ impl World {
         self
     }
 
+    /// One pass over the object as it is.
+    pub(super) fn pass_once(&mut self, event: EventType) {
+        let body = Arc::new(Body::new(self.object.clone().unwrap()));
+        self.pass(Some(event), &body);
+    }
+
     /// One pass; whether the object has changed by it.
     pub(super) fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
         let plan = self.plan(event, body);
