@@ -71,8 +71,8 @@ pub(super) struct Cycle {
     pub(super) mode: Mode,
     pub(super) sides: Sides,
     pub(super) members: Vec<Member>,
-    /// Handlers that are no members any more, and have not seen the target.
-    pub(super) left_behind: Vec<Arc<Handler>>,
+    /// Marks of handlers that are no members any more, and have not seen the target.
+    pub(super) left_behind: Vec<(Arc<str>, Record)>,
     /// Handlers that this process has called in this cycle and need not call again, with records that are not written yet.
     pub(super) unwritten: Vec<(Arc<str>, Record)>,
     /// Records to take off now: of a cycle that was superseded.

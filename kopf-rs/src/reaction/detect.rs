@@ -16,6 +16,7 @@ use crate::object::path::FieldPath;
 use crate::reaction::cycle::Entry;
 use crate::reaction::plan::Input;
 use crate::state::diffbase::LastHandled;
+use crate::state::progress::Record;
 
 /// The two sides of a change: what was handled last, and the object as it is now. And the target of the cycle, which the object may have
 /// left behind.
@@ -218,37 +219,50 @@ impl Candidate {
     }
 }
 
-/// The handlers for which the target is a change, but the object as it is now is none. Those of them that have not seen the target must
-/// hear of it should it come back: by then it is stored as handled.
+/// The marks of handlers for which the target is a change, but the object as it is now is none. Those of them that have not seen the
+/// target must hear of it should it come back: by then it is stored as handled.
 pub(super) fn left_behind(
     input: &Input<'_>,
     sides: &Sides,
     reason: Reason,
     selected: &[Arc<Handler>],
     entries: &[Entry],
-) -> Vec<Arc<Handler>> {
+) -> Vec<(Arc<str>, Record)> {
     if !sides.is_outrun() || reason == Reason::Delete {
         return Vec::new();
     }
     let (then, situation) = (sides.at_target(), Situation::Cause(reason));
-    let was_for = |handler: &&Arc<Handler>| {
+    let was_for = |handler: &Arc<Handler>| {
         let candidate = then.candidate(input, handler, situation, false);
         candidate.is_selected(reason, input.seen.is_initial())
     };
-    let has_seen = |handler: &Handler| {
-        let mut records = entries.iter().filter(|entry| entry.id == handler.id);
-        records.any(|entry| {
-            entry.record.as_ref().is_some_and(|record| {
-                let seen = record.target.as_ref();
-                let field = handler.options.field.as_ref();
-                record.is_final() && seen.is_none_or(|seen| seen.is_of(&sides.target, field))
-            })
-        })
+    let mark = |handler: &Arc<Handler>| {
+        let field = handler.options.field.as_ref();
+        let entry = entries.iter().find(|entry| entry.id == handler.id);
+        let done = entry.and_then(|entry| entry.record.as_ref());
+        let done = done.filter(|record| record.is_final());
+        let saw = |record: &Record, essence| {
+            let seen = record.target.as_ref();
+            seen.is_none_or(|seen| seen.is_of(essence, field))
+        };
+        match done {
+            Some(record) if saw(record, &sides.target) => return None,
+            // Done with what is now: it counts as long as that is.
+            Some(record) if saw(record, &sides.newest) => Some(Record {
+                purpose: None,
+                ..record.clone()
+            }),
+            _ => Some(Record {
+                target: Some(sides.seen_by(handler)),
+                ..Record::begun(input.now)
+            }),
+        }
+        .filter(|_| was_for(handler))
+        .map(|record| (handler.id.clone(), record))
     };
-    let is_left = |it: &&Arc<Handler>| selected.iter().all(|other| other.id != it.id);
     let reacting = input.handlers.iter().filter(|it| reacts(it));
-    let left = reacting.filter(is_left).filter(|it| !has_seen(it));
-    left.filter(was_for).cloned().collect()
+    let left = reacting.filter(|it| selected.iter().all(|other| other.id != it.id));
+    left.filter_map(mark).collect()
 }
 
 /// Whether it is called for differences only.

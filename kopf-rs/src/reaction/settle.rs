@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use tracing::Level;
 
 use crate::handler::cause::Reason;
-use crate::handler::decl::Handler;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
@@ -616,16 +615,8 @@ fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
         };
         Some((member.handler.id.clone(), record))
     };
-    let left_behind = |handler: &Arc<Handler>| {
-        let record = Record {
-            target: Some(cycle.sides.seen_by(handler)),
-            ..Record::begun(now)
-        };
-        (handler.id.clone(), record)
-    };
-    let left_behind = cycle.left_behind.iter().map(left_behind);
     let marks = cycle.members.iter().filter_map(mark);
-    marks.chain(left_behind).collect()
+    marks.chain(cycle.left_behind.iter().cloned()).collect()
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {

@@ -187,6 +187,29 @@ fn a_field_that_was_away_when_the_cycle_ended_is_seen_once_it_is_back() {
 }
 
 #[test]
+fn who_has_seen_what_its_filter_would_not_have_let_through_is_not_called_for_it_again() {
+    let field = with(super::world::on_field("f", "spec.f"), |it| {
+        it.filters.new = Some(Criterion::from(2));
+    });
+    let mut world = World::new(vec![
+        handler(HandlerKind::Create, "c"),
+        handler(HandlerKind::Create, "d"),
+        field,
+    ])
+    .script("f", "t5 ok")
+    .script("d", "t9 ok");
+    world
+        .create(json!({"f": 2}))
+        .update(json!({"spec": {"f": 0}}))
+        .wait();
+    assert_eq!(
+        world.calls(),
+        "c create#0 d create#0 f create#0 f create#1 d create#1"
+    );
+    assert_eq!(world.records(), "");
+}
+
+#[test]
 fn a_change_taken_back_while_the_only_handler_waits_is_told_as_nothing() {
     let mut world = World::of("update:u").script("u", "t5 ok");
     world
