@@ -2,10 +2,10 @@
 //!
 //! Must not know what the dice have thrown: only what was seen.
 
-use super::cast::{Cast, Role};
 use serde_json::Value;
 
-use super::record::{End, Life, Record, Run, Version};
+use super::cast::{Cast, Role};
+use super::record::{End, Life, Place, Record, Run};
 
 /// Whether troubles of the past may excuse what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,24 +98,21 @@ fn owed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
         return None;
     }
     let scope = role.scope(life.newest());
-    let mut others = life.handled.iter().rev();
-    let other = others.find(|(_, essence)| role.scope(essence) != scope);
-    let (at, other) = match other {
-        Some((at, essence)) => (*at, role.scope(essence)),
+    let is_other = |(_, essence): &(Place, Value)| role.scope(essence) != scope;
+    let (at, begun) = match life.handled.iter().rposition(is_other) {
+        Some(0) => (life.handled[0].0, 0),
+        Some(other) => (life.handled[other].0, life.handled[other - 1].0),
         // For it, the creation was a change too.
-        None if role.on == "field" && !scope.is_null() => (0, Value::Null),
+        None if role.on == "field" && !scope.is_null() => (0, 0),
         None => return None,
     };
     let versions = life.versions_from(at);
     if !role.wants(&scope) || !versions.iter().all(|it| role.accepts(&it.essence)) {
         return None;
     }
-    // Handlers may have seen what came after that before it was stored.
-    let so = |version: &Version| role.scope(&version.essence) == other;
-    let last = life.versions.iter().rposition(so);
-    let next = last.and_then(|last| life.versions.get(last + 1));
-    let since = next.map_or(at, |it| it.at.min(at));
-    let good = |run: &Run| run.at > since && run.seen == scope && run.is_final();
+    // Handlers may have seen what came after that before it was stored: in the cycle that ended with it. What goes and comes back in one
+    // cycle has never been away.
+    let good = |run: &Run| run.at > begun && run.seen == scope && run.is_final();
     (!runs(life, &role.id).any(good)).then(|| {
         let (name, id) = (&life.name, &role.id);
         format!("{name}: {id} is owed a run for {scope}")
