@@ -103,6 +103,7 @@ pub(crate) struct Refusal {
     details: Option<Map<String, Value>>,
     retry_after: Option<u64>,
     plain: bool,
+    late: bool,
     /// What else is to be said, in headers.
     pub(crate) warnings: Box<[String]>,
 }
@@ -110,9 +111,15 @@ pub(crate) struct Refusal {
 // === impl Refusal ===
 
 impl Refusal {
-    /// Whether an object of that name is there already: then the new one was in order.
-    pub(crate) fn is_of_another(&self) -> bool {
-        self.reason == "AlreadyExists"
+    /// Whether the object itself was in order: one of that name is there already, or a webhook does not want it.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late || self.reason == "AlreadyExists"
+    }
+
+    /// Of an object that was found in order.
+    pub(crate) fn late(mut self) -> Self {
+        self.late = true;
+        self
     }
 
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
@@ -123,6 +130,7 @@ impl Refusal {
             details: None,
             retry_after: None,
             plain: false,
+            late: false,
             warnings: Box::default(),
         }
     }
@@ -143,6 +151,12 @@ impl Refusal {
 
     fn bare_details(mut self) -> Self {
         self.details.get_or_insert_default();
+        self
+    }
+
+    /// Say something beside the refusal, before what else is said.
+    pub(crate) fn warned_first(mut self, warnings: &[String]) -> Self {
+        self.warnings = [warnings, &*self.warnings].concat().into();
         self
     }
 

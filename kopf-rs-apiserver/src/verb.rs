@@ -238,7 +238,7 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
             answer.warnings.insert(0, warning);
             Ok(answer)
         }
-        Err(refusal) => Err(refusal.warned(&[warning])),
+        Err(refusal) => Err(refusal.warned_first(&[warning])),
     }
 }
 

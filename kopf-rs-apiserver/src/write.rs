@@ -492,11 +492,12 @@ fn follow(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     }
 }
 
-/// Refuse another resourceVersion than the stored one; an empty one where the kind demands one.
+/// Refuse another resourceVersion than the stored one; none, or zero, where the kind demands one.
 pub(crate) fn check_revision(kind: &Kind, old: &Stored, new: &Body) -> Result<(), Refusal> {
     let given = meta_text(new, "resourceVersion");
     let name = &old.slim.name;
-    if given.is_empty() {
+    let number = given.parse::<u64>();
+    if given.is_empty() || number == Ok(0) {
         if kind.traits.unconditional {
             return Ok(());
         }
@@ -507,7 +508,7 @@ pub(crate) fn check_revision(kind: &Kind, old: &Stored, new: &Body) -> Result<()
         );
         return Err(Refusal::invalid(kind.subject(name), &[cause]));
     }
-    if given.parse::<u64>().is_err() {
+    if number.is_err() {
         return Err(Refusal::internal(format!(
             "strconv.ParseUint: parsing {given:?}: invalid syntax"
         )));

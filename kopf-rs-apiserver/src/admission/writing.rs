@@ -56,7 +56,7 @@ pub(crate) fn check(
     old: Option<View<'_>>,
 ) -> Result<(), Refusal> {
     let mut event = event(store, writing, new, old);
-    round::validate(store, &mut event)
+    round::validate(store, &mut event).map_err(Refusal::late)
 }
 
 /// Let webhooks change a change of an object.

@@ -43,7 +43,8 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         name_asker(target, &mut body);
     }
     if review.is_some() {
-        let mut answer = review::answer(store, target, body)?;
+        let answered = review::answer(store, target, body);
+        let mut answer = answered.map_err(|refusal| refusal.warned(&warnings))?;
         answer.warnings = warnings;
         return Ok(answer);
     }
@@ -56,7 +57,7 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     let created = create_decoded(store, target, body, dry_run);
     let stored = created.map_err(|refusal| {
         // What is to be said of the object is said before it is stored.
-        let also = Some(&also).filter(|_| refusal.is_of_another());
+        let also = Some(&also).filter(|_| refusal.is_late());
         refusal.warned(&[warnings.clone(), also.cloned().unwrap_or_default()].concat())
     })?;
     warnings.extend(also);

@@ -8,7 +8,7 @@ use super::apply::APPLY;
 use super::create::{place, shaped};
 use super::{Answer, Part, Target, apply, scale, update};
 use crate::call::go;
-use crate::kind::{crd, shape};
+use crate::kind::shape;
 use crate::object::{Body, MANAGED, Stored, text};
 use crate::patch::{self, PatchError, strategic};
 use crate::rules;
@@ -42,7 +42,7 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     }
     let (body, warnings) = decode(target, &old, body)?;
     let written = patch_decoded(store, target, &old, body, dry_run);
-    let mut answer = written.map_err(|refusal| refusal.warned(&warnings))?;
+    let mut answer = written.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.splice(0..0, warnings);
     Ok(answer)
 }
@@ -57,12 +57,7 @@ fn patch_decoded(
     update::check_name(&body, target.name())?;
     place(&target.kind, target.namespace(), &mut body)?;
     write::check_revision(&target.kind, old, &body)?;
-    let also = crd::warnings(&target.kind, Some(old), &body);
-    let of_body = target.worth_a_word(&body);
-    let mut answer = update::replace(store, target, old, body, dry_run)?;
-    answer.warnings.extend(also);
-    answer.warnings.extend(of_body);
-    Ok(answer)
+    update::replace_telling(store, target, old, body, dry_run)
 }
 
 fn accepted(target: &Target<'_>) -> Vec<&'static str> {

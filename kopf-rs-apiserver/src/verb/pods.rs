@@ -7,15 +7,47 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Answer, Deletion, Target, delete};
-use crate::call::Wanted;
+use crate::call::{Document, Wanted};
 use crate::object::{Body, at_path, map_mut, meta_text, set_path, text};
 use crate::selector::choice::chooses;
 use crate::status::Refusal;
 use crate::store::Store;
+use crate::typed;
 
 fn done() -> Answer {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Answer::json(201, &status)
+}
+
+/// What is sent, as its type has it, and what is to be said of it.
+fn decoded(target: &Target<'_>, wanted: Wanted<'_>) -> Result<(Body, Vec<String>), Refusal> {
+    let Wanted {
+        api_version, kind, ..
+    } = wanted;
+    let judgement = target.call.unknown_fields()?;
+    let Document { mut body, twice } = target.call.object(wanted)?;
+    let Some(of) = typed::of_kind(api_version, kind) else {
+        return Ok((body, Vec::new()));
+    };
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let bad = |why: String| {
+        Refusal::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        ))
+    };
+    for name in ["apiVersion", "kind"] {
+        body.remove(name);
+    }
+    let (body, unknown) = typed::shape(of, body).map_err(|misfit| bad(misfit.to_string()))?;
+    let complaints = target.call.complaints(unknown, &twice, true);
+    Ok((body, judgement.judge(complaints).map_err(bad)?))
+}
+
+/// An answer, good or bad, with what is to be said of the body.
+fn warned(warnings: Vec<String>, done: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
+    let mut answer = done.map_err(|refusal| refusal.warned_first(&warnings))?;
+    answer.warnings.extend(warnings);
+    Ok(answer)
 }
 
 fn add_condition(store: &Store, pod: &mut Body, mut condition: Value) {
@@ -35,7 +67,15 @@ pub(crate) fn evict(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         kind: "Eviction",
         ..target.wanted("policy/v1")
     };
-    let eviction = target.call.object(wanted)?.body;
+    let (eviction, warnings) = decoded(target, wanted)?;
+    warned(warnings, evict_decoded(store, target, &eviction))
+}
+
+fn evict_decoded(
+    store: &mut Store,
+    target: &Target<'_>,
+    eviction: &Body,
+) -> Result<Answer, Refusal> {
     let pod = target.stored(store)?;
     if !pod.slim.terminating {
         check_budgets(store, target, &pod.body())?;
@@ -120,7 +160,11 @@ fn bind_named(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal>
         kind: "Binding",
         ..target.wanted("v1")
     };
-    let binding = target.call.object(wanted)?.body;
+    let (binding, warnings) = decoded(target, wanted)?;
+    warned(warnings, bind_decoded(store, target, &binding))
+}
+
+fn bind_decoded(store: &mut Store, target: &Target<'_>, binding: &Body) -> Result<Answer, Refusal> {
     let pod = target.stored(store)?;
     let mut body = pod.body();
     let node = binding

@@ -5,9 +5,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Target, update};
-use crate::call::Wanted;
+use crate::call::{Document, Wanted};
 use crate::kind::Kind;
-use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path, text};
+use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path};
 use crate::schema::scale::leaf;
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
@@ -125,17 +125,17 @@ pub(super) fn update(
         let told = format!("Scale in version \"v1\" cannot be handled as a Scale: {why}");
         Refusal::bad_request(custom.map_or(told, str::to_owned))
     };
-    let scale = match (target.call.object(wanted), custom) {
+    let Document { body: scale, twice } = match (target.call.object(wanted), custom) {
         (Err(_), Some(_)) => return Err(bad(String::new())),
-        (found, _) => found?.body,
+        (found, _) => found?,
     };
     let (scale, unknown) = shaped(scale).map_err(bad)?;
-    let complaints = target.call.complaints(unknown, &[], true);
+    let complaints = target.call.complaints(unknown, &twice, true);
     let warnings = judgement.judge(complaints).map_err(bad)?;
-    update::check_name(&scale, target.name())?;
-    let old = target.stored(store)?;
-    let written = write(store, target, &old, &scale, dry_run);
-    let mut answer = written.map_err(|refusal| refusal.warned(&warnings))?;
+    let written = update::check_name(&scale, target.name())
+        .and_then(|()| target.stored(store))
+        .and_then(|old| write(store, target, &old, &scale, dry_run));
+    let mut answer = written.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.extend(warnings);
     Ok(answer)
 }
@@ -154,9 +154,9 @@ pub(super) fn patched(
     let (scale, unknown) = shaped(scale).map_err(bad)?;
     let complaints = target.call.complaints(unknown, &[], true);
     let warnings = judgement.judge(complaints).map_err(bad)?;
-    update::check_name(&scale, target.name())?;
-    let done = write(store, target, old, &scale, dry_run);
-    let mut answer = done.map_err(|refusal| refusal.warned(&warnings))?;
+    let done = update::check_name(&scale, target.name())
+        .and_then(|()| write(store, target, old, &scale, dry_run));
+    let mut answer = done.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.extend(warnings);
     Ok(answer)
 }
@@ -213,12 +213,9 @@ fn write(
     let Some(paths) = &target.kind.scale else {
         return Err(Refusal::no_resource());
     };
+    update::check_uid(target, old, meta_text(scale, "uid"))?;
     let given = meta_text(scale, "resourceVersion");
-    if !given.is_empty() && given != old.slim.revision.to_string() {
-        return Err(Refusal::stale(target.kind.subject(target.name())));
-    }
-    let uid = metadata(scale).map_or("", |meta| text(meta, "uid"));
-    if !uid.is_empty() && uid != old.slim.uid {
+    if !matches!(given, "" | "0") && given != old.slim.revision.to_string() {
         return Err(Refusal::stale(target.kind.subject(target.name())));
     }
     let mut body = old.body();

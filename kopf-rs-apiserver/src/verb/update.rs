@@ -21,7 +21,7 @@ pub(crate) fn update(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     let document = target.call.object(target.wanted(&api_version))?;
     let (body, warnings) = decode(store, target, document)?;
     let updated = update_decoded(store, target, body, dry_run);
-    let mut answer = updated.map_err(|refusal| refusal.warned(&warnings))?;
+    let mut answer = updated.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.splice(0..0, warnings);
     Ok(answer)
 }
@@ -56,13 +56,30 @@ fn update_decoded(
         answer.warnings = warnings;
         return Ok(answer);
     };
-    check_uid(target, &old, &body)?;
+    check_uid(target, &old, meta_text(&body, "uid"))?;
     write::check_revision(&target.kind, &old, &body)?;
-    let also = crd::warnings(&target.kind, Some(&*old), &body);
-    let of_body = target.worth_a_word(&body);
-    let mut answer = replace(store, target, &old, body, dry_run)?;
+    replace_telling(store, target, &old, body, dry_run)
+}
+
+/// Replace an object whose preconditions hold, and say what there is to say of the new one: also where it is in order and
+/// refused all the same.
+pub(crate) fn replace_telling(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    body: Body,
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    let also = [
+        crd::warnings(&target.kind, Some(old), &body),
+        target.worth_a_word(&body),
+    ]
+    .concat();
+    let mut answer = replace(store, target, old, body, dry_run).map_err(|refusal| {
+        let also = Some(&also).filter(|_| refusal.is_late());
+        refusal.warned(also.map_or(&[], Vec::as_slice))
+    })?;
     answer.warnings.extend(also);
-    answer.warnings.extend(of_body);
     Ok(answer)
 }
 
@@ -105,7 +122,10 @@ pub(crate) fn store_change(
             .collect();
         rules::warnings(&body, &known)
     };
-    let written = write::replace(store, change, old, body)?;
+    let written = write::replace(store, change, old, body).map_err(|refusal| {
+        let told = Some(&warnings).filter(|_| refusal.is_late());
+        refusal.warned(told.map_or(&[], Vec::as_slice))
+    })?;
     let mut answer = Answer::object(200, store, target, &written.stored);
     answer.changed = written.changed;
     answer.warnings = warnings;
@@ -124,8 +144,8 @@ pub(crate) fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
     }
 }
 
-fn check_uid(target: &Target<'_>, old: &Stored, body: &Body) -> Result<(), Refusal> {
-    let given = meta_text(body, "uid");
+/// Refuse another uid than the stored one, where one is given.
+pub(crate) fn check_uid(target: &Target<'_>, old: &Stored, given: &str) -> Result<(), Refusal> {
     if given.is_empty() || given == old.slim.uid {
         return Ok(());
     }
