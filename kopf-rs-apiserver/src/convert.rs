@@ -6,6 +6,7 @@
 //! Promise: an object that is in the wanted version already is nobody's concern. Must not know transports.
 
 mod review;
+mod sight;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ use crate::schema;
 use crate::status::Refusal;
 use crate::store::Store;
 use review::Question;
+pub(crate) use sight::Sight;
 
 /// How long a webhook may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -131,9 +133,20 @@ impl Conversion {
 
     /// An object of the store in a version; asked within the round of a request.
     fn in_round(&self, store: &mut Store, object: &Body, version: &str) -> Result<Body, Refusal> {
-        let review = self
-            .check(text(object, "apiVersion"))
-            .map_err(Refusal::internal)?;
+        let found = self.asked(store, object, version);
+        let mut body = found.map_err(Refusal::internal)?.ok_or_else(unasked)?;
+        self.prune(version, &mut body);
+        Ok(body)
+    }
+
+    /// What the webhook makes of an object; nothing if it is to be asked first.
+    fn asked(
+        &self,
+        store: &mut Store,
+        object: &Body,
+        version: &str,
+    ) -> Result<Option<Body>, String> {
+        let review = self.check(text(object, "apiVersion"))?;
         let wanted = api_version(&self.group, version);
         let key = format!("{wanted} {}", essence(object));
         let question = |uid| Question {
@@ -145,19 +158,20 @@ impl Conversion {
         let round = store.admission.round.as_ref();
         if let Some(known) = round.and_then(|round| round.converted(&key)) {
             let answer = known.answer.as_ref().map_err(String::as_str);
-            let read = question(&known.uid).read(answer);
-            let mut body = read.map_err(Refusal::internal)?;
-            self.prune(version, &mut body);
-            return Ok(body);
+            return question(&known.uid).read(answer).map(Some);
         }
         let uid = Uuid::new_v4().to_string();
         let query = self.client.query(store, TIMEOUT, question(&uid).to_json());
         if let Some(round) = &mut store.admission.round {
             round.convert(key, uid, query);
         }
-        // Nobody sees this: the verb runs again.
-        Err(Refusal::internal("a webhook is to be asked first"))
+        Ok(None)
     }
+}
+
+/// Nobody sees this: the verb runs again.
+pub(crate) fn unasked() -> Refusal {
+    Refusal::internal("a webhook is to be asked first")
 }
 
 /// An object without what differs when a verb runs again.

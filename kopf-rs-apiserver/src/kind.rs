@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::convert::Conversion;
+use crate::convert::{Conversion, Schemas};
 use crate::managed::outline::Outline;
 use crate::object::Body;
 use crate::status::Subject;
@@ -117,6 +117,8 @@ pub(crate) struct Kind {
     pub(crate) stored_version: String,
     /// The schema of that version, where it is another one than this.
     pub(crate) stored_schema: Option<Arc<Value>>,
+    /// The schemas of all versions of a custom kind, served or not.
+    pub(crate) schemas: Arc<Schemas>,
     /// Who converts its objects, where that is a webhook's work.
     pub(crate) conversion: Option<Arc<Conversion>>,
 }
@@ -159,6 +161,7 @@ impl Kind {
             collection: CollectionId(0),
             stored_version: String::new(),
             stored_schema: None,
+            schemas: Arc::default(),
             conversion: None,
         }
     }

@@ -12,7 +12,9 @@ pub(crate) mod scale;
 pub(crate) mod set;
 mod shared;
 pub(crate) mod track;
+pub(crate) mod versions;
 pub(crate) mod walk;
 
 pub(crate) use entry::{Kept, Managed};
 pub(crate) use track::{Author, update};
+pub(crate) use versions::{Failure, Single, Versions};

@@ -12,11 +12,12 @@ use crate::access;
 use crate::admission;
 use crate::admission::writing::{self, View, Writing};
 use crate::cascade;
+use crate::convert::{self, Sight};
 use crate::given;
 use crate::kind::{Kind, crd, defaults, shape};
 use crate::managed::scale::Scaled;
 use crate::managed::set::Set;
-use crate::managed::{self, Author, Kept, Managed};
+use crate::managed::{self, Author, Failure, Kept, Managed};
 use crate::object::{
     Body, MANAGED, Stored, at_path, finalizers, map_mut, meta_text, metadata, metadata_mut, text,
 };
@@ -75,7 +76,7 @@ pub(crate) fn replace(
         writing::change(store, &mut change, old, &mut new)?;
     }
     let before = shape::of_version(kind, old.body());
-    let (mut new, mut kept) = drafted(&change, old, &before, new);
+    let (mut new, mut kept) = drafted(store, &change, old, &before, new)?;
     if change.part != Part::Status {
         valid::keep_given(kind, &before, &mut new);
         given::complete(store, kind, Some(&before), &mut new, change.dry_run)?;
@@ -136,11 +137,12 @@ pub(crate) fn refused(kind: &Kind, name: &str, body: &Body, causes: &[Cause]) ->
 
 /// A new state as its author means it, and who manages what then.
 pub(crate) fn drafted(
+    store: &mut Store,
     change: &Change<'_>,
     old: &Stored,
     before: &Body,
     mut new: Body,
-) -> (Body, Arc<Kept>) {
+) -> Result<(Body, Arc<Kept>), Refusal> {
     let kind = change.kind;
     let requested = metadata_mut(&mut new).remove(MANAGED);
     // Of a custom object all is looked at that was asked for, also what will not be kept.
@@ -149,8 +151,8 @@ pub(crate) fn drafted(
     metadata_mut(&mut new).remove(MANAGED);
     complete(kind, change.part, &mut new);
     let asked = whole.as_ref().unwrap_or(&new);
-    let kept = track(change.clone(), old, before, requested, asked);
-    (new, kept)
+    let kept = track(store, change.clone(), old, (before, asked), requested)?;
+    Ok((new, kept))
 }
 
 /// Store a new state, or remove an object that nothing holds any more.
@@ -189,12 +191,12 @@ fn complete(kind: &Kind, part: Part, new: &mut Body) {
 
 /// Who manages what after a change: as it was, if that says nothing new.
 fn track(
+    store: &mut Store,
     change: Change<'_>,
     old: &Stored,
-    before: &Body,
+    (before, new): (&Body, &Body),
     requested: Option<Value>,
-    new: &Body,
-) -> Arc<Kept> {
+) -> Result<Arc<Kept>, Refusal> {
     let managed = match change.managed {
         Some(managed) => managed,
         // A scale carries the managers of its number only, and where there is none, nobody is noted.
@@ -208,14 +210,21 @@ fn track(
                 // Nobody is told of changes to an object that was never tracked.
                 base
             } else {
-                managed::update(change.kind.outline(), change.author, &base, before, new)
+                let kind = change.kind;
+                let versions = &mut Sight { kind, store };
+                match managed::update(versions, change.author, &base, before, new) {
+                    Ok(managed) => managed,
+                    Err(Failure::Unasked) => return Err(convert::unasked()),
+                    // As in the real server, nobody is known any more.
+                    Err(Failure::Missing | Failure::Wrong(_)) => Managed::default(),
+                }
             }
         }
     };
     if managed == old.kept.managed {
-        return old.kept.clone();
+        return Ok(old.kept.clone());
     }
-    Kept::new(managed)
+    Ok(Kept::new(managed))
 }
 
 /// Where the number is that a scale is about, and what became of it.

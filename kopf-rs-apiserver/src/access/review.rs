@@ -11,7 +11,7 @@ use super::attributes::Attributes;
 use super::index;
 use super::request::{token_request, token_review, token_target};
 use super::user::User;
-use crate::managed::{self, Managed};
+use crate::managed::{self, Managed, Single};
 use crate::object::{Body, MANAGED, at_path, meta_text, metadata, metadata_mut, text};
 use crate::render;
 use crate::status::{Cause, Refusal, Subject};
@@ -48,7 +48,9 @@ pub(crate) fn answer(
 pub(super) fn track(store: &Store, target: &Target<'_>, body: &mut Body) -> Result<(), Refusal> {
     let (outline, empty) = (target.kind.outline(), target.kind.empty());
     let author = target.author(store)?;
-    let managed = managed::update(outline, &author, &Managed::default(), &empty, body);
+    let versions = &mut Single(outline);
+    let managed = managed::update(versions, &author, &Managed::default(), &empty, body);
+    let managed = managed.unwrap_or_default();
     metadata_mut(body).insert(MANAGED.to_owned(), managed.to_json());
     Ok(())
 }

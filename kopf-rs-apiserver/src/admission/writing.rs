@@ -67,7 +67,7 @@ pub(crate) fn change(
     new: &mut Body,
 ) -> Result<(), Refusal> {
     let before = old.body();
-    let (draft, kept) = write::drafted(change, old, &before, new.clone());
+    let (draft, kept) = write::drafted(store, change, old, &before, new.clone())?;
     let writing = Writing::of_change(change, old);
     let (was, is) = (
         View {

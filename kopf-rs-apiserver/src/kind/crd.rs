@@ -16,7 +16,7 @@ use super::{Column, Kind, Scale, Traits, api_version, version_order};
 use crate::cascade;
 use crate::convert::{Conversion, Schemas};
 use crate::managed::outline::Outline;
-use crate::managed::{self, Author, Kept};
+use crate::managed::{self, Author, Kept, Single};
 use crate::object::{Body, Stored, at_path, map_mut, text};
 use crate::schema;
 use crate::store::Store;
@@ -129,8 +129,10 @@ fn write_status(store: &mut Store, stored: &Stored, before: &Body, body: &Body, 
         author.subresource = "status";
         let outline = typed::of_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition");
         let outline = outline.map_or(Outline::Free, Outline::Struct);
-        let managed = managed::update(outline, &author, &stored.kept.managed, before, body);
-        store.put_kept(id, body.clone(), Kept::new(managed));
+        let versions = &mut Single(outline);
+        let managed = managed::update(versions, &author, &stored.kept.managed, before, body);
+        let kept = Kept::new(managed.unwrap_or_default());
+        store.put_kept(id, body.clone(), kept);
     }
 }
 
@@ -211,16 +213,15 @@ fn serve(store: &mut Store, body: &Body) {
     let names = at_path(body, ".status.acceptedNames");
     store.redefine(id, json!([body.get("spec"), names]).to_string());
     store.kinds.remove(group, plural);
-    let schemas: Schemas = all
-        .iter()
-        .filter_map(|version| schema_of(version))
-        .collect();
+    let schemas = all.iter().filter_map(|version| schema_of(version));
+    let schemas: Arc<Schemas> = Arc::new(schemas.collect());
     let conversion = Conversion::of(body, stored_version, &schemas);
     for version in &all {
         if version.get("served") == Some(&Value::Bool(true)) {
             let mut kind = versioned(&template, version);
             kind.deprecation = deprecation(&kind, version, &all);
             kind.conversion.clone_from(&conversion);
+            kind.schemas.clone_from(&schemas);
             if kind.version != stored_version {
                 kind.stored_schema = schemas.get(stored_version).cloned();
             }

@@ -2,6 +2,7 @@
 //!
 //! Promise: pure; conflicts are told in the real server's words. Must not know requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,6 +13,7 @@ use super::outline::Outline;
 use super::reconcile;
 use super::set::Set;
 use super::track::{self, Author};
+use super::versions::{Changes, Failure, Versions};
 use super::walk;
 use crate::object::{Body, at_path};
 
@@ -38,7 +40,6 @@ pub(crate) struct Applied {
 /// What is applied, to what, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Application<'a> {
-    pub(crate) outline: Outline<'a>,
     pub(crate) author: &'a Author,
     /// The object as it is; what an object is when nothing is set, if there is none.
     pub(crate) live: &'a Body,
@@ -49,6 +50,22 @@ pub(crate) struct Application<'a> {
     pub(crate) config: &'a Body,
 }
 
+/// Why nothing comes of applying.
+#[derive(Clone, Debug)]
+pub(crate) enum Stop {
+    Conflicts(Vec<Conflict>),
+    /// The object is not to be had in the version of a manager.
+    Failed(Failure),
+}
+
+// === impl Stop ===
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 // === impl Application ===
 
 impl Application<'_> {
@@ -57,29 +74,38 @@ impl Application<'_> {
     /// # Errors
     ///
     /// The fields that others have with another value, unless forced.
-    pub(crate) fn apply(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
-        let result = self.try_apply(force);
+    pub(crate) fn apply(
+        &self,
+        versions: &mut dyn Versions<'_>,
+        force: bool,
+    ) -> Result<Applied, Stop> {
+        let result = self.try_apply(versions, force);
         match result {
-            Err(conflicts) if self.author.manager == "kubectl" => {
-                let allowed = self.last_applied_fields();
+            Err(Stop::Conflicts(conflicts)) if self.author.manager == "kubectl" => {
+                let allowed = self.last_applied_fields(self.outline(versions));
                 let left: Vec<Conflict> = conflicts
                     .into_iter()
                     .filter(|conflict| !allowed.contains(&conflict.field))
                     .collect();
                 if left.is_empty() {
-                    self.try_apply(true)
+                    self.try_apply(versions, true)
                 } else {
-                    Err(left)
+                    Err(Stop::Conflicts(left))
                 }
             }
             result => result,
         }
     }
 
-    fn try_apply(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
-        let mut managed = self.before();
-        reconcile::settle(self.outline, &mut managed);
-        let set = self.author.open(&walk::fields(self.outline, self.config));
+    fn outline<'k>(&self, versions: &dyn Versions<'k>) -> Outline<'k> {
+        versions.outline(&self.author.api_version)
+    }
+
+    fn try_apply(&self, versions: &mut dyn Versions<'_>, force: bool) -> Result<Applied, Stop> {
+        let mut managed = self.before(versions)?;
+        reconcile::settle(versions, self.author, self.live, &mut managed)?;
+        let outline = self.outline(versions);
+        let set = self.author.open(&walk::fields(outline, self.config));
         let mut mine = self.author.entry(Operation::Apply, set);
         let last = managed
             .entries
@@ -87,18 +113,20 @@ impl Application<'_> {
             .position(|entry| entry.is_same(&mine));
         let last = last.map(|at| managed.entries.swap_remove(at));
         managed.entries.push(mine.clone());
-        let merged = merge(self.outline, self.live, self.config);
+        let merged = merge(outline, self.live, self.config);
         let body = match &last {
-            Some(last) => self.prune(&merged, &managed, last),
+            Some(last) => {
+                let pruned = self.prune(versions, merged, &managed, last);
+                pruned.map_err(|failure| failure.within("failed to prune fields"))?
+            }
             None => merged,
         };
-        let difference = self.author.compare(self.outline, self.live, &body);
-        let changed = difference.added.union(&difference.modified);
-        let conflicts = conflicts(&managed, &mine, &changed);
+        let changes = Changes::of(versions, self.author, &managed, [self.live, &body])?;
+        let conflicts = conflicts(&managed, &mine, &changes);
         if !force && !conflicts.is_empty() {
-            return Err(conflicts);
+            return Err(Stop::Conflicts(conflicts));
         }
-        let mut after = track::lose(&managed, Some(&mine), &changed, &difference.removed);
+        let mut after = track::lose(&managed, Some(&mine), &changes);
         after.entries.retain(|entry| !entry.is_same(&mine));
         mine.fields = Arc::new(track::strip(&mine.fields));
         mine.time = if *self.live == body {
@@ -117,36 +145,72 @@ impl Application<'_> {
     }
 
     /// Who managed what before: if nobody, everything is somebody's.
-    fn before(&self) -> Managed {
+    fn before(&self, versions: &mut dyn Versions<'_>) -> Result<Managed, Failure> {
         if !self.exists || !self.managed.entries.is_empty() {
-            return self.managed.clone();
+            return Ok(self.managed.clone());
         }
         let author = Author {
             manager: BEFORE.to_owned(),
             ..self.author.clone()
         };
-        track::update(self.outline, &author, self.managed, self.empty, self.live)
+        track::update(versions, &author, self.managed, self.empty, self.live)
     }
 
-    /// Take out what this applier said last time and does not say now, unless somebody else manages it.
-    fn prune(&self, merged: &Body, managed: &Managed, last: &Entry) -> Body {
-        let outline = self.outline;
-        let named = |set: &Set| walk::with_named(outline, set);
-        let of = |body: &Body| named(&walk::fields(outline, body));
-        let last = named(&last.fields);
-        let mut owned = Set::default();
+    /// Take out what this applier said last time, in the version of that time, and does not say now, unless somebody else
+    /// manages it.
+    fn prune(
+        &self,
+        versions: &mut dyn Versions<'_>,
+        merged: Body,
+        managed: &Managed,
+        last: &Entry,
+    ) -> Result<Body, Failure> {
+        let (own, then) = (&self.author.api_version, &last.api_version);
+        let of = |outline, body: &Body| walk::with_named(outline, &walk::fields(outline, body));
+        let merged = seen(versions, merged, own, then).map_err(|failure| {
+            failure.within("failed to convert merged object to last applied version")
+        })?;
+        let outline = versions.outline(then);
+        let last = walk::with_named(outline, &last.fields);
+        let all = of(outline, &merged);
+        let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
         for entry in &managed.entries {
-            owned.add(&entry.fields);
+            owned
+                .entry(&entry.api_version)
+                .or_default()
+                .add(&entry.fields);
         }
-        let all = of(merged);
-        let pruned = of(&remove(outline, merged, &last));
-        let unowned = all.without(&pruned.union(&named(&owned)));
-        let pruned = of(&remove(outline, merged, &unowned));
-        remove(outline, merged, &all.without(&pruned).shared(&last))
+        // The version of last time comes first: others may lack what a conversion needs.
+        let mut owned: Vec<(&str, Set)> = owned.into_iter().collect();
+        owned.sort_by_key(|(version, _)| version != then);
+        let (mut pruned, mut whole) = (remove(outline, &merged, &last), merged.clone());
+        let mut at: &str = then;
+        for (version, owned) in owned {
+            let mut view = |body: Body, what: &str| {
+                seen(versions, body, at, version).map_err(|failure| {
+                    let what = format!("failed to convert {what} object at version {version}");
+                    failure.within(&what).within("failed add back owned items")
+                })
+            };
+            whole = view(whole, "merged")?;
+            pruned = view(pruned, "pruned")?;
+            at = version;
+            let outline = versions.outline(version);
+            let kept = of(outline, &pruned).union(&walk::with_named(outline, &owned));
+            pruned = remove(outline, &whole, &of(outline, &whole).without(&kept));
+        }
+        let pruned = seen(versions, pruned, at, then).map_err(|failure| {
+            let what = "failed to convert pruned object to last applied version";
+            failure
+                .within(what)
+                .within("failed add back dangling items")
+        })?;
+        let dangling = all.without(&of(outline, &pruned)).shared(&last);
+        seen(versions, remove(outline, &merged, &dangling), then, own)
     }
 
     /// The fields that kubectl may take because its client-side apply set them as they are.
-    fn last_applied_fields(&self) -> Vec<String> {
+    fn last_applied_fields(&self, outline: Outline<'_>) -> Vec<String> {
         let text =
             at_path(self.live, ".metadata.annotations").and_then(|all| all.get(LAST_APPLIED));
         let last = text
@@ -159,8 +223,8 @@ impl Application<'_> {
         let Some(last) = last else {
             return Vec::new();
         };
-        let difference = walk::compare(self.outline, &last, self.live);
-        walk::fields(self.outline, &last)
+        let difference = walk::compare(outline, &last, self.live);
+        walk::fields(outline, &last)
             .without(&difference.modified)
             .without(&difference.added)
             .without(&difference.removed)
@@ -168,10 +232,24 @@ impl Application<'_> {
     }
 }
 
-fn conflicts(managed: &Managed, mine: &Entry, changed: &Set) -> Vec<Conflict> {
+/// An object of one version in another one.
+fn seen(
+    versions: &mut dyn Versions<'_>,
+    body: Body,
+    from: &str,
+    to: &str,
+) -> Result<Body, Failure> {
+    if from == to {
+        return Ok(body);
+    }
+    versions.view(&body, from, to)
+}
+
+fn conflicts(managed: &Managed, mine: &Entry, changes: &Changes) -> Vec<Conflict> {
     let mut found = Vec::new();
     for entry in managed.entries.iter().filter(|entry| !entry.is_same(mine)) {
-        for field in entry.fields.shared(changed).shown() {
+        let made = changes.made(&entry.api_version);
+        for field in entry.fields.shared(&made).shown() {
             found.push(Conflict {
                 manager: shown(entry),
                 field,

@@ -19,6 +19,14 @@ pub(crate) struct Flaw {
 // === impl Flaw ===
 
 impl Flaw {
+    /// The complaint with its place.
+    pub(crate) fn told(&self) -> String {
+        match self.place.as_str() {
+            "" => self.why.clone(),
+            place => format!("{place}: {}", self.why),
+        }
+    }
+
     fn here(why: String) -> Self {
         Self {
             place: String::new(),

@@ -2,6 +2,7 @@
 //!
 //! Promise: who had parts of what is one value now has that value. Must not know objects.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,25 +10,49 @@ use serde_json::Value;
 use super::entry::{Entry, Managed};
 use super::outline::{Form, Outline};
 use super::set::{Part, Set};
+use super::track::Author;
+use super::versions::{Failure, Versions};
+use crate::object::Body;
 
-/// What all managers have, as the type is now. Of a manager that is there twice, the last entry counts; only types of
-/// custom kinds change.
-pub(super) fn settle(outline: Outline<'_>, managed: &mut Managed) {
+/// What all managers have, as the type is now. Of a manager that is there twice, the last entry counts; who wrote in a
+/// version that is not there has nothing; only types of custom kinds change.
+///
+/// # Errors
+///
+/// Why the object, which is in the version of the author, is not to be had in the version of a manager.
+pub(super) fn settle(
+    versions: &mut dyn Versions<'_>,
+    author: &Author,
+    live: &Body,
+    managed: &mut Managed,
+) -> Result<(), Failure> {
     let mut once: Vec<Entry> = Vec::with_capacity(managed.entries.len());
     for entry in managed.entries.drain(..) {
         once.retain(|other| !other.is_same(&entry));
         once.push(entry);
     }
-    managed.entries = once;
-    if !matches!(outline, Outline::Root(_)) {
-        return;
+    let mut others: BTreeSet<String> = BTreeSet::new();
+    others.extend(once.iter().map(|entry| entry.api_version.clone()));
+    others.remove(&author.api_version);
+    for version in others {
+        match versions.view(live, &author.api_version, &version) {
+            Ok(_) => {}
+            Err(Failure::Missing) => once.retain(|entry| entry.api_version != version),
+            Err(failure) => return Err(failure),
+        }
     }
+    managed.entries = once;
     for entry in &mut managed.entries {
+        let outline = versions.outline(&entry.api_version);
+        if !matches!(outline, Outline::Root(_)) {
+            continue;
+        }
         let settled = below(outline, &entry.fields);
         if settled != *entry.fields {
             entry.fields = Arc::new(settled);
         }
     }
+    Ok(())
 }
 
 fn below(outline: Outline<'_>, set: &Set) -> Set {

@@ -9,6 +9,7 @@ use super::merge::flaws;
 use super::outline::Outline;
 use super::reconcile;
 use super::set::Set;
+use super::versions::{Changes, Failure, Versions};
 use super::walk::{self, Difference};
 use crate::object::Body;
 
@@ -109,27 +110,31 @@ pub(super) fn strip(set: &Set) -> Set {
 
 /// The managers of an object after a write. Before the first one, `old` is what an object is when nothing is set.
 /// Where a custom object is not of its type, as it may be on the way to its refusal, nobody manages anything.
+///
+/// # Errors
+///
+/// Why the object is not to be had in the version of a manager.
 pub(crate) fn update(
-    outline: Outline<'_>,
+    versions: &mut dyn Versions<'_>,
     author: &Author,
     managed: &Managed,
     old: &Body,
     new: &Body,
-) -> Managed {
+) -> Result<Managed, Failure> {
+    let outline = versions.outline(&author.api_version);
     let custom = matches!(outline, Outline::Root(_));
     if custom
         && [old, new]
             .into_iter()
             .any(|body| !flaws(outline, body, true).is_empty())
     {
-        return Managed::default();
+        return Ok(Managed::default());
     }
     let mut managed = managed.clone();
-    reconcile::settle(outline, &mut managed);
-    let difference = author.compare(outline, old, new);
-    let changed = difference.added.union(&difference.modified);
-    let mut after = lose(&managed, None, &changed, &difference.removed);
-    let mine = strip(&changed);
+    reconcile::settle(versions, author, old, &mut managed)?;
+    let changes = Changes::of(versions, author, &managed, [old, new])?;
+    let mut after = lose(&managed, None, &changes);
+    let mine = strip(&changes.made(&author.api_version));
     if !mine.is_empty() {
         let mut entry = author.entry(Operation::Update, mine);
         if let Some(at) = after.entries.iter().position(|found| found.is_same(&entry)) {
@@ -141,22 +146,18 @@ pub(crate) fn update(
     }
     cap(&mut after);
     after.sort();
-    after
+    Ok(after)
 }
 
-/// Take fields from all managers but one; who has none left goes.
-pub(super) fn lose(
-    managed: &Managed,
-    but: Option<&Entry>,
-    changed: &Set,
-    removed: &Set,
-) -> Managed {
-    let lost = changed.union(removed);
-    if lost.is_empty() {
-        return managed.clone();
-    }
+/// Take from all managers but one what changed; who has none left goes.
+pub(super) fn lose(managed: &Managed, but: Option<&Entry>, changes: &Changes) -> Managed {
     let left = |entry: &Entry| {
         if but.is_some_and(|but| but.is_same(entry)) {
+            return Some(entry.clone());
+        }
+        let version = &entry.api_version;
+        let lost = changes.made(version).union(&changes.gone(version));
+        if lost.is_empty() {
             return Some(entry.clone());
         }
         let fields = entry.fields.without(&lost);

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::create::{Birth, create_body, place, shaped};
 use super::{Answer, Part, Target, update};
+use crate::convert::{self, Sight};
 use crate::kind::shape;
-use crate::managed::apply::{self, Application, Applied, LAST_APPLIED};
+use crate::managed::apply::{self, Application, Applied, LAST_APPLIED, Stop};
 use crate::managed::merge::{Flaw, flaws};
-use crate::managed::{Author, Managed};
+use crate::managed::{Author, Failure, Managed};
 use crate::object::{
     Body, MANAGED, Stored, at_path, map_mut, meta_text, metadata, metadata_mut, text,
 };
@@ -40,7 +41,6 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     let unmanaged = Managed::default();
     check_shapes(target, old.as_deref(), &live, &config)?;
     let application = Application {
-        outline: kind.outline(),
         author: &author,
         live: &live,
         exists: old.is_some(),
@@ -48,9 +48,14 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         managed: old.as_ref().map_or(&unmanaged, |old| &old.kept.managed),
         config: &config,
     };
+    let versions = &mut Sight { kind, store };
     let applied = application
-        .apply(target.call.switch("force"))
-        .map_err(|conflicts| Refusal::apply_conflict(&apply::told(&conflicts), &conflicts))?;
+        .apply(versions, target.call.switch("force"))
+        .map_err(|stop| match stop {
+            Stop::Conflicts(found) => Refusal::apply_conflict(&apply::told(&found), &found),
+            Stop::Failed(Failure::Wrong(why)) => Refusal::internal(why),
+            Stop::Failed(Failure::Missing | Failure::Unasked) => convert::unasked(),
+        })?;
     let Applied { body, managed } = applied;
     let body = decoded(target, &author, &config, body)?;
     let warnings = target.worth_a_word(&body);
@@ -202,7 +207,7 @@ fn check_shapes(
 /// Refuse what is not of its type: that is an internal error of the real server.
 fn check_shape(target: &Target<'_>, body: &Body, attempt: Attempt) -> Result<(), Refusal> {
     let found = flaws(target.kind.outline(), body, attempt != Attempt::Config);
-    let lines: Vec<String> = found.iter().map(line).collect();
+    let lines: Vec<String> = found.iter().map(Flaw::told).collect();
     let told = match lines.as_slice() {
         [] => return Ok(()),
         [one] => one.clone(),
@@ -223,13 +228,6 @@ fn check_shape(target: &Target<'_>, body: &Body, attempt: Attempt) -> Result<(),
         Attempt::Config => format!("failed to create typed patch object {subject}: {told}"),
         Attempt::Live => format!("failed to create typed live object {subject}: {told}"),
     }))
-}
-
-fn line(flaw: &Flaw) -> String {
-    match flaw.place.as_str() {
-        "" => flaw.why.clone(),
-        place => format!("{place}: {}", flaw.why),
-    }
 }
 
 /// kubectl's own annotation goes along with what kubectl applies.

@@ -14,7 +14,7 @@ use crate::admission::writing::{self, View, Writing};
 use crate::call::Document;
 use crate::given;
 use crate::kind::{Kind, Shape, crd, defaults, shape};
-use crate::managed::{self, Author, Kept, Managed};
+use crate::managed::{self, Author, Kept, Managed, Single};
 use crate::object::{
     Body, DEEPEST, MANAGED, Stored, is_deeper, map_mut, meta_text, metadata, metadata_mut, text,
 };
@@ -379,7 +379,9 @@ fn track(birth: &Birth<'_>, body: &mut Body, status: Option<Value>) -> Arc<Kept>
             whole
         });
         let asked = whole.as_ref().unwrap_or(body);
-        managed::update(outline, birth.author, &before, &empty, asked)
+        let versions = &mut Single(outline);
+        let managed = managed::update(versions, birth.author, &before, &empty, asked);
+        managed.unwrap_or_default()
     });
     Kept::new(managed)
 }

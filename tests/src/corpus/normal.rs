@@ -97,7 +97,7 @@ impl Marker<'_> {
                         entries.iter().map(|entry| self.value(entry)).collect();
                     entries.sort_by_key(|entry| {
                         let part = |key: &str| entry[key].to_string();
-                        [part("manager"), part("operation"), part("subresource")]
+                        ["manager", "operation", "subresource", "apiVersion"].map(part)
                     });
                     entries.into()
                 }
