@@ -4,13 +4,22 @@
 //! Must not know rules or definitions, nor how expressions are evaluated.
 
 mod check;
+mod cost;
+mod declared;
+mod expand;
 pub(super) mod kind;
 mod library;
+mod literal;
 mod parse;
+mod tree;
+mod unify;
 
+pub(super) use declared::Declared;
 pub(super) use kind::Kind;
 
-use check::Checker;
+use check::{Checker, Found};
+use cost::Estimate;
+use tree::Tree;
 
 /// A complaint and the place in the source, counted in letters.
 type Complaint = (usize, String);
@@ -18,23 +27,41 @@ type Complaint = (usize, String);
 /// The names an expression may use beside its own, and what they stand for.
 pub(super) type Names<'a> = [(&'a str, Kind)];
 
-/// What an expression is, or what is wrong with it.
-pub(super) fn check(source: &str, names: &Names<'_>) -> Result<Kind, String> {
-    let Some(tree) = parse::parse(source) else {
-        return Ok(Kind::Unknown);
-    };
-    let mut checker = Checker::new(names);
-    let kind = checker.visit(&tree);
-    let mut complaints = checker.complaints();
-    if complaints.is_empty() {
-        return Ok(kind);
+/// An expression whose parts fit together.
+#[derive(Debug)]
+pub(super) struct Checked(Option<(Tree, Found)>);
+
+// === impl Checked ===
+
+impl Checked {
+    /// What it is.
+    pub(super) fn kind(&self) -> &Kind {
+        let found = self.0.as_ref();
+        found.map_or(&Kind::Unknown, |(tree, found)| found.kind(tree))
     }
-    complaints.sort_by_key(|(place, _)| *place);
-    let lines: Vec<String> = complaints
-        .iter()
-        .map(|found| shown(source, found))
-        .collect();
-    Err(lines.join("\n"))
+
+    /// What it costs at most to evaluate it for such a value.
+    pub(super) fn cost(&self, of: &Declared) -> u64 {
+        let found = self.0.as_ref();
+        found.map_or(0, |(tree, found)| Estimate::new(found, of).cost(tree))
+    }
+}
+
+/// An expression with what its parts are, or what is wrong with it.
+pub(super) fn check(source: &str, names: &Names<'_>) -> Result<Checked, String> {
+    let Some((tree, count)) = parse::parse(source) else {
+        return Ok(Checked(None));
+    };
+    let mut checker = Checker::new(names, count);
+    checker.visit(&tree);
+    checker
+        .found()
+        .map(|found| Checked(Some((tree, found))))
+        .map_err(|mut complaints| {
+            complaints.sort_by_key(|(place, _)| *place);
+            let lines = complaints.iter().map(|found| shown(source, found));
+            lines.collect::<Vec<String>>().join("\n")
+        })
 }
 
 /// A complaint with the line it is about.
@@ -69,7 +96,29 @@ mod tests {
             "ios": {"x-kubernetes-int-or-string": true},
         }});
         let kind = Kind::of(&schema, false).unwrap();
-        check(source, &[("self", kind.clone()), ("oldSelf", kind)])
+        let checked = check(source, &[("self", kind.clone()), ("oldSelf", kind)])?;
+        Ok(checked.kind().clone())
+    }
+
+    #[test]
+    fn costs_by_table() {
+        let schema = json!({"type": "object", "properties": {
+            "s": {"type": "string", "maxLength": 10}, "long": {"type": "string"},
+            "l": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 10}},
+        }});
+        let (kind, declared) = (Kind::of(&schema, false), Declared::of(&schema, false));
+        let (kind, declared) = (kind.unwrap(), declared.unwrap());
+        for (source, cost) in [
+            ("self.s == 'abc'", 3),
+            ("self.s.contains('abcdefghijklmn')", 10),
+            ("self.l.all(x, x == 'a')", 53),
+            ("self.l.map(x, x + 'a').size() > 0", 195),
+            ("self.long.contains(self.long)", 98_956_172_333),
+            ("has(self.s) && self.s != ''", 3),
+        ] {
+            let checked = check(source, &[("self", kind.clone())]).unwrap();
+            assert_eq!(checked.cost(&declared), cost, "{source}");
+        }
     }
 
     #[test]

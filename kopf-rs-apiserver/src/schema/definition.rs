@@ -45,8 +45,8 @@ const BESIDE_STATUS: [(&str, &str); 22] = [
     ("XValidations", "x-kubernetes-validations"),
 ];
 
-/// What is wrong with the schema of a version that lies at that field.
-pub(crate) fn check(schema: &Value, field: &str, has_status: bool) -> Vec<Cause> {
+/// What is wrong with the schema of a version that lies at that field; `settled` says that it was accepted before.
+pub(crate) fn check(schema: &Value, field: &str, has_status: bool, settled: bool) -> Vec<Cause> {
     let place = format!("{field}.openAPIV3Schema");
     let mut causes = Vec::new();
     if has_status {
@@ -66,7 +66,7 @@ pub(crate) fn check(schema: &Value, field: &str, has_status: bool) -> Vec<Cause>
     }
     let sound = unsupported.is_none() && structure.is_empty();
     causes.append(&mut structure);
-    causes.extend(dialect::check(schema, &place, sound));
+    causes.extend(dialect::check(schema, &place, sound, settled));
     match unsupported {
         // The same is usually told in other words.
         Some(why) if causes.is_empty() => {
@@ -155,7 +155,7 @@ mod tests {
                 "s.openAPIV3Schema.properties[a].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
             ),
         ] {
-            let told: Vec<String> = check(&schema, "s", false)
+            let told: Vec<String> = check(&schema, "s", false, false)
                 .iter()
                 .map(|cause| format!("{}: {}", cause.field, cause.message))
                 .collect();

@@ -9,7 +9,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use base64::Engine as _;
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::objects::{Key, OptionalValue};
-use kube_cel::cel::{Context, Program, Value as Cel};
+use kube_cel::cel::parser::{Expression, Parser};
+use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
 use super::bounds;
@@ -21,7 +22,7 @@ pub(super) const AVAILABLE: bool = true;
 /// How many expressions are kept parsed.
 const KEPT: usize = 4096;
 
-type Parsed = Result<Arc<Program>, String>;
+type Parsed = Result<Arc<Expression>, String>;
 
 static PARSED: LazyLock<Mutex<HashMap<String, Parsed>>> = LazyLock::new(Mutex::default);
 
@@ -53,7 +54,7 @@ impl Expressions {
     /// Whether an expression names `oldSelf`.
     #[expect(clippy::unused_self, reason = "its twin and its siblings are methods")]
     pub(super) fn names_old(&self, source: &str) -> bool {
-        parsed(source).is_ok_and(|program| program.references().has_variable("oldSelf"))
+        parsed(source).is_ok_and(|found| found.references().has_variable("oldSelf"))
     }
 
     /// Whether an expression holds.
@@ -73,7 +74,7 @@ impl Expressions {
     }
 
     fn evaluate(&self, source: &str, values: &Values<'_>) -> Result<Cel, String> {
-        let program = parsed(source)?;
+        let expression = parsed(source)?;
         let mut scope = self.0.new_inner_scope();
         scope.add_variable_from_value("self", value(values.schema, values.value));
         let old = values.old.map(|old| value(values.schema, old));
@@ -83,7 +84,7 @@ impl Expressions {
         } else if let Some(old) = old {
             scope.add_variable_from_value("oldSelf", old);
         }
-        program.execute(&scope).map_err(|error| error.to_string())
+        Cel::resolve(&expression, &scope).map_err(|error| error.to_string())
     }
 }
 
@@ -116,7 +117,12 @@ fn parsed(source: &str) -> Parsed {
         known.clear();
     }
     let told = |errors: String| errors.replace("\n| ", "\n | ");
-    let compiled = || Program::compile(source).map_err(|errors| told(errors.to_string()));
+    let parser = Parser::default().enable_optional_syntax(true);
+    let compiled = || {
+        parser
+            .parse(source)
+            .map_err(|errors| told(errors.to_string()))
+    };
     let fresh = bounds::check(source).and_then(|()| compiled().map(Arc::new));
     known.insert(source.to_owned(), fresh.clone());
     fresh
@@ -124,7 +130,7 @@ fn parsed(source: &str) -> Parsed {
 
 /// Whether an expression names `oldSelf`; or why it is none.
 pub(super) fn compile(source: &str) -> Result<bool, String> {
-    parsed(source).map(|program| program.references().has_variable("oldSelf"))
+    parsed(source).map(|found| found.references().has_variable("oldSelf"))
 }
 
 /// What a schema calls its values.

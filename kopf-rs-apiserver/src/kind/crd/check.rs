@@ -39,7 +39,7 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.name", &name.into(), message));
     }
     causes.extend(approval(body, None));
-    causes.extend(whole(body));
+    causes.extend(whole(body, None));
     causes
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     if !kind.is_crd() {
         return Vec::new();
     }
-    let mut causes = whole(new);
+    let mut causes = whole(new, Some(old));
     let established = is_established(old);
     for (field, always) in [
         ("spec.scope", false),
@@ -110,7 +110,7 @@ fn is_established(body: &Body) -> bool {
     conditions.any(|found| found["type"] == "Established" && found["status"] == "True")
 }
 
-fn whole(body: &Body) -> Vec<Cause> {
+fn whole(body: &Body, old: Option<&Body>) -> Vec<Cause> {
     let mut causes = Vec::new();
     group(string(body, "spec.group"), &mut causes);
     let scopes = ["Cluster", "Namespaced"];
@@ -120,7 +120,7 @@ fn whole(body: &Body) -> Vec<Cause> {
         &scopes,
         &mut causes,
     );
-    all_versions(body, &mut causes);
+    all_versions(body, old, &mut causes);
     for part in ["plural", "singular", "kind", "listKind"] {
         let field = format!("spec.names.{part}");
         if string(body, &field).is_empty() {
@@ -296,7 +296,7 @@ fn split(body: &Body) -> (Vec<Body>, Map<String, Value>) {
     (own, shared)
 }
 
-fn all_versions(body: &Body, causes: &mut Vec<Cause>) {
+fn all_versions(body: &Body, old: Option<&Body>, causes: &mut Vec<Cause>) {
     let (own, shared) = split(body);
     let has_status = |subresources: Option<&Value>| {
         subresources.is_some_and(|found| found.get("status").is_some())
@@ -315,11 +315,9 @@ fn all_versions(body: &Body, causes: &mut Vec<Cause>) {
         if let Some(schema) = schema {
             let subresources = version.get("subresources").or(shared.get("subresources"));
             let status = has_status(subresources);
-            causes.extend(definition::check(
-                schema,
-                &format!("{field}.schema"),
-                status,
-            ));
+            let settled = is_settled(body, old, text(version, "name"));
+            let field = format!("{field}.schema");
+            causes.extend(definition::check(schema, &field, status, settled));
         }
     }
     if let Some(schema) = shared
@@ -328,10 +326,23 @@ fn all_versions(body: &Body, causes: &mut Vec<Cause>) {
     {
         let mut all = own.iter().filter_map(|version| version.get("subresources"));
         let status = has_status(shared.get("subresources")) || all.any(|one| has_status(Some(one)));
-        causes.extend(definition::check(schema, "spec.validation", status));
+        let settled = own.first().map(|version| text(version, "name"));
+        let settled = settled.is_some_and(|name| is_settled(body, old, name));
+        let found = definition::check(schema, "spec.validation", status, settled);
+        causes.extend(found);
     }
     version::check_parts(&shared, "spec", shared.get("validation"), causes);
     together(body, &own, causes);
+}
+
+/// Whether the schema of a version was accepted before.
+fn is_settled(body: &Body, old: Option<&Body>, name: &str) -> bool {
+    let schema = |body: &Body| {
+        let mut all = versions(body).into_iter();
+        let version = all.find(|version| text(version, "name") == name)?;
+        at_path(version, "schema.openAPIV3Schema").cloned()
+    };
+    old.is_some_and(|old| schema(old).is_some_and(|found| Some(found) == schema(body)))
 }
 
 /// What holds for the versions together.

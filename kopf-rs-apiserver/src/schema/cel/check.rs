@@ -4,34 +4,82 @@
 
 use super::kind::{Kind, TYPES};
 use super::library::{self, Overload};
-use super::parse::{Part, Tree};
+use super::tree::{Fold, Part, Tree};
+use super::unify::{Open, closed, shifted};
 use super::{Complaint, Names};
 use crate::schema::pattern;
 
 /// Looks through an expression.
 pub(super) struct Checker {
     names: Vec<(String, Kind)>,
-    /// What the open kinds have turned out to be.
-    open: Vec<Option<Kind>>,
+    open: Open,
     complaints: Vec<Complaint>,
+    /// What is only told where everything fits together.
+    later: Vec<Complaint>,
+    /// Within how many calls whose lists may hold anything.
+    free: usize,
+    found: Found,
+}
+
+/// What the parts of an expression turned out to be.
+#[derive(Debug)]
+pub(super) struct Found {
+    kinds: Vec<Kind>,
+    uses: Vec<Vec<Overload>>,
+}
+
+// === impl Found ===
+
+impl Found {
+    fn new(count: usize) -> Self {
+        Self {
+            kinds: vec![Kind::Unknown; count],
+            uses: vec![Vec::new(); count],
+        }
+    }
+
+    pub(super) fn kind(&self, tree: &Tree) -> &Kind {
+        &self.kinds[tree.id]
+    }
+
+    /// What a call may come to, by what its operands are.
+    pub(super) fn uses(&self, tree: &Tree) -> &[Overload] {
+        &self.uses[tree.id]
+    }
 }
 
 // === impl Checker ===
 
 impl Checker {
-    pub(super) fn new(names: &Names<'_>) -> Self {
+    /// For an expression of so many parts.
+    pub(super) fn new(names: &Names<'_>, count: usize) -> Self {
         let names = names
             .iter()
             .map(|(name, kind)| ((*name).to_owned(), kind.clone()));
         Self {
             names: names.collect(),
-            open: Vec::new(),
+            open: Open::default(),
             complaints: Vec::new(),
+            later: Vec::new(),
+            free: 0,
+            found: Found::new(count),
         }
     }
 
-    pub(super) fn complaints(self) -> Vec<Complaint> {
-        self.complaints
+    /// What was found out about all parts; or what is wrong with them.
+    pub(super) fn found(mut self) -> Result<Found, Vec<Complaint>> {
+        for complaints in [&mut self.complaints, &mut self.later] {
+            if !complaints.is_empty() {
+                return Err(std::mem::take(complaints));
+            }
+        }
+        let kinds = std::mem::take(&mut self.found.kinds);
+        let kinds = kinds.iter().map(|kind| closed(self.open.settled(kind)));
+        let kinds = kinds.collect();
+        Ok(Found {
+            kinds,
+            ..self.found
+        })
     }
 
     fn complain(&mut self, place: usize, why: String) -> Kind {
@@ -53,13 +101,19 @@ impl Checker {
 
     /// What a part is.
     pub(super) fn visit(&mut self, tree: &Tree) -> Kind {
+        let kind = self.kind_of(tree);
+        self.found.kinds[tree.id] = kind.clone();
+        kind
+    }
+
+    fn kind_of(&mut self, tree: &Tree) -> Kind {
         match &tree.part {
             Part::Null => Kind::Null,
-            Part::Bool => Kind::Bool,
-            Part::Int => Kind::Int,
+            Part::Bool(_) => Kind::Bool,
+            Part::Int(_) => Kind::Int,
             Part::Uint => Kind::Uint,
             Part::Double => Kind::Double,
-            Part::Bytes => Kind::Bytes,
+            Part::Bytes(_) => Kind::Bytes,
             Part::Text(_) => Kind::Text,
             Part::Name(name) => match self.known(name) {
                 Some(kind) => kind.clone(),
@@ -70,9 +124,11 @@ impl Checker {
                 of,
                 field,
                 optional,
+                test,
             } => {
                 let of = self.visit(of);
-                self.select(tree.place, &of, field, *optional)
+                let kind = self.select(tree.place, &of, field, *optional);
+                if *test { Kind::Bool } else { kind }
             }
             Part::List(items) => {
                 let items: Vec<(usize, Kind)> = items
@@ -98,28 +154,32 @@ impl Checker {
                 target,
                 given,
             } => self.call(tree, name, target.as_deref(), given),
+            Part::Fold(fold) => self.fold(fold),
         }
     }
 
     /// What parts are that must be alike.
     fn alike(&mut self, parts: &[(usize, Kind)]) -> Kind {
         let Some((_, first)) = parts.first() else {
-            self.open.push(None);
-            return Kind::Open(self.open.len() - 1);
+            return Kind::Open(self.open.more(1));
         };
+        let mut made = first.clone();
         for (place, kind) in &parts[1..] {
-            if !self.fits(first, kind) {
-                let why = format!("expected type '{first}' but found '{kind}'");
-                self.complain(*place, why);
+            if !self.open.fits(first, kind) {
+                if self.free == 0 {
+                    let why = format!("expected type '{first}' but found '{kind}'");
+                    self.later.push((*place, why));
+                }
+                made = Kind::Dyn;
             }
         }
-        first.clone()
+        made
     }
 
     fn select(&mut self, place: usize, of: &Kind, field: &str, optional: bool) -> Kind {
-        let of = self.settled(of);
+        let of = self.open.settled(of);
         let (inner, wrapped) = match &of {
-            Kind::Optional(inner) => (self.settled(inner), true),
+            Kind::Optional(inner) => (self.open.settled(inner), true),
             _ => (of.clone(), optional),
         };
         let found = match &inner {
@@ -142,17 +202,8 @@ impl Checker {
     }
 
     fn call(&mut self, tree: &Tree, name: &str, target: Option<&Tree>, given: &[Tree]) -> Kind {
-        match (name, target, given) {
-            ("has", None, [field]) => return self.has(tree.place, field),
-            ("_&&_" | "_||_", None, given) => return self.logical(given),
-            ("all" | "exists" | "exists_one" | "filter", Some(range), [name, body]) => {
-                return self.each(tree, name, range, &[body]);
-            }
-            ("map", Some(range), [name, rest @ ..]) if matches!(rest.len(), 1 | 2) => {
-                let rest: Vec<&Tree> = rest.iter().collect();
-                return self.each(tree, name, range, &rest);
-            }
-            _ => {}
+        if matches!(name, "_&&_" | "_||_") {
+            return self.logical(given);
         }
         // A name with a dot may be one of a function, rather than a field of something.
         let qualified = target.and_then(|target| match &target.part {
@@ -171,15 +222,14 @@ impl Checker {
             }
             return Kind::Unknown;
         };
-        if overloads.is_empty() {
-            return Kind::Unknown;
-        }
-        let operands: Vec<Kind> = target
-            .into_iter()
-            .chain(given)
-            .map(|part| self.visit(part))
-            .collect();
-        let kind = self.choose(tree.place, name, target.is_some(), &overloads, &operands);
+        let free = usize::from(name == "format");
+        self.free += free;
+        let operands = target.into_iter().chain(given);
+        let operands: Vec<Kind> = operands.map(|part| self.visit(part)).collect();
+        self.free -= free;
+        let chosen = self.choose(tree.place, name, target.is_some(), &overloads, &operands);
+        let (kind, uses) = chosen;
+        self.found.uses[tree.id] = uses;
         self.literals(name, given.last());
         kind
     }
@@ -189,6 +239,7 @@ impl Checker {
         let Some(Tree {
             place,
             part: Part::Text(text),
+            ..
         }) = last
         else {
             return;
@@ -200,22 +251,15 @@ impl Checker {
             _ => false,
         };
         if wrong {
-            self.complain(*place, format!("invalid {name} argument"));
+            self.later
+                .push((*place, format!("invalid {name} argument")));
         }
-    }
-
-    fn has(&mut self, place: usize, field: &Tree) -> Kind {
-        if let Part::Select { of, field, .. } = &field.part {
-            let of = self.visit(of);
-            self.select(place, &of, field, false);
-        }
-        Kind::Bool
     }
 
     fn logical(&mut self, given: &[Tree]) -> Kind {
         for part in given {
             let kind = self.visit(part);
-            if !self.fits(&Kind::Bool, &kind) {
+            if !self.open.fits(&Kind::Bool, &kind) {
                 let why = format!("expected type 'bool' but found '{kind}'");
                 self.complain(part.place, why);
             }
@@ -223,58 +267,43 @@ impl Checker {
         Kind::Bool
     }
 
-    /// A macro that looks at each part of a range.
-    fn each(&mut self, tree: &Tree, name: &Tree, range: &Tree, bodies: &[&Tree]) -> Kind {
-        let Part::Name(variable) = &name.part else {
-            return Kind::Unknown;
-        };
-        let of = self.visit(range);
-        let of = self.settled(&of);
-        let item = match &of {
-            Kind::List(of) => (**of).clone(),
-            Kind::Map(key, _) => (**key).clone(),
-            loose if loose.is_loose() => Kind::Dyn,
+    fn fold(&mut self, fold: &Fold) -> Kind {
+        let of = self.visit(&fold.range);
+        let start = self.visit(&fold.start);
+        let of = self.open.settled(&of);
+        let double = fold.names.1.is_some();
+        let (first, second) = match &of {
+            Kind::List(of) if double => (Kind::Int, (**of).clone()),
+            Kind::List(of) => ((**of).clone(), Kind::Unknown),
+            Kind::Map(key, of) => ((**key).clone(), (**of).clone()),
+            loose if loose.is_loose() || matches!(loose, Kind::Open(_)) => (Kind::Dyn, Kind::Dyn),
             other => {
                 let why = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                self.complain(range.place, why);
-                Kind::Unknown
+                self.complain(fold.range.place, why);
+                (Kind::Unknown, Kind::Unknown)
             }
         };
-        self.names.push((variable.clone(), item.clone()));
-        let found: Vec<Kind> = bodies.iter().map(|body| self.visit(body)).collect();
-        self.names.pop();
-        let Part::Call { name: word, .. } = &tree.part else {
-            return Kind::Unknown;
-        };
-        let condition = (word != "map" || bodies.len() == 2).then(|| (bodies[0].place, &found[0]));
-        if let Some((place, kind)) = condition
-            && !self.fits(&Kind::Bool, kind)
-        {
-            self.not_a_condition(word, tree.place, place, kind, &item);
+        let outside = self.names.len();
+        self.names.push((fold.value.clone(), start.clone()));
+        let inside = self.names.len();
+        self.names.push((fold.names.0.clone(), first));
+        if let Some(name) = &fold.names.1 {
+            self.names.push((name.clone(), second));
         }
-        match word.as_str() {
-            "filter" => Kind::list(item),
-            "map" => Kind::list(found.last().cloned().unwrap_or(Kind::Dyn)),
-            _ => Kind::Bool,
+        for (part, wanted) in [(&fold.while_true, &Kind::Bool), (&fold.step, &start)] {
+            let kind = self.visit(part);
+            if !self.open.fits(wanted, &kind) {
+                let (wanted, kind) = (self.open.settled(wanted), self.open.settled(&kind));
+                let why = format!("expected type '{wanted}' but found '{kind}'");
+                self.complain(part.place, why);
+            }
         }
-    }
-
-    /// What macros expand to decides the words.
-    fn not_a_condition(&mut self, word: &str, at: usize, place: usize, kind: &Kind, item: &Kind) {
-        if matches!(word, "all" | "exists") {
-            let why = format!("expected type 'bool' but found '{kind}'");
-            self.complain(place, why);
-            return;
-        }
-        let kept = match word {
-            "exists_one" => Kind::Int,
-            _ => Kind::list(item.clone()),
-        };
-        let why =
-            format!("found no matching overload for '_?_:_' applied to '({kind}, {kept}, {kept})'");
-        self.complain(at, why);
+        self.names.truncate(inside);
+        let end = self.visit(&fold.end);
+        self.names.truncate(outside);
+        self.open.settled(&end)
     }
 
     /// The overload that takes these operands, and what it makes of them.
@@ -285,125 +314,44 @@ impl Checker {
         method: bool,
         overloads: &[Overload],
         operands: &[Kind],
-    ) -> Kind {
+    ) -> (Kind, Vec<Overload>) {
         let mut made: Option<Kind> = None;
-        let before = self.open.clone();
+        let mut uses = Vec::new();
         for overload in overloads {
             if overload.method != method || overload.takes.len() != operands.len() {
                 continue;
             }
             let state = self.open.clone();
-            let base = self.open.len();
-            self.open.extend([None, None]);
+            let base = self.open.more(2);
             let fits = overload
                 .takes
                 .iter()
                 .zip(operands)
-                .all(|(wanted, found)| self.fits(&shifted(wanted, base), found));
+                .all(|(wanted, found)| self.open.fits(&shifted(wanted, base), found));
             if !fits {
                 self.open = state;
                 continue;
             }
-            let kind = self.settled(&shifted(&overload.makes, base));
+            uses.push(overload.clone());
+            let kind = self.open.settled(&shifted(&overload.makes, base));
             made = Some(match made {
                 None => kind,
                 Some(other) if other == kind => kind,
-                Some(_) => {
-                    self.open.truncate(before.len());
-                    Kind::Dyn
-                }
+                Some(_) => Kind::Dyn,
             });
         }
         if let Some(kind) = made {
-            return kind;
+            return (kind, uses);
         }
         let shown: Vec<String> = operands
             .iter()
-            .map(|kind| self.settled(kind).to_string())
+            .map(|kind| self.open.settled(kind).to_string())
             .collect();
         let shown = match (method, shown.split_first()) {
             (true, Some((target, rest))) => format!("{target}.({})", rest.join(", ")),
             _ => format!("({})", shown.join(", ")),
         };
-        self.complain(
-            place,
-            format!("found no matching overload for '{name}' applied to '{shown}'"),
-        )
-    }
-
-    /// A kind with what its open parts have turned out to be.
-    fn settled(&self, kind: &Kind) -> Kind {
-        match kind {
-            Kind::Open(at) => match self.open.get(*at).and_then(Option::as_ref) {
-                Some(found) => self.settled(found),
-                None => kind.clone(),
-            },
-            Kind::List(of) => Kind::list(self.settled(of)),
-            Kind::Optional(of) => Kind::Optional(Box::new(self.settled(of))),
-            Kind::Map(key, of) => {
-                Kind::Map(Box::new(self.settled(key)), Box::new(self.settled(of)))
-            }
-            other => other.clone(),
-        }
-    }
-
-    /// Whether a value of one kind may stand where another is wanted.
-    fn fits(&mut self, wanted: &Kind, found: &Kind) -> bool {
-        let (wanted, found) = (self.settled(wanted), self.settled(found));
-        match (&wanted, &found) {
-            (Kind::Open(one), Kind::Open(two)) if one == two => true,
-            (Kind::Open(at), other) | (other, Kind::Open(at)) => {
-                // What is a part of itself stays open.
-                let slot = self.open.get_mut(*at).filter(|_| !holds(other, *at));
-                if let Some(slot) = slot {
-                    *slot = Some(other.clone());
-                }
-                true
-            }
-            (wanted, found) if wanted.is_loose() || found.is_loose() => true,
-            (Kind::List(wanted), Kind::List(found))
-            | (Kind::Optional(wanted), Kind::Optional(found)) => self.fits(wanted, found),
-            (Kind::Map(key, of), Kind::Map(other_key, other)) => {
-                self.fits(key, other_key) && self.fits(of, other)
-            }
-            (
-                Kind::Object(_)
-                | Kind::Named(_)
-                | Kind::Timestamp
-                | Kind::Duration
-                | Kind::Optional(_),
-                Kind::Null,
-            )
-            | (
-                Kind::Null,
-                Kind::Object(_)
-                | Kind::Named(_)
-                | Kind::Timestamp
-                | Kind::Duration
-                | Kind::Optional(_),
-            ) => true,
-            (wanted, found) => wanted == found,
-        }
-    }
-}
-
-/// Whether an open kind is a part of a kind.
-fn holds(kind: &Kind, open: usize) -> bool {
-    match kind {
-        Kind::Open(at) => *at == open,
-        Kind::List(of) | Kind::Optional(of) => holds(of, open),
-        Kind::Map(key, of) => holds(key, open) || holds(of, open),
-        _ => false,
-    }
-}
-
-/// The open kinds of an overload as those of this use of it.
-fn shifted(kind: &Kind, base: usize) -> Kind {
-    match kind {
-        Kind::Open(at) => Kind::Open(at + base),
-        Kind::List(of) => Kind::list(shifted(of, base)),
-        Kind::Optional(of) => Kind::Optional(Box::new(shifted(of, base))),
-        Kind::Map(key, of) => Kind::Map(Box::new(shifted(key, base)), Box::new(shifted(of, base))),
-        other => other.clone(),
+        let why = format!("found no matching overload for '{name}' applied to '{shown}'");
+        (self.complain(place, why), uses)
     }
 }

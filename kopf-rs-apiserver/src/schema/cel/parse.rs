@@ -2,49 +2,21 @@
 //!
 //! Promise: what cannot be read is no tree; what is wrong with it is for others to say. Must not know what parts are.
 
-/// A part of an expression.
-#[derive(Clone, Debug)]
-pub(super) struct Tree {
-    /// Where it is, in letters: of what has an operator, the operator.
-    pub(super) place: usize,
-    pub(super) part: Part,
-}
+use super::expand;
+use super::literal;
+use super::tree::{Maker, Part, Tree};
 
-/// What a part of an expression does.
-#[derive(Clone, Debug)]
-pub(super) enum Part {
-    Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    Bytes,
-    Text(String),
-    Name(String),
-    Select {
-        of: Box<Tree>,
-        field: String,
-        optional: bool,
-    },
-    Call {
-        name: String,
-        target: Option<Box<Tree>>,
-        given: Vec<Tree>,
-    },
-    List(Vec<Tree>),
-    Map(Vec<(Tree, Tree)>),
-}
-
-/// The tree of an expression, if it is one.
-pub(super) fn parse(source: &str) -> Option<Tree> {
+/// The tree of an expression, if it is one, and how many parts it has.
+pub(super) fn parse(source: &str) -> Option<(Tree, usize)> {
     let mut reader = Reader {
         letters: source.chars().collect(),
         at: 0,
         depth: 0,
+        maker: Maker::default(),
     };
     let tree = reader.ternary()?;
     reader.space();
-    (reader.at == reader.letters.len()).then_some(tree)
+    (reader.at == reader.letters.len()).then(|| (tree, reader.maker.count()))
 }
 
 /// How deep expressions may be nested.
@@ -54,6 +26,7 @@ struct Reader {
     letters: Vec<char>,
     at: usize,
     depth: usize,
+    maker: Maker,
 }
 
 /// Operators from the loosest to the tightest; longer ones come first.
@@ -73,23 +46,7 @@ const LEVELS: [&[(&str, &str)]; 5] = [
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
-fn tree(place: usize, part: Part) -> Tree {
-    Tree { place, part }
-}
-
-fn call(place: usize, name: &str, given: Vec<Tree>) -> Tree {
-    let name = name.to_owned();
-    tree(
-        place,
-        Part::Call {
-            name,
-            target: None,
-            given,
-        },
-    )
-}
-
-fn is_word(letter: char) -> bool {
+pub(super) fn is_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
@@ -146,7 +103,7 @@ impl Reader {
                 return None;
             }
             let no = self.ternary()?;
-            call(place, "_?_:_", vec![condition, yes, no])
+            self.maker.call(place, "_?_:_", vec![condition, yes, no])
         } else {
             condition
         };
@@ -166,7 +123,7 @@ impl Reader {
                 return Some(left);
             };
             let right = self.level(level + 1)?;
-            left = call(place, name, vec![left, right]);
+            left = self.maker.call(place, name, vec![left, right]);
         }
     }
 
@@ -177,11 +134,14 @@ impl Reader {
             if self.take(sign) {
                 self.space();
                 if sign == "-" && self.peek().is_some_and(|next| next.is_ascii_digit()) {
-                    let number = self.member()?;
+                    let mut number = self.member()?;
+                    if let Part::Int(value) = &mut number.part {
+                        *value = value.wrapping_neg();
+                    }
                     return Some(Tree { place, ..number });
                 }
                 let of = self.unary()?;
-                return Some(call(place, name, vec![of]));
+                return Some(self.maker.call(place, name, vec![of]));
             }
         }
         self.member()
@@ -199,7 +159,7 @@ impl Reader {
                     return None;
                 }
                 let name = if optional { "_[?_]" } else { "_[_]" };
-                of = call(place, name, vec![of, index]);
+                of = self.maker.call(place, name, vec![of, index]);
             } else if self.take(".") {
                 let optional = self.take("?");
                 self.space();
@@ -208,19 +168,19 @@ impl Reader {
                 let open = self.at;
                 if !optional && self.take("(") {
                     let given = self.many(")")?;
-                    let call = Part::Call {
-                        name: field,
-                        target: Some(Box::new(of)),
-                        given,
+                    let made = expand::method(&mut self.maker, open, &field, &of, &given);
+                    of = match made {
+                        Some(made) => made,
+                        None => self.maker.method(open, &field, of, given),
                     };
-                    of = tree(open, call);
                 } else {
                     let select = Part::Select {
                         of: Box::new(of),
                         field,
                         optional,
+                        test: false,
                     };
-                    of = tree(place, select);
+                    of = self.maker.make(place, select);
                 }
             } else {
                 return Some(of);
@@ -260,21 +220,25 @@ impl Reader {
         }
         if self.take("[") {
             let items = self.many("]")?;
-            return Some(tree(place, Part::List(items)));
+            return Some(self.maker.make(place, Part::List(items)));
         }
         if self.take("{") {
             return self.map(place);
         }
         let first = self.peek()?;
         if first.is_ascii_digit() {
-            return Some(tree(place, self.number()));
+            let (part, end) = literal::number(&self.letters, self.at);
+            self.at = end;
+            return Some(self.maker.make(place, part));
         }
-        if let Some(text) = self.quoted() {
-            return Some(tree(place, text?));
+        if let Some(found) = literal::quoted(&self.letters, self.at) {
+            let (part, end) = found?;
+            self.at = end;
+            return Some(self.maker.make(place, part));
         }
         let word = self.word()?;
         let part = match word.as_str() {
-            "true" | "false" => Part::Bool,
+            "true" | "false" => Part::Bool(word == "true"),
             "null" => Part::Null,
             "in" => return None,
             _ => {
@@ -282,12 +246,14 @@ impl Reader {
                 let open = self.at;
                 if self.take("(") {
                     let given = self.many(")")?;
-                    return Some(call(open, &word, given));
+                    let made = (word == "has").then(|| expand::has(&mut self.maker, open, &given));
+                    let made = made.flatten();
+                    return Some(made.unwrap_or_else(|| self.maker.call(open, &word, given)));
                 }
                 Part::Name(word)
             }
         };
-        Some(tree(place, part))
+        Some(self.maker.make(place, part))
     }
 
     fn map(&mut self, place: usize) -> Option<Tree> {
@@ -299,79 +265,11 @@ impl Reader {
             }
             entries.push((key, self.ternary()?));
             if !self.take(",") {
-                return self.take("}").then(|| tree(place, Part::Map(entries)));
+                return self
+                    .take("}")
+                    .then(|| self.maker.make(place, Part::Map(entries)));
             }
         }
-        Some(tree(place, Part::Map(entries)))
-    }
-
-    fn number(&mut self) -> Part {
-        let start = self.at;
-        while let Some(letter) = self.peek() {
-            let sign = matches!(letter, '+' | '-')
-                && self.at > start
-                && matches!(self.letters[self.at - 1], 'e' | 'E')
-                && !self.letters[start..self.at].contains(&'x');
-            let point = letter == '.'
-                && self
-                    .letters
-                    .get(self.at + 1)
-                    .is_some_and(char::is_ascii_digit);
-            if !letter.is_ascii_alphanumeric() && !point && !sign {
-                break;
-            }
-            self.at += 1;
-        }
-        let text: String = self.letters[start..self.at].iter().collect();
-        if text.ends_with(['u', 'U']) {
-            Part::Uint
-        } else if !text.starts_with("0x") && text.contains(['.', 'e', 'E']) {
-            Part::Double
-        } else {
-            Part::Int
-        }
-    }
-
-    /// A text or bytes, if one comes next; nothing within it if it does not end.
-    #[expect(clippy::option_option, reason = "not there, or there and not right")]
-    fn quoted(&mut self) -> Option<Option<Part>> {
-        let (mut at, mut raw, mut bytes) = (self.at, false, false);
-        while let Some(letter @ ('r' | 'R' | 'b' | 'B')) = self.letters.get(at).copied() {
-            raw |= letter.eq_ignore_ascii_case(&'r');
-            bytes |= letter.eq_ignore_ascii_case(&'b');
-            at += 1;
-        }
-        let quote = *self
-            .letters
-            .get(at)
-            .filter(|letter| matches!(letter, '"' | '\''))?;
-        let three = self.letters.get(at..at + 3) == Some(&[quote; 3][..]);
-        let width = if three { 3 } else { 1 };
-        at += width;
-        let mut text = String::new();
-        loop {
-            let Some(letter) = self.letters.get(at).copied() else {
-                return Some(None);
-            };
-            if letter == '\\' && !raw {
-                text.extend(self.letters.get(at..at + 2).into_iter().flatten());
-                at += 2;
-            } else if self.letters.get(at..at + width) == Some(&vec![quote; width][..]) {
-                self.at = at + width;
-                break;
-            } else {
-                text.push(letter);
-                at += 1;
-            }
-        }
-        Some(Some(if bytes {
-            Part::Bytes
-        } else {
-            Part::Text(if raw {
-                text
-            } else {
-                text.replace("\\\\", "\\")
-            })
-        }))
+        Some(self.maker.make(place, Part::Map(entries)))
     }
 }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::path;
-use super::ruled;
+use super::ruled::{self, Sight};
 use crate::schema::is;
 use crate::status::Cause;
 
@@ -35,6 +35,8 @@ const REASONS: [&str; 4] = [
 struct Found {
     words: Vec<Cause>,
     rules: Vec<Cause>,
+    /// What rules cost.
+    costs: Vec<(String, u64)>,
 }
 
 /// Where in the whole schema a part of it stands.
@@ -44,25 +46,31 @@ struct Place {
     /// Why there may be no defaults, if so.
     no_defaults: Option<String>,
     in_meta: bool,
-    /// The part whose values cannot be found again in an older object, if there is one.
-    unfound: Option<String>,
+    sight: Sight,
     /// Whether rules are looked at.
     ruled: bool,
     root: bool,
 }
 
-/// What is wrong with the words of a schema at that field; `sound` says that nothing else is.
-pub(super) fn check(schema: &Value, field: &str, sound: bool) -> Vec<Cause> {
+/// What is wrong with the words of a schema at that field; `sound` says that nothing else is, `settled` that it was accepted
+/// before.
+pub(super) fn check(schema: &Value, field: &str, sound: bool, settled: bool) -> Vec<Cause> {
+    let sight = Sight {
+        unfound: None,
+        times: Some(1),
+        settled,
+    };
     let place = Place {
         field: field.to_owned(),
         no_defaults: None,
         in_meta: false,
-        unfound: None,
+        sight,
         ruled: sound,
         root: true,
     };
     let found = walk(schema, &place);
-    [found.words, found.rules].concat()
+    let total = ruled::check_total(&found.costs, field);
+    [found.words, found.rules, total].concat()
 }
 
 // === impl Found ===
@@ -71,6 +79,7 @@ impl Found {
     fn append(&mut self, mut other: Self) {
         self.words.append(&mut other.words);
         self.rules.append(&mut other.rules);
+        self.costs.append(&mut other.costs);
     }
 }
 
@@ -98,8 +107,16 @@ impl Place {
         }
     }
 
+    /// A part of the values of a schema.
+    fn inside(&self, schema: &Value, tail: &str) -> Self {
+        let mut inner = self.part(tail);
+        let times = self.sight.times.zip(most_parts(schema));
+        inner.sight.times = times.map(|(times, more)| times.saturating_mul(more));
+        inner
+    }
+
     fn unfound_here(&mut self, field: &str) {
-        self.unfound.get_or_insert_with(|| field.to_owned());
+        self.sight.unfound.get_or_insert_with(|| field.to_owned());
     }
 }
 
@@ -112,6 +129,19 @@ fn all<'a>(schema: &'a Value, name: &str) -> &'a [Value] {
     found.map_or(&[], Vec::as_slice)
 }
 
+/// How often the parts of a value may be there at most, if that is limited.
+fn most_parts(schema: &Value) -> Option<u64> {
+    let limit = |name: &str| {
+        let found = schema.get(name).and_then(Value::as_i64);
+        found.map(|most| u64::try_from(most).unwrap_or(0))
+    };
+    match text(schema, "type") {
+        "object" if schema.get("additionalProperties").is_some() => limit("maxProperties"),
+        "array" => limit("maxItems"),
+        _ => Some(1),
+    }
+}
+
 fn walk(schema: &Value, place: &Place) -> Found {
     let mut found = Found::default();
     words(schema, place, &mut found.words);
@@ -120,8 +150,9 @@ fn walk(schema: &Value, place: &Place) -> Found {
     stanza(schema, place, &mut found.words);
     if place.ruled && found.words.is_empty() {
         let whole = place.root || is(schema, "x-kubernetes-embedded-resource");
-        let told = ruled::check(schema, whole, place.unfound.as_deref(), &place.field);
-        found.rules.extend(told);
+        let ruled = ruled::check(schema, whole, &place.sight, &place.field);
+        found.rules.extend(ruled.causes);
+        found.costs.extend(ruled.costs);
     }
     found
 }
@@ -185,7 +216,7 @@ fn parts(schema: &Value, place: &Place, found: &mut Found) {
             let field = place.at("additionalProperties");
             found.words.push(Cause::forbidden(field, message));
         }
-        let mut inner = place.part("additionalProperties");
+        let mut inner = place.inside(schema, "additionalProperties");
         if place.in_meta {
             let why = "inside additionalProperties applying to object metadata";
             inner.no_defaults = Some(why.to_owned());
@@ -196,7 +227,7 @@ fn parts(schema: &Value, place: &Place, found: &mut Found) {
     }
     let whole = place.root || is(schema, "x-kubernetes-embedded-resource");
     for (name, part) in properties.into_iter().flatten() {
-        let mut inner = place.part(&format!("properties[{name}]"));
+        let mut inner = place.inside(schema, &format!("properties[{name}]"));
         if whole && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
             inner.in_meta = true;
             if place.root {
@@ -229,7 +260,7 @@ fn parts(schema: &Value, place: &Place, found: &mut Found) {
 }
 
 fn items(schema: &Value, place: &Place, found: &mut Found) {
-    let mut inner = place.part("items");
+    let mut inner = place.inside(schema, "items");
     if text(schema, "x-kubernetes-list-type") != "map" {
         inner.unfound_here(&place.field);
     }

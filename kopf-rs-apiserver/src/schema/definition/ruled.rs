@@ -1,91 +1,213 @@
-//! Rules in CEL when they are defined: whether they compile, and what their parts are.
+//! Rules in CEL when they are defined: whether they compile, what their parts are, and what they cost.
 //!
-//! Promise: a build that cannot evaluate rules says nothing of them. What they would cost is not looked at. Must not know how
-//! expressions are read.
+//! Promise: a build that cannot evaluate rules says nothing of them. Must not know how expressions are read or costs estimated.
 
 use serde_json::Value;
 
 use super::printed;
-use crate::schema::cel::{self, Kind};
+use crate::schema::cel::{self, Checked, Declared, Kind};
 use crate::schema::expression;
 use crate::status::Cause;
 
-/// What is wrong with the rules of a schema, which may be that of a whole object; `unfound` names what keeps its values from
-/// being found in an older object.
-pub(super) fn check(schema: &Value, whole: bool, unfound: Option<&str>, field: &str) -> Vec<Cause> {
+/// What one expression may cost, and all of a schema together.
+const LIMIT: u64 = 10_000_000;
+const TOTAL: u64 = 100_000_000;
+
+/// What rules are looked at with.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    /// The part whose values cannot be found again in an older object, if there is one.
+    pub(super) unfound: Option<String>,
+    /// How often the value may be there, where that is limited.
+    pub(super) times: Option<u64>,
+    /// Whether what an expression costs was accepted before.
+    pub(super) settled: bool,
+}
+
+/// What was found out about rules.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) causes: Vec<Cause>,
+    /// What expressions cost, and where they are.
+    pub(super) costs: Vec<(String, u64)>,
+}
+
+/// What is wrong with the rules of a schema, which may be that of a whole object, and what they cost.
+pub(super) fn check(schema: &Value, whole: bool, sight: &Sight, field: &str) -> Found {
     let rules = schema.get("x-kubernetes-validations");
     let rules = rules.and_then(Value::as_array);
     let rules = rules.map_or(&[][..], Vec::as_slice);
+    let mut found = Found::default();
     if !expression::AVAILABLE || rules.is_empty() {
-        return Vec::new();
+        return found;
     }
     let field = format!("{field}.x-kubernetes-validations");
-    let Some(kind) = Kind::of(schema, whole) else {
+    let (Some(kind), Some(declared)) = (Kind::of(schema, whole), Declared::of(schema, whole))
+    else {
         let message = "Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
-        return vec![Cause::new("InternalError", field, message)];
+        found
+            .causes
+            .push(Cause::new("InternalError", field, message));
+        return found;
     };
-    let rules = rules.iter().enumerate();
-    rules
-        .flat_map(|(at, rule)| judge(rule, &kind, unfound, &format!("{field}[{at}]")))
-        .collect()
+    for (at, rule) in rules.iter().enumerate() {
+        let one = Ruled {
+            rule,
+            kind: &kind,
+            declared: &declared,
+            field: format!("{field}[{at}]"),
+        };
+        one.judge(sight, &mut found);
+    }
+    found
 }
 
-fn judge(rule: &Value, kind: &Kind, unfound: Option<&str>, field: &str) -> Vec<Cause> {
-    let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
-    let mut causes = Vec::new();
-    let mut wrong = |part: &str, why: &str| {
-        let message = format!("Invalid value: {}: {why}", printed::rule(rule));
-        let field = format!("{field}.{part}");
-        causes.push(Cause::new("FieldValueInvalid", field, message));
-    };
-    let optional = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
-    let old = if optional {
-        Kind::Optional(Box::new(kind.clone()))
-    } else {
-        kind.clone()
-    };
-    let names = [("self", kind.clone()), ("oldSelf", old)];
-    let compile = |source: &str| -> Result<(bool, Kind), String> {
-        let uses_old = expression::compile(source)?;
-        Ok((uses_old, cel::check(source, &names)?))
-    };
-    let uses_old = match compile(text("rule")) {
-        Err(why) => {
-            wrong("rule", &format!("compilation failed: {why}"));
-            false
-        }
-        Ok((_, made)) if !matches!(made, Kind::Bool | Kind::Unknown) => {
-            wrong("rule", "cel expression must evaluate to a bool");
-            false
-        }
-        Ok((uses_old, _)) => {
-            match compile(text("messageExpression")) {
-                _ if text("messageExpression").is_empty() => {}
-                Err(why) => {
-                    let why = format!("messageExpression compilation failed: {why}");
-                    wrong("messageExpression", &why);
-                }
-                Ok((_, Kind::Text | Kind::Unknown)) => {}
-                Ok(_) => wrong(
-                    "messageExpression",
-                    "messageExpression must evaluate to a string",
-                ),
-            }
-            uses_old
-        }
-    };
-    if uses_old {
-        if let Some(part) = unfound {
-            let message = format!(
-                "oldSelf cannot be used on the uncorrelatable portion of the schema within {part}"
-            );
-            let field = format!("{field}.rule");
-            causes.push(Cause::invalid(field, &text("rule").into(), &message));
-        }
-    } else if let Some(given) = rule.get("optionalOldSelf") {
-        let message = "may not be set if oldSelf is not used in rule";
-        let field = format!("{field}.optionalOldSelf");
-        causes.push(Cause::invalid(field, given, message));
+/// What is wrong with a schema whose expressions cost too much together.
+pub(super) fn check_total(costs: &[(String, u64)], place: &str) -> Vec<Cause> {
+    let sum = |sum: u64, (_, cost): &(String, u64)| sum.saturating_add(*cost);
+    let total = costs.iter().fold(0, sum);
+    if total <= TOTAL {
+        return Vec::new();
     }
-    causes
+    let mut dear: Vec<_> = costs
+        .iter()
+        .filter(|(_, cost)| *cost >= TOTAL / 100)
+        .collect();
+    dear.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+    let why =
+        "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+    let causes = dear
+        .iter()
+        .take(4)
+        .map(|(field, _)| Cause::forbidden(field, why));
+    let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+    let whole = Cause::forbidden(place, &exceeded(what, total, TOTAL));
+    causes.chain([whole]).collect()
+}
+
+/// A rule, and the values it is about.
+struct Ruled<'a> {
+    rule: &'a Value,
+    kind: &'a Kind,
+    declared: &'a Declared,
+    field: String,
+}
+
+// === impl Ruled ===
+
+impl Ruled<'_> {
+    fn text(&self, name: &str) -> &str {
+        let found = self.rule.get(name).and_then(Value::as_str);
+        found.unwrap_or_default()
+    }
+
+    fn wrong(&self, part: &str, why: &str) -> Cause {
+        let message = format!("Invalid value: {}: {why}", printed::rule(self.rule));
+        Cause::new(
+            "FieldValueInvalid",
+            format!("{}.{part}", self.field),
+            message,
+        )
+    }
+
+    /// An expression, and whether it names the old value.
+    fn compile(&self, source: &str) -> Result<(bool, Checked), String> {
+        let optional = self.rule.get("optionalOldSelf") == Some(&Value::Bool(true));
+        let kind = self.kind.clone();
+        let old = if optional {
+            Kind::Optional(Box::new(kind.clone()))
+        } else {
+            kind.clone()
+        };
+        let uses_old = expression::compile(source)?;
+        Ok((
+            uses_old,
+            cel::check(source, &[("self", kind), ("oldSelf", old)])?,
+        ))
+    }
+
+    fn judge(&self, sight: &Sight, found: &mut Found) {
+        let uses_old = match self.compile(self.text("rule")) {
+            Err(why) => {
+                let why = format!("compilation failed: {why}");
+                found.causes.push(self.wrong("rule", &why));
+                false
+            }
+            Ok((_, checked)) if !matches!(checked.kind(), Kind::Bool | Kind::Unknown) => {
+                let why = "cel expression must evaluate to a bool";
+                found.causes.push(self.wrong("rule", why));
+                false
+            }
+            Ok((uses_old, checked)) => {
+                let times = sight.times.unwrap_or_else(|| self.declared.times());
+                let cost = checked.cost(self.declared).saturating_mul(times);
+                self.spend(("rule", "estimated rule cost"), cost, sight, found);
+                self.judge_message(sight, found);
+                uses_old
+            }
+        };
+        if uses_old {
+            if let Some(part) = &sight.unfound {
+                let message = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {part}"
+                );
+                let field = format!("{}.rule", self.field);
+                let cause = Cause::invalid(field, &self.text("rule").into(), &message);
+                found.causes.push(cause);
+            }
+        } else if let Some(given) = self.rule.get("optionalOldSelf") {
+            let message = "may not be set if oldSelf is not used in rule";
+            let field = format!("{}.optionalOldSelf", self.field);
+            found.causes.push(Cause::invalid(field, given, message));
+        }
+    }
+
+    fn judge_message(&self, sight: &Sight, found: &mut Found) {
+        let source = self.text("messageExpression");
+        if source.is_empty() {
+            return;
+        }
+        match self.compile(source) {
+            Err(why) => {
+                let why = format!("messageExpression compilation failed: {why}");
+                found.causes.push(self.wrong("messageExpression", &why));
+            }
+            Ok((_, checked)) if matches!(checked.kind(), Kind::Text | Kind::Unknown) => {
+                // A message is made once, however many values there are.
+                let what = ("messageExpression", "estimated messageExpression cost");
+                self.spend(what, checked.cost(self.declared), sight, found);
+            }
+            Ok(_) => {
+                let why = "messageExpression must evaluate to a string";
+                found.causes.push(self.wrong("messageExpression", why));
+            }
+        }
+    }
+
+    fn spend(&self, (part, what): (&str, &str), cost: u64, sight: &Sight, found: &mut Found) {
+        let field = format!("{}.{part}", self.field);
+        if cost > LIMIT && !sight.settled {
+            let cause = Cause::forbidden(&*field, &exceeded(what, cost, LIMIT));
+            found.causes.push(cause);
+        }
+        found.costs.push((field, cost));
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the real server tells a rough factor"
+)]
+fn exceeded(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let shown = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
 }
