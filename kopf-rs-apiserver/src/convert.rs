@@ -22,7 +22,7 @@ use crate::managed::Kept;
 use crate::object::{Body, MANAGED, Stored, at_path, metadata, metadata_mut, text};
 use crate::schema;
 use crate::status::Refusal;
-use crate::store::Store;
+use crate::store::{Store, key};
 use review::Question;
 pub(crate) use sight::Sight;
 
@@ -212,7 +212,7 @@ pub(crate) fn view(
     stored: &Arc<Stored>,
 ) -> Result<Arc<Stored>, Refusal> {
     let Some(conversion) = foreign(kind, stored) else {
-        return Ok(stored.clone());
+        return Ok(of_old(store, kind, stored).unwrap_or_else(|| stored.clone()));
     };
     let body = conversion.in_round(store, &sendable(stored), &kind.version)?;
     Ok(viewed(kind, body, &stored.kept, stored.slim.revision))
@@ -227,7 +227,7 @@ pub(crate) fn views<'a>(
     let (mut views, mut refused) = (Vec::new(), None);
     for stored in all {
         let Some(conversion) = foreign(kind, stored) else {
-            views.push(stored.clone());
+            views.push(view(store, kind, stored)?);
             continue;
         };
         if let Some(known) = conversion.known(stored, &kind.version) {
@@ -244,6 +244,39 @@ pub(crate) fn views<'a>(
         }
     }
     refused.map_or(Ok(views), Err)
+}
+
+/// An object that nobody converts and that was written when another version was the stored one: what that version knows is
+/// still there.
+fn of_old(store: &Store, kind: &Kind, stored: &Stored) -> Option<Arc<Stored>> {
+    if kind.is_native() || kind.traits.builtin {
+        return None;
+    }
+    let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
+    let written = store.original(kind.collection, &key)?;
+    let version = written.api_version();
+    if version == stored.api_version() || written.slim.revision != stored.slim.revision {
+        return None;
+    }
+    let schema = kind.schemas.get(version.rsplit('/').next()?)?;
+    let mut body = written.body();
+    schema::shape(schema, &mut body).ok()?;
+    let names = (kind.held_version(), kind.kind.as_str());
+    let (kept, revision) = (written.kept.clone(), written.slim.revision);
+    let old = Stored::new(&body, kept, (&names.0, names.1), revision);
+    Some(Arc::new(old))
+}
+
+/// An object that is written again without being converted, in the version objects are stored in now.
+pub(crate) fn rewritten(store: &Store, kind: &Kind, stored: &Stored, body: &mut Body) {
+    let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
+    let newest = api_version(&kind.group, &kind.stored_version);
+    let written = store.original(kind.collection, &key);
+    let old = written.is_some_and(|written| written.api_version() != newest);
+    let schema = kind.schemas.get(&kind.stored_version);
+    if let Some(schema) = schema.filter(|_| old && kind.conversion.is_none()) {
+        schema::complete(schema, body);
+    }
 }
 
 /// Who converts an object, if it is not in the wanted version.

@@ -158,6 +158,7 @@ pub(crate) fn delete_key(
     mark(store, kind, &mut body, grace);
     let changed = body != stored.body();
     let marked = if changed {
+        convert::rewritten(store, kind, &stored, &mut body);
         store.put(kind.collection, body)
     } else {
         stored

@@ -198,7 +198,7 @@ fn in_version(
     mut objects: BTreeMap<String, Arc<Stored>>,
     start: &str,
 ) -> Result<BTreeMap<String, Arc<Stored>>, Refusal> {
-    if target.kind.conversion.is_none() {
+    if target.kind.traits.builtin || (target.kind.conversion.is_none() && target.kind.is_native()) {
         return Ok(objects);
     }
     let objects = objects.split_off(start);
