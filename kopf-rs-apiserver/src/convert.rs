@@ -169,6 +169,18 @@ impl Conversion {
     }
 }
 
+/// An object in a version, as its webhook makes it; asked within the round of a request.
+pub(crate) fn seen(
+    store: &mut Store,
+    conversion: &Conversion,
+    object: &Body,
+    version: &str,
+) -> Result<Body, Refusal> {
+    let found = conversion.asked(store, object, version);
+    let found = found.map_err(|why| Refusal::internal_error(&why))?;
+    found.ok_or_else(unasked)
+}
+
 /// Nobody sees this: the verb runs again.
 pub(crate) fn unasked() -> Refusal {
     Refusal::internal("a webhook is to be asked first")

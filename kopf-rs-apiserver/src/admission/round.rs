@@ -15,6 +15,7 @@ use super::hook::{Hook, Target};
 use super::question::{self, Reply};
 use super::{condition, refresh};
 use crate::call::Call;
+use crate::convert;
 use crate::patch;
 use crate::status::Refusal;
 use crate::store::Store;
@@ -194,7 +195,7 @@ fn invoke(
     if !selected || !hook.wants_labels(&event.labels) {
         return Ok(None);
     }
-    let request = event.shown_as(&version);
+    let request = event.shown_as(store, &version)?;
     if !wants(hook, event, &request)? {
         return Ok(None);
     }
@@ -223,7 +224,9 @@ fn invoke(
     let patched =
         patch::apply(object, &patch).map_err(|why| Refusal::internal_error(&why.to_string()))?;
     let changed = patched != *object;
-    event.take(patched);
+    if changed {
+        event.take(store, patched)?;
+    }
     Ok(Some(changed))
 }
 
@@ -331,28 +334,54 @@ impl Event {
     }
 
     /// The request as a webhook of that version is shown it.
-    fn shown_as(&self, version: &str) -> Value {
+    fn shown_as(&self, store: &mut Store, version: &str) -> Result<Value, Refusal> {
         let mut request = self.request.clone();
-        if self.versions.first().is_some_and(|own| own == version) {
-            return request;
+        let own = self.versions.first().map_or("", String::as_str);
+        if own == version {
+            return Ok(request);
         }
         request["kind"]["version"] = version.into();
         request["resource"]["version"] = version.into();
-        let api_version = crate::kind::api_version(&self.group, version);
         for part in ["object", "oldObject"] {
             if request[part].is_object() {
-                request[part]["apiVersion"] = api_version.as_str().into();
+                let object = request[part].take();
+                request[part] = self.seen(store, object, (own, version))?;
             }
         }
-        request
+        Ok(request)
+    }
+
+    /// An object of one version in another one.
+    fn seen(
+        &self,
+        store: &mut Store,
+        mut object: Value,
+        (from, to): (&str, &str),
+    ) -> Result<Value, Refusal> {
+        let kind = store.kinds.kind(&self.group, from, &self.plural).cloned();
+        let conversion = kind.and_then(|kind| kind.conversion.clone());
+        match (conversion, object) {
+            (Some(conversion), Value::Object(body)) if self.subresource != "scale" => {
+                let seen = convert::seen(store, &conversion, &body, to);
+                seen.map(Value::Object)
+            }
+            (_, other) => {
+                object = other;
+                object["apiVersion"] = crate::kind::api_version(&self.group, to).into();
+                Ok(object)
+            }
+        }
     }
 
     /// What a webhook made of the object is the object from then on.
-    fn take(&mut self, mut object: Value) {
-        let own = self.request["object"]["apiVersion"].take();
-        if object.is_object() {
-            object["apiVersion"] = own;
+    fn take(&mut self, store: &mut Store, mut object: Value) -> Result<(), Refusal> {
+        let own = self.versions.first().cloned().unwrap_or_default();
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = version.rsplit('/').next().unwrap_or_default().to_owned();
+        if object.is_object() && version != own {
+            object = self.seen(store, object, (&version, &own))?;
         }
         self.request["object"] = object;
+        Ok(())
     }
 }
