@@ -16,7 +16,8 @@
 //!    difference would be left although the handler has acted on S. So every record carries the digest of what its last attempt has
 //!    seen (of its field, where the handler has one: nothing else is its business). Where that is not T, the record outlives the cycle as
 //!    a mark. If it is N, the mark is final: the next cycle, for N, need not call the handler once more. In any other case, and as soon
-//!    as the object is not N any more, the next plan calls the handler again, difference or not.
+//!    as the object is not N any more, the next plan calls the handler again, difference or not. A handler for which T is a change and
+//!    N is none, because its field went away before its turn, leaves the cycle without having seen T: it leaves such a mark as well.
 //! 3. **Restarts.** T lives in memory. After a restart the target is the object as it is, N; a handler that has finished on another state
 //!    than N, or has tried without finishing, is called even where no difference from L to N concerns it: L may be what was reverted to.
 //!    A handler that has finished on N is not called again.
