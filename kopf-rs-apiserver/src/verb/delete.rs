@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::deletion::Deletion;
-use super::{Answer, Part, Target};
+use super::{Answer, Part, Target, list};
 use crate::admission;
 use crate::admission::writing::{self, Writing};
 use crate::cascade::{self, FOREGROUND, ORPHAN};
@@ -16,8 +16,6 @@ use crate::clock;
 use crate::convert;
 use crate::kind::{Kind, crd};
 use crate::object::{Body, Stored, finalizers, map_mut, metadata, metadata_mut};
-use crate::render;
-use crate::selector::Selector;
 use crate::status::Refusal;
 use crate::store::{Store, key};
 use crate::write;
@@ -54,34 +52,21 @@ const ABANDONED: &str = "child pods are preserved by default when jobs are delet
 
 pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let how = Deletion::of_call(target)?;
-    let call = target.call;
-    let selector = Selector::parse(
-        &target.kind,
-        call.param("labelSelector"),
-        call.param("fieldSelector"),
-    )?;
-    let all = store.under(target.kind.collection, &target.prefix());
-    let mut chosen = convert::views(store, &target.kind, all.iter())?;
-    chosen.retain(|stored| selector.matches(stored));
+    let mut page = list::page(store, target)?;
     // All are asked for before the first is gone: the verb may run again until then.
-    for stored in &chosen {
+    for stored in &page.items {
         ask(store, target, &how, stored, "")?;
     }
-    let (mut listed, mut changed) = (Vec::new(), false);
-    for stored in chosen {
+    let mut changed = false;
+    for stored in std::mem::take(&mut page.items) {
         let key = key(stored.slim.namespace.as_deref(), &stored.slim.name);
         if store.get(target.kind.collection, &key).is_some() {
             changed |= delete_key(store, &target.kind, &key, &how)?.changed;
             // The answer tells what was found, not what became of it.
-            listed.push(stored);
+            page.items.push(stored);
         }
     }
-    let meta = render::ListMeta {
-        revision: store.revision(),
-        ..render::ListMeta::default()
-    };
-    let items = listed.iter().map(AsRef::as_ref);
-    let mut answer = Answer::bytes(200, render::list(&target.kind, items, &meta, target.form));
+    let mut answer = Answer::bytes(200, list::rendered(store, target, &page));
     answer.changed = changed;
     Ok(answer)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Answer, Target};
@@ -26,7 +27,31 @@ struct Continue {
     start: String,
 }
 
+/// Objects of a collection, and what there is to say of them together.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) items: Vec<Arc<Stored>>,
+    pub(super) meta: ListMeta,
+}
+
 pub(crate) fn list(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    let page = page(store, target)?;
+    let mut answer = Answer::bytes(200, rendered(store, target, &page));
+    answer.revision = Some(page.meta.revision);
+    Ok(answer)
+}
+
+/// A page in the form asked for.
+pub(super) fn rendered(store: &Store, target: &Target<'_>, page: &Page) -> Bytes {
+    let items: Vec<&Stored> = page.items.iter().map(AsRef::as_ref).collect();
+    match target.form {
+        Form::Table => crate::table::many(store, &target.kind, &items, &page.meta),
+        form => render::list(&target.kind, items.into_iter(), &page.meta, form),
+    }
+}
+
+/// The objects that the path, the selectors and the limit of a request choose.
+pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refusal> {
     let call = target.call;
     check_options(target)?;
     let selector = Selector::parse(
@@ -68,14 +93,8 @@ pub(crate) fn list(store: &mut Store, target: &Target<'_>) -> Result<Answer, Ref
             .map(|(key, _)| token(revision, key)),
         remaining: (remaining > 0 && is_unselected(target)).then_some(remaining),
     };
-    let items: Vec<&Stored> = page.iter().map(|(_, stored)| stored.as_ref()).collect();
-    let bytes = match target.form {
-        Form::Table => crate::table::many(store, &target.kind, &items, &meta),
-        form => render::list(&target.kind, items.into_iter(), &meta, form),
-    };
-    let mut answer = Answer::bytes(200, bytes);
-    answer.revision = Some(revision);
-    Ok(answer)
+    let items = page.iter().map(|(_, stored)| Arc::clone(stored)).collect();
+    Ok(Page { items, meta })
 }
 
 /// Counting what remains is promised only for lists without selectors.
