@@ -42,34 +42,27 @@ pub(crate) fn removed(store: &mut Store, kind: &Kind, stored: &Stored) {
 /// Delete the dependants that have no other living owner; unhook the others.
 pub(crate) fn release_dependents(store: &mut Store, owner: &str, how: &Deletion) {
     for (id, key) in store.dependents(owner) {
-        let Some((kind, stored)) = found(store, id, &key) else {
-            continue;
-        };
-        let others = stored
-            .slim
-            .owners
-            .iter()
-            .any(|uid| uid != owner && store.place_of(uid).is_some());
-        if others {
-            unhook(store, &kind, &stored, owner);
-        } else {
-            // Gone already, or refused by a rule: both leave nothing to do here.
-            let _outcome = delete_key(store, &kind, &key, how);
-        }
+        settle_owners(store, (id, &key), owner, how);
     }
 }
 
 /// Delete an object whose owners are not there; unhook it from those that are not, if others are.
 pub(crate) fn check_owners(store: &mut Store, id: CollectionId, key: &str) {
+    settle_owners(store, (id, key), "", &Deletion::default());
+}
+
+/// The same, where one owner counts as gone already.
+fn settle_owners(store: &mut Store, (id, key): (CollectionId, &str), going: &str, how: &Deletion) {
     let Some((kind, stored)) = found(store, id, key) else {
         return;
     };
     let body = stored.body();
     let (mut absent, mut others) = (Vec::new(), false);
     for owner in metadata(&body).map(owners).unwrap_or_default() {
+        let uid = text(owner, "uid");
         match standing(store, &kind, &stored, owner) {
-            Standing::There => others = true,
-            Standing::Absent => absent.push(text(owner, "uid").to_owned()),
+            Standing::There if uid != going => others = true,
+            Standing::There | Standing::Absent => absent.push(uid.to_owned()),
             Standing::Unknown => return,
         }
     }
@@ -81,7 +74,7 @@ pub(crate) fn check_owners(store: &mut Store, id: CollectionId, key: &str) {
         }
     } else if !absent.is_empty() {
         // Gone already, or refused by a rule: both leave nothing to do here.
-        let _outcome = delete_key(store, &kind, key, &Deletion::default());
+        let _outcome = delete_key(store, &kind, key, how);
     }
 }
 

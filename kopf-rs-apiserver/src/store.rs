@@ -23,7 +23,7 @@ use crate::given;
 use crate::kind::{CollectionId, Kinds, Resource, builtin};
 use crate::later;
 use crate::managed::Kept;
-use crate::object::{Body, Stored, meta_text, metadata_mut};
+use crate::object::{Body, Stored, meta_text, metadata, metadata_mut, owners, text};
 use crate::workloads::Workloads;
 use agenda::{Agenda, Task};
 use batch::Batch;
@@ -377,12 +377,31 @@ impl Store {
         }
         let owners = &now.slim.owners;
         let known = before.is_some_and(|before| before.slim.owners == *owners);
-        if !known && owners.iter().any(|uid| !self.uids.contains_key(uid)) {
+        if !known && !owners.is_empty() && !self.has_true_owners(now) {
             let soon = self.clock.now().saturating_add(later::OWNER_GRACE);
             if let Ok(soon) = soon {
                 self.plan(soon, (id, key), Task::CheckOwners);
             }
         }
+    }
+
+    /// Whether all owners of an object are what and where it says.
+    fn has_true_owners(&self, stored: &Stored) -> bool {
+        let body = stored.body();
+        let found = metadata(&body).map(owners).unwrap_or_default();
+        found.into_iter().all(|owner| {
+            let place = self.uids.get(text(owner, "uid"));
+            let Some((id, key)) = place else {
+                return false;
+            };
+            let (collection, found) = (self.collections.get(id), self.get(*id, key));
+            collection.zip(found).is_some_and(|(collection, found)| {
+                let namespace = &found.slim.namespace;
+                collection.kind == text(owner, "kind")
+                    && found.slim.name == text(owner, "name")
+                    && (namespace.is_none() || *namespace == stored.slim.namespace)
+            })
+        })
     }
 
     /// Have controllers look at what a change touches.
