@@ -112,7 +112,11 @@ pub(crate) fn replace(
     let anew = new.is_written_anew(store, kind, old);
     let changed =
         (!unchanged && kind.conversion.is_none()) || anew || !Arc::ptr_eq(&kept, &old.kept);
-    let released = !kind.is_core("namespaces") && is_released(&before, &new.body);
+    let released = if kind.is_core("namespaces") {
+        is_let_go(&before, &new.body)
+    } else {
+        is_released(&before, &new.body)
+    };
     if change.dry_run || (!changed && !released) {
         let stored = Arc::new(draft(kind, &new.into_shown(kind), kept, old.slim.revision));
         return Ok(Written {
@@ -481,6 +485,14 @@ fn is_released(before: &Body, new: &Body) -> bool {
         && !finalizers(before).is_empty()
         && finalizers(new).is_empty()
         && grace.unwrap_or_default() == 0
+}
+
+/// Whether this change lets go of a namespace by hand: what is in it stays behind.
+fn is_let_go(before: &Body, new: &Body) -> bool {
+    let waits = at_path(new, ".spec.finalizers").and_then(Value::as_array);
+    metadata(before).is_some_and(|meta| meta.contains_key("deletionTimestamp"))
+        && finalizers(new).is_empty()
+        && waits.is_none_or(Vec::is_empty)
 }
 
 /// An object as it would be taken from the store.
