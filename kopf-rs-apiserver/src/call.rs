@@ -15,6 +15,7 @@ use http::{HeaderMap, Method, header, request::Parts};
 
 pub(crate) use body::{Document, PROTOBUF, Wanted};
 pub(crate) use form::Form;
+pub(crate) use option::bad_dry_run;
 pub(crate) use path::Path;
 
 use crate::access::User;
@@ -109,6 +110,12 @@ impl Call {
             .iter()
             .find(|(found, _)| found == key)
             .map_or("", |(_, value)| value)
+    }
+
+    /// All that is given for a query parameter.
+    pub(crate) fn params(&self, key: &str) -> impl Iterator<Item = &str> {
+        let found = self.query.iter().filter(move |(found, _)| found == key);
+        found.map(|(_, value)| value.as_str())
     }
 
     /// A query parameter that is a switch.

@@ -28,15 +28,28 @@ impl UnknownFields {
     }
 }
 
+/// What is wrong with the stages of a write that are to be left out.
+pub(crate) fn bad_dry_run(given: &[&str]) -> Option<Cause> {
+    if given.iter().all(|stage| *stage == "All") {
+        return None;
+    }
+    let shown: Vec<String> = given.iter().map(|stage| format!("{stage:?}")).collect();
+    let message = format!(
+        "Unsupported value: [{}]: supported values: \"All\"",
+        shown.join(",")
+    );
+    Some(Cause::new("FieldValueNotSupported", "dryRun", message))
+}
+
 // === impl Call ===
 
 impl Call {
     /// Whether nothing is to be persisted.
     pub(crate) fn dry_run(&self) -> Result<bool, Refusal> {
-        match self.param("dryRun") {
-            "" => Ok(false),
-            "All" => Ok(true),
-            other => Err(self.unsupported("dryRun", &format!("[{other:?}]"), "\"All\"")),
+        let given: Vec<&str> = self.params("dryRun").collect();
+        match bad_dry_run(&given) {
+            Some(cause) => Err(self.bad_options(&[cause])),
+            None => Ok(!given.is_empty()),
         }
     }
 

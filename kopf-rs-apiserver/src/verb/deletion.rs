@@ -1,15 +1,16 @@
 //! How to delete: what becomes of dependants, how long there is, and which object is meant.
 //!
-//! Promise: what a request says in its body counts before what it says beside it. Must not know the store.
+//! Promise: what a request says beside its body counts only if it has none. Must not know the store.
 
 use serde_json::Value;
 
 use super::Target;
 use super::list::bad_number;
-use crate::call::{Call, PROTOBUF, go};
+use crate::call::{Call, PROTOBUF, bad_dry_run, go};
 use crate::cascade::{FOREGROUND, ORPHAN};
 use crate::kind::Kind;
 use crate::object::{Body, Stored, at_path, text};
+use crate::rules;
 use crate::status::{Cause, Refusal, options};
 use crate::typed::proto;
 
@@ -62,53 +63,38 @@ impl Deletion {
         }
     }
 
-    /// What the options of a request say, in its body or beside it.
+    /// What the options of a request say, in its body, or beside it if it has none.
     pub(super) fn of_call(target: &Target<'_>) -> Result<Self, Refusal> {
         let call = target.call;
-        let body = if call.body.is_empty() {
-            Body::new()
+        let given = if call.body.is_empty() {
+            beside(call)?
         } else {
             sent(call)?
         };
-        check_kind(&body)?;
-        let preconditions = body.get("preconditions").and_then(Value::as_object);
+        check_kind(&given)?;
+        let causes = complaints(&given);
+        if !causes.is_empty() {
+            return Err(Refusal::invalid(options("DeleteOptions"), &causes));
+        }
+        let preconditions = given.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
             let found = preconditions.map_or("", |map| text(map, field));
             Some(found.to_owned()).filter(|found| !found.is_empty())
         };
-        let policy = match text(&body, "propagationPolicy") {
-            "" => call.param("propagationPolicy"),
-            given => given,
-        };
-        let orphan = call.switch("orphanDependents")
-            || body.get("orphanDependents") == Some(&Value::Bool(true));
-        if !policy.is_empty() && body.contains_key("orphanDependents") {
-            let message = "orphanDependents and deletionPropagation cannot be both set";
-            let cause = Cause::invalid("propagationPolicy", &policy.into(), message);
-            return Err(Refusal::invalid(options("DeleteOptions"), &[cause]));
-        }
-        let in_body = body.get("dryRun").and_then(Value::as_array);
-        let grace = match (
-            body.get("gracePeriodSeconds"),
-            call.param("gracePeriodSeconds"),
-        ) {
-            (Some(given), _) => given.as_i64(),
-            (None, "") => None,
-            (None, given) => Some(given.parse().map_err(|_| bad_number(given))?),
-        };
+        let orphan = given.get("orphanDependents").and_then(Value::as_bool);
+        let by_default = policy(&given).is_none() && orphan.is_none() && leaves_orphans(target);
         Ok(Self {
-            propagation: match policy {
-                "Foreground" => Propagation::Foreground,
-                "Orphan" => Propagation::Orphan,
-                "" if orphan || orphans_by_default(target) => Propagation::Orphan,
-                "" | "Background" => Propagation::Background,
-                other => return Err(unknown_policy(other)),
+            propagation: match policy(&given) {
+                Some("Foreground") => Propagation::Foreground,
+                Some("Orphan") => Propagation::Orphan,
+                None if by_default || orphan == Some(true) => Propagation::Orphan,
+                _ => Propagation::Background,
             },
-            by_default: policy.is_empty() && !orphan && orphans_by_default(target),
-            grace,
+            by_default,
+            grace: given.get("gracePeriodSeconds").and_then(Value::as_i64),
             uid: precondition("uid"),
             revision: precondition("resourceVersion"),
-            dry_run: call.dry_run()? || in_body.is_some_and(|items| !items.is_empty()),
+            dry_run: !stages(&given).is_empty(),
         })
     }
 
@@ -170,6 +156,25 @@ impl Deletion {
     }
 }
 
+/// The options in the query of a deletion.
+fn beside(call: &Call) -> Result<Body, Refusal> {
+    let mut options = Body::new();
+    if let Some(grace) = call.params("gracePeriodSeconds").next() {
+        let seconds: i64 = grace.parse().map_err(|_| bad_number(grace))?;
+        options.insert("gracePeriodSeconds".to_owned(), seconds.into());
+    }
+    if call.params("orphanDependents").next().is_some() {
+        let orphan = call.switch("orphanDependents");
+        options.insert("orphanDependents".to_owned(), orphan.into());
+    }
+    if let Some(policy) = call.params("propagationPolicy").next() {
+        options.insert("propagationPolicy".to_owned(), policy.into());
+    }
+    let stages: Vec<&str> = call.params("dryRun").collect();
+    options.insert("dryRun".to_owned(), stages.into());
+    Ok(options)
+}
+
 /// The options in the body of a deletion.
 fn sent(call: &Call) -> Result<Body, Refusal> {
     let value = match call.media_type() {
@@ -178,13 +183,25 @@ fn sent(call: &Call) -> Result<Body, Refusal> {
             return found.map_err(|why| Refusal::bad_request(why.to_string()));
         }
         "application/yaml" => call.yaml()?,
-        _ => go::parse(&call.body).map_err(|why| {
-            Refusal::bad_request(format!(
-                "couldn't get version/kind; json parse error: {why}"
-            ))
-        })?,
+        _ => go::parse(&call.body).map_err(|why| no_options(&why))?,
     };
-    Ok(value.as_object().cloned().unwrap_or_default())
+    match value {
+        Value::Object(options) => Ok(options),
+        Value::Null => Ok(Body::new()),
+        other => {
+            let found = rules::go_type(&other);
+            Err(no_options(&format!(
+                "json: cannot unmarshal {found} into Go value of type struct {{ \
+                 APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            )))
+        }
+    }
+}
+
+fn no_options(why: &str) -> Refusal {
+    Refusal::bad_request(format!(
+        "couldn't get version/kind; json parse error: {why}"
+    ))
 }
 
 fn check_kind(options: &Body) -> Result<(), Refusal> {
@@ -197,17 +214,38 @@ fn check_kind(options: &Body) -> Result<(), Refusal> {
     )))
 }
 
-/// Some old kinds leave their Pods alone unless they are told not to.
-fn orphans_by_default(target: &Target<'_>) -> bool {
-    let told = target.call.param("orphanDependents") == "false";
-    let kind = target.kind.kind.as_str();
-    !told && target.kind.traits.builtin && matches!(kind, "Job" | "ReplicationController")
+fn complaints(given: &Body) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let field = "propagationPolicy";
+    if let Some(policy) = policy(given) {
+        if given.get("orphanDependents").is_some_and(Value::is_boolean) {
+            let message = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid(field, &policy.into(), message));
+        }
+        if !matches!(policy, "Foreground" | "Background" | "Orphan") {
+            let message = format!(
+                "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            );
+            causes.push(Cause::new("FieldValueNotSupported", field, message));
+        }
+    }
+    causes.extend(bad_dry_run(&stages(given)));
+    causes
 }
 
-fn unknown_policy(policy: &str) -> Refusal {
-    let message = format!(
-        "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
-    );
-    let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
-    Refusal::invalid(options("DeleteOptions"), &[cause])
+fn policy(given: &Body) -> Option<&str> {
+    given.get("propagationPolicy").and_then(Value::as_str)
+}
+
+/// The stages that are to be left out.
+fn stages(given: &Body) -> Vec<&str> {
+    let found = given.get("dryRun").and_then(Value::as_array);
+    let words = found.into_iter().flatten();
+    words.filter_map(Value::as_str).collect()
+}
+
+/// Some old kinds leave their Pods alone unless they are told not to.
+fn leaves_orphans(target: &Target<'_>) -> bool {
+    let kind = target.kind.kind.as_str();
+    target.kind.traits.builtin && matches!(kind, "Job" | "ReplicationController")
 }
