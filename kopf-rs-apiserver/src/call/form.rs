@@ -20,6 +20,9 @@ pub(super) fn accepted(headers: &HeaderMap) -> Option<Form> {
     let Some(accept) = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()) else {
         return Some(Form::Whole);
     };
+    if accept.trim().is_empty() {
+        return Some(Form::Whole);
+    }
     accept.split(',').find_map(form_of)
 }
 
