@@ -92,6 +92,17 @@ pub enum OpenError {
         /// What is wrong there.
         why: String,
     },
+    /// A file is gone that the others go on from, or are followed by.
+    #[error(
+        "{} is missing: {why}; restore it from a copy, or begin anew with an empty directory",
+        .path.display()
+    )]
+    Missing {
+        /// Which file.
+        path: PathBuf,
+        /// How that is known.
+        why: String,
+    },
     /// The keys of a new server could not be made, or those of an old one are none.
     #[error("the server has no keys: {0}")]
     Keys(#[from] TlsError),
@@ -138,6 +149,9 @@ struct Line<'a> {
 struct Head {
     format: u32,
     revision: u64,
+    /// The number of the file of changes that goes on from here.
+    #[serde(default)]
+    next: Option<u64>,
 }
 
 // === impl OpenError ===
@@ -276,7 +290,8 @@ impl Disk {
             .sum();
         self.due = self.due.max(size as u64);
         self.snapshot = Some(std::thread::spawn(move || {
-            snapshot::make(&dir, revision, &contents)?;
+            finish(&dir, old)?;
+            snapshot::make(&dir, revision, next, &contents)?;
             remove_changes(&dir, old)
         }));
     }
@@ -336,6 +351,25 @@ fn changes_files(dir: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
+/// What a file of changes ends with when there is a next one.
+fn end_mark() -> Vec<u8> {
+    let mut mark = Vec::new();
+    frame::write(&mut mark, |text| text.extend_from_slice(b"[]"));
+    mark
+}
+
+/// Note in a file of changes that there is a next one, so that it is missed when it is gone.
+fn finish(dir: &Path, number: u64) -> io::Result<()> {
+    // The mark is not to outlive what it tells of.
+    File::open(dir)?.sync_all()?;
+    let mut changes = append_to(&changes_file(dir, number))?;
+    let length = changes.metadata()?.len();
+    changes.write_all(&end_mark()).inspect_err(|_| {
+        // Half a mark would be damage.
+        let _cut = cut(&changes_file(dir, number), length);
+    })
+}
+
 fn remove_changes(dir: &Path, up_to: u64) -> io::Result<()> {
     for number in changes_files(dir)? {
         if number <= up_to {
@@ -363,6 +397,13 @@ fn make_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
+}
+
+/// Shorten a file to what is whole in it.
+fn cut(path: &Path, length: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(length)?;
+    file.sync_all()
 }
 
 /// Keep other processes out for as long as the file is open.

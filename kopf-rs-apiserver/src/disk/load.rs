@@ -3,16 +3,16 @@
 //! Promise: a store as it was after the last change that was kept whole. Only the very end of the last file may be torn;
 //! anything else that cannot be read is an error that says where. Must not know requests.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
 use super::frame::{End, Frames};
 use super::{
-    DataDir, Disk, FORMAT, Head, Line, OpenError, Recovered, changes_file, changes_files, lock,
-    make_folder, refused, snapshot,
+    DataDir, Disk, FORMAT, Head, Line, OpenError, Recovered, changes_file, changes_files, cut,
+    end_mark, lock, make_folder, refused, snapshot,
 };
 use crate::kind::{Kind, crd};
 use crate::object::Body;
@@ -29,8 +29,10 @@ struct Reading<'a> {
 pub(crate) fn load(dir: &DataDir, store: &mut Store) -> Result<(Disk, Recovered), OpenError> {
     make_folder(&dir.path).map_err(refused(&dir.path))?;
     let lock = lock(&dir.path)?;
-    let known = load_snapshot(&snapshot::file(&dir.path), store)?;
     let numbers = changes_files(&dir.path).map_err(refused(&dir.path))?;
+    let head = load_snapshot(&snapshot::file(&dir.path), store)?;
+    check_files(&dir.path, &numbers, head.as_ref())?;
+    let known = head.map_or(0, |head| head.revision);
     let (mut written, mut dropped) = (0, 0);
     for number in &numbers {
         let path = changes_file(&dir.path, *number);
@@ -38,6 +40,10 @@ pub(crate) fn load(dir: &DataDir, store: &mut Store) -> Result<(Disk, Recovered)
         let reading = Reading { path: &path, known };
         let bytes = fs::read(&path).map_err(refused(&path))?;
         let good = reading.changes(&bytes, is_last, store)?;
+        if is_last && bytes[..good].ends_with(&end_mark()) {
+            let why = format!("changes.{number} is followed by it");
+            return Err(missing(changes_file(&dir.path, number + 1), &why));
+        }
         if good < bytes.len() {
             cut(&path, good as u64).map_err(refused(&path))?;
         }
@@ -54,10 +60,10 @@ pub(crate) fn load(dir: &DataDir, store: &mut Store) -> Result<(Disk, Recovered)
     Ok((disk, recovered))
 }
 
-fn load_snapshot(path: &Path, store: &mut Store) -> Result<u64, OpenError> {
+fn load_snapshot(path: &Path, store: &mut Store) -> Result<Option<Head>, OpenError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(refused(path)(error)),
     };
     let reading = Reading { path, known: 0 };
@@ -78,14 +84,35 @@ fn load_snapshot(path: &Path, store: &mut Store) -> Result<u64, OpenError> {
         (at, _) => return Err(reading.damaged(at, "the snapshot has no end")),
     }
     store.restore_revision(head.revision);
-    Ok(head.revision)
+    Ok(Some(head))
 }
 
-/// Shorten a file to what is whole in it.
-fn cut(path: &Path, length: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(length)?;
-    file.sync_all()
+/// Whether the files of changes are there that go on from the snapshot, or from nothing.
+fn check_files(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), OpenError> {
+    let first = numbers.first().copied();
+    let from = match (head, first) {
+        (Some(head), _) => head.next.or(first).unwrap_or(1),
+        (None, Some(first)) if first > 1 => {
+            let why = format!("changes.{first} goes on from it");
+            return Err(missing(snapshot::file(dir), &why));
+        }
+        // Who the server is was noted only after the first file was there.
+        (None, None) if !dir.join("identity.json").exists() => return Ok(()),
+        (None, _) => 1,
+    };
+    let last = numbers.last().copied().unwrap_or(from).max(from);
+    match (from..=last).find(|number| !numbers.contains(number)) {
+        None => Ok(()),
+        Some(gone) => Err(missing(
+            changes_file(dir, gone),
+            "the other files are not all there was",
+        )),
+    }
+}
+
+fn missing(path: PathBuf, why: &str) -> OpenError {
+    let why = why.to_owned();
+    OpenError::Missing { path, why }
 }
 
 // === impl Reading ===

@@ -18,10 +18,11 @@ pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join("snapshot")
 }
 
-/// Write all objects down.
+/// Write all objects down; `next` is the number of the file that has the changes from then on.
 pub(super) fn make(
     dir: &Path,
     revision: u64,
+    next: u64,
     contents: &[(Arc<Resource>, Vec<Arc<Stored>>)],
 ) -> io::Result<()> {
     replace(&file(dir), |file| {
@@ -29,6 +30,7 @@ pub(super) fn make(
         let head = Head {
             format: FORMAT,
             revision,
+            next: Some(next),
         };
         frame::write_value(&mut text, &head);
         file.write_all(&text)?;

@@ -158,6 +158,74 @@ async fn damage_is_named_by_file_and_place() {
     assert!(error.contains("identity.json is damaged"), "{error}");
 }
 
+/// Refused for a file that is missing; which one.
+fn missing(dir: &Path) -> String {
+    let error = ApiServer::open(dir).unwrap_err();
+    let told = error.to_string();
+    let OpenError::Missing { path, .. } = error else {
+        panic!("{told}");
+    };
+    assert!(told.contains(&path.display().to_string()), "{told}");
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// What is refused once this file is gone, or has another name; it is put back.
+fn missing_without(dir: &Path, file: &Path, instead: &str) -> String {
+    fs::rename(file, dir.join(instead)).unwrap();
+    let found = missing(dir);
+    fs::rename(dir.join(instead), file).unwrap();
+    found
+}
+
+#[tokio::test]
+async fn a_file_that_is_missing_is_named() {
+    let dir = folder("missing");
+    let small = || DataDir::new(&dir).snapshot_after(5_000);
+    // No snapshot can be made: the files of changes gather.
+    fs::create_dir_all(dir.join("snapshot.new")).unwrap();
+    let server = ApiServer::open(small()).unwrap();
+    done(&server, "POST", MAPS, map("m")).await;
+    let change = async |server: &ApiServer, times: usize| {
+        for number in 0..times {
+            let data = json!({"data": {"a": number.to_string(), "filler": "x".repeat(1000)}});
+            done(server, "PATCH", &format!("{MAPS}/m"), data).await;
+        }
+    };
+    for _ in 0..20 {
+        change(&server, 20).await;
+        if changes(&dir).len() > 2 {
+            break;
+        }
+    }
+    drop(server);
+    fs::remove_dir(dir.join("snapshot.new")).unwrap();
+    let files = changes(&dir);
+    assert!(files.len() > 2, "{files:?}");
+    // The first might have been replaced by a snapshot that is gone as well.
+    assert_eq!(missing_without(&dir, &files[0], "away"), "snapshot");
+    for file in &files[1..] {
+        let name = file.file_name().unwrap().to_string_lossy();
+        assert_eq!(missing_without(&dir, file, "away"), name);
+    }
+
+    let server = ApiServer::open(small()).unwrap();
+    change(&server, 100).await;
+    drop(server);
+    let snapshot = dir.join("snapshot");
+    assert!(snapshot.is_file());
+    let files = changes(&dir);
+    assert_eq!(missing_without(&dir, &snapshot, "away"), "snapshot");
+    let first = files[0].file_name().unwrap().to_string_lossy();
+    assert_eq!(missing_without(&dir, &files[0], "away"), first);
+    assert_eq!(missing_without(&dir, &files[0], "changes.999"), first);
+    drop(open(&dir));
+
+    let dir = folder("missing-all");
+    drop(open(&dir));
+    fs::remove_file(&changes(&dir)[0]).unwrap();
+    assert_eq!(missing(&dir), "changes.1");
+}
+
 #[tokio::test]
 async fn a_directory_serves_one_server_at_a_time() {
     let dir = folder("in-use");
