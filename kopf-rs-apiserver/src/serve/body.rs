@@ -221,6 +221,10 @@ impl WatchBody {
             return Some(line);
         }
         let due = self.late.front().map(|(due, _)| *due);
+        if self.drained && due.is_none() {
+            self.over = true;
+            return None;
+        }
         tokio::select! {
             biased;
             () = is_closed(self.closing.as_mut()) => self.over = true,
@@ -229,10 +233,13 @@ impl WatchBody {
             line = self.watch.next(), if !self.drained => match (line, delay) {
                 (Some(line), None) => return Some(line),
                 (Some(line), Some(delay)) => self.late.push_back((Instant::now() + delay, line)),
-                (None, _) => self.drained = true,
+                (None, _) => {
+                    self.drained = true;
+                    // What would come after the end of the watch never comes on it.
+                    self.over |= self.watch.is_expired();
+                }
             },
         }
-        self.over |= self.drained && self.late.is_empty();
         None
     }
 

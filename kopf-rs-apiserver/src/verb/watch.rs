@@ -213,6 +213,11 @@ impl Watch {
         }
     }
 
+    /// Whether its time is over.
+    pub(crate) fn is_expired(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
     /// A line that needs no waiting, except for conversions.
     async fn ready(&mut self) -> Option<Line> {
         if let Some(stored) = self.initial.pop_front() {

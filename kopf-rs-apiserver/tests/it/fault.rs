@@ -211,6 +211,31 @@ async fn events_of_one_kind_come_after_later_ones_of_another() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_in_time_though_its_events_are_late() {
+    let server = ApiServer::new();
+    done(&server, "POST", MAPS, map("a")).await;
+    let uri = format!("{MAPS}?watch=1&timeoutSeconds=20");
+    for late in [5, 19, 30] {
+        let _late = server.fault(Fault::late(Duration::from_secs(late)));
+        let start = Instant::now();
+        let mut watch = Lines::open(&server, &uri).await;
+        if late < 20 {
+            assert_eq!(watch.brief().await, "ADDED a");
+        }
+        assert_eq!(watch.next().await, None, "late by {late}");
+        assert_eq!(start.elapsed(), Duration::from_secs(20), "late by {late}");
+    }
+    // A fault that goes may leave a watch behind that is over already.
+    let late = server.fault(Fault::late(Duration::from_secs(30)));
+    let mut watch = Lines::open(&server, &uri).await;
+    let early = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
+    assert!(early.is_err());
+    late.clear();
+    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next().await, None);
+}
+
 #[tokio::test]
 async fn events_come_twice() {
     let server = ApiServer::new();
