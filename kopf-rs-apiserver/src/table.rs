@@ -8,6 +8,7 @@ mod cells;
 mod cluster;
 mod event;
 mod metrics;
+mod path;
 mod pod;
 
 use bytes::Bytes;
@@ -105,6 +106,12 @@ fn row(kind: &Kind, columns: &[Column], stored: &Stored, now: Timestamp) -> Valu
 }
 
 fn cells(builtin: bool, columns: &[Column], body: &Body, now: Timestamp) -> Vec<Value> {
+    // Only columns of definitions look at all of it.
+    let root = if builtin {
+        Value::Null
+    } else {
+        Value::Object(body.clone())
+    };
     let cell = |column: &Column| {
         if column.path.starts_with('@') {
             return cells::cell(&column.path, body, now);
@@ -113,7 +120,9 @@ fn cells(builtin: bool, columns: &[Column], body: &Body, now: Timestamp) -> Vec<
         if builtin {
             given(column, find(body, path), absent)
         } else {
-            plain(column, find(body, &column.path), now)
+            let path = path::Path::read(&column.path);
+            let found = path.as_ref().and_then(|path| path.first(&root));
+            found.map_or(Value::Null, |found| plain(column, found, now))
         }
     };
     columns.iter().map(cell).collect()
@@ -131,14 +140,31 @@ fn given(column: &Column, found: Option<&Value>, absent: &str) -> Value {
     }
 }
 
-/// A cell of a path: ages for dates, nothing for what is absent.
-fn plain(column: &Column, found: Option<&Value>, now: Timestamp) -> Value {
+/// A cell of a definition's column: what does not fit its type is not shown.
+fn plain(column: &Column, found: &Value, now: Timestamp) -> Value {
     match (column.kind.as_str(), found) {
-        ("date", found) => since(found.and_then(Value::as_str).unwrap_or_default(), now).into(),
-        (_, None | Some(Value::Null)) => Value::Null,
-        ("integer" | "number" | "boolean", Some(value)) => value.clone(),
-        (_, Some(Value::String(text))) => text.as_str().into(),
-        (_, Some(other)) => other.to_string().into(),
+        ("date", Value::String(text)) => dated(text, now).into(),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "as the real server does it"
+        )]
+        ("integer", Value::Number(number)) if number.is_f64() => {
+            (number.as_f64().unwrap_or_default() as i64).into()
+        }
+        ("integer" | "number", Value::Number(_)) | ("boolean", Value::Bool(_)) => found.clone(),
+        ("string", Value::Null) => "<no value>".into(),
+        ("string", Value::String(text)) => text.as_str().into(),
+        ("string", other) => other.to_string().into(),
+        _ => Value::Null,
+    }
+}
+
+fn dated(text: &str, now: Timestamp) -> String {
+    let is_time = matches!(text, "" | "null") || text.parse::<Timestamp>().is_ok();
+    if is_time {
+        since(text, now)
+    } else {
+        "<invalid>".to_owned()
     }
 }
 
