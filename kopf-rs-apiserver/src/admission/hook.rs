@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::place::Client;
+use super::question::Dialect;
 use crate::object::{Body, text};
 use crate::selector::object::ObjectSelector;
 
@@ -18,7 +19,8 @@ pub(super) struct Hook {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) client: Client,
-    pub(super) version: String,
+    /// The version of its reviews, and what it may answer.
+    pub(super) version: Dialect,
     pub(super) rules: Vec<Rule>,
     pub(super) exact: bool,
     /// A failure to ask is no refusal.
@@ -68,6 +70,7 @@ pub(super) fn word<'a>(map: &'a Value, field: &str) -> &'a str {
 impl Hook {
     /// The webhooks of a configuration, in order.
     pub(super) fn all_of(configuration: &Body) -> Vec<Self> {
+        let validating = text(configuration, "kind") == "ValidatingWebhookConfiguration";
         let meta = crate::object::metadata(configuration);
         let owner = meta.map_or("", |meta| text(meta, "name"));
         let hooks = configuration.get("webhooks").and_then(Value::as_array);
@@ -75,12 +78,12 @@ impl Hook {
         hooks
             .map(|(index, hook)| Self {
                 id: format!("{owner}/{index}"),
-                ..Self::of(hook)
+                ..Self::of(hook, validating)
             })
             .collect()
     }
 
-    fn of(hook: &Value) -> Self {
+    fn of(hook: &Value, validating: bool) -> Self {
         let list = |field: &str| hook.get(field).and_then(Value::as_array).into_iter();
         let selector = |field: &str| hook.get(field).map(ObjectSelector::of).unwrap_or_default();
         let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
@@ -96,7 +99,10 @@ impl Hook {
             id: String::new(),
             name: word(hook, "name").to_owned(),
             client: Client::of(hook.get("clientConfig").unwrap_or(&Value::Null)),
-            version: versions.iter().find(known).cloned().unwrap_or_default(),
+            version: Dialect {
+                version: versions.iter().find(known).cloned().unwrap_or_default(),
+                validating,
+            },
             rules: list("rules").flatten().map(Rule::of).collect(),
             exact: word(hook, "matchPolicy") == "Exact",
             ignores_failure: word(hook, "failurePolicy") == "Ignore",

@@ -26,10 +26,20 @@ pub(super) struct Denial {
     pub(super) details: Option<Map<String, Value>>,
 }
 
+/// How a webhook is spoken with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dialect {
+    /// The version of reviews.
+    pub(super) version: String,
+    /// A webhook that validates changes nothing.
+    pub(super) validating: bool,
+}
+
 /// The whole review of a request.
-pub(super) fn review(version: &str, uid: &str, request: &Value) -> Value {
+pub(super) fn review(dialect: &Dialect, uid: &str, request: &Value) -> Value {
     let mut request = request.clone();
     request["uid"] = uid.into();
+    let version = &dialect.version;
     json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request})
 }
 
@@ -49,14 +59,14 @@ pub(super) fn essence(request: &Value) -> Value {
 }
 
 /// What an answer means; the error is what is wrong with it.
-pub(super) fn read(version: &str, uid: &str, answer: &Value) -> Result<Reply, String> {
+pub(super) fn read(dialect: &Dialect, uid: &str, answer: &Value) -> Result<Reply, String> {
     let word = |field: &str| {
         answer
             .get(field)
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
-    let wanted = format!("admission.k8s.io/{version}");
+    let wanted = format!("admission.k8s.io/{}", dialect.version);
     let (found, kind) = (word("apiVersion"), word("kind"));
     let invalid = |why: String| Err(format!("received invalid webhook response: {why}"));
     if (found, kind) != (wanted.as_str(), "AdmissionReview") {
@@ -79,6 +89,14 @@ pub(super) fn read(version: &str, uid: &str, answer: &Value) -> Result<Reply, St
         return invalid(format!("expected response.uid={uid:?}, got {found:?}"));
     }
     let patch = word("patch");
+    if dialect.validating {
+        for (field, found) in [("patch", patch), ("patchType", word("patchType"))] {
+            if !found.is_empty() {
+                let why = format!("validating webhook may not return response.{field}");
+                return invalid(why);
+            }
+        }
+    }
     match (patch.is_empty(), word("patchType")) {
         (true, "") | (false, "JSONPatch") => {}
         (false, "") => {
@@ -152,6 +170,13 @@ impl Denial {
 mod tests {
     use super::*;
 
+    fn dialect() -> Dialect {
+        Dialect {
+            version: "v1".to_owned(),
+            validating: false,
+        }
+    }
+
     fn answer(response: &Value) -> Value {
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
@@ -175,7 +200,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                read("v1", "u", &answer).unwrap_err(),
+                read(&dialect(), "u", &answer).unwrap_err(),
                 format!("{start}{expected}")
             );
         }
@@ -185,7 +210,7 @@ mod tests {
     fn a_denial_is_told_with_the_name_of_its_webhook() {
         let read = |status: Value| {
             read(
-                "v1",
+                &dialect(),
                 "u",
                 &answer(&json!({"uid": "u", "allowed": false, "status": status})),
             )
@@ -202,7 +227,7 @@ mod tests {
             &json!({"uid": "u", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}),
         );
         assert_eq!(
-            super::read("v1", "u", &allowed).unwrap().patch,
+            super::read(&dialect(), "u", &allowed).unwrap().patch,
             Some(json!([]))
         );
     }
