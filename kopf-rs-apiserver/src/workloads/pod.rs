@@ -179,13 +179,22 @@ fn outlook(store: &Store, body: &Body) -> Outlook {
     let all_fine = |list: &[&Body]| list.iter().all(|found| matches!(image(found), Image::Fine));
     if now < ready_at || !all_fine(&containers) || !all_fine(&init) {
         let late = now >= ready_at;
+        // What comes first may be over when something else cannot start.
+        let initialized = late && all_fine(&init);
+        let before = |found: &&Body| {
+            if initialized {
+                started_first(found, ready_at)
+            } else {
+                waiting(found, late)
+            }
+        };
         return Outlook {
             phase: "Pending",
             containers: containers
                 .iter()
                 .map(|found| waiting(found, late))
                 .collect(),
-            init: init.iter().map(|found| waiting(found, late)).collect(),
+            init: init.iter().map(before).collect(),
             ready: false,
             next: (!late).then_some(ready_at),
         };
@@ -199,6 +208,13 @@ fn outlook(store: &Store, body: &Body) -> Outlook {
     let end_at = after(ready_at, run_for);
     let ends = ends(body, fails);
     let over = ends && now >= end_at;
+    let first = |found: &&Body| {
+        if over && is_sidecar(found) {
+            ended(found, 0, ready_at, end_at)
+        } else {
+            started_first(found, ready_at)
+        }
+    };
     let state = |found: &&Body| match (over, is_failing(found)) {
         (true, _) => ended(found, i64::from(fails), ready_at, end_at),
         (false, true) => crashing(found, ready_at),
@@ -211,10 +227,7 @@ fn outlook(store: &Store, body: &Body) -> Outlook {
             (false, _) => "Running",
         },
         containers: containers.iter().map(state).collect(),
-        init: init
-            .iter()
-            .map(|found| initialized(found, ready_at))
-            .collect(),
+        init: init.iter().map(first).collect(),
         ready: !fails && !over,
         next: (ends && !over).then_some(end_at),
     }
@@ -317,7 +330,16 @@ fn ended(container: &Body, code: i64, from: Timestamp, to: Timestamp) -> Value {
     status_of(container, false, true, &terminated(code, from, to))
 }
 
-fn initialized(container: &Body, at: Timestamp) -> Value {
+/// An init container that goes on beside the others.
+fn is_sidecar(container: &Body) -> bool {
+    text(container, "restartPolicy") == "Always"
+}
+
+/// An init container once the others may start.
+fn started_first(container: &Body, at: Timestamp) -> Value {
+    if is_sidecar(container) {
+        return running(container, at);
+    }
     let mut status = ended(container, 0, at, at);
     status["ready"] = true.into();
     status

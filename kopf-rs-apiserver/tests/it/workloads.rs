@@ -183,6 +183,43 @@ async fn what_cannot_be_pulled_never_starts() {
     assert_eq!(waiting["reason"], "ImagePullBackOff");
 }
 
+/// A Pod with these init containers and one other.
+fn with_init(init: &Value, image: &str) -> Value {
+    let spec = json!({"initContainers": init, "containers": [{"name": "c", "image": image}]});
+    json!({"metadata": {"name": "p"}, "spec": spec})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_runs_beside_the_others() {
+    let server = world();
+    let init = json!([{"name": "side", "image": "i", "restartPolicy": "Always"}, {"name": "before", "image": "i"}]);
+    done(&server, "POST", PODS, with_init(&init, "i")).await;
+    let uri = format!("{PODS}/p");
+    let pod = until(&server, &uri, |found| condition(found, "Ready") == "True ").await;
+    let [side, before] = [0, 1].map(|at| &pod["status"]["initContainerStatuses"][at]);
+    assert!(side["state"].get("running").is_some(), "{side}");
+    assert_eq!(
+        (&side["ready"], &side["started"]),
+        (&json!(true), &json!(true))
+    );
+    assert_eq!(before["state"]["terminated"]["reason"], "Completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_of_a_pod_that_cannot_be_pulled_is_told_beside_init_containers() {
+    let server = world();
+    let init = json!([{"name": "before", "image": "i"}]);
+    done(&server, "POST", PODS, with_init(&init, "missing")).await;
+    let uri = format!("{PODS}/p");
+    let told = |found: &Value| {
+        let waiting = &found["status"]["containerStatuses"][0]["state"]["waiting"];
+        waiting["reason"] == "ImagePullBackOff"
+    };
+    let pod = until(&server, &uri, told).await;
+    let before = &pod["status"]["initContainerStatuses"][0];
+    assert_eq!(before["state"]["terminated"]["reason"], "Completed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stateful_set_counts_its_pods() {
     let server = world();
