@@ -130,8 +130,8 @@ fn kept(dir: &Path, found: &Recovered) -> String {
         return state;
     }
     format!(
-        "{state}\nThe last run ended while it wrote: {dropped} bytes that were no whole change, and that nobody had an answer to, \
-         were dropped."
+        "{state}\nThe last {dropped} bytes were no whole change, and were dropped: nobody had an answer to them if the last run ended \
+         while it wrote; if it did not, the file has been damaged since."
     )
 }
 
