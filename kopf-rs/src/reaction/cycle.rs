@@ -108,7 +108,6 @@ pub(super) fn entries(
             let id = &handler.id;
             let fate = match known {
                 Some(_) => "is taken from memory",
-                None if input.seen.ongoing().is_some() => "is taken from memory",
                 None => "is lost, it starts anew",
             };
             let text = format!("{damage}: the progress of handler '{id}' {fate}.");

@@ -183,11 +183,13 @@ impl Sides {
             Former::Known(old) => !same(old, new),
             Former::Unknown => true,
         };
+        // Who is to be called again is so for what its filters let through: a change that has passed by is no more its business.
+        let is_let_through = filters.accept_change(old, new);
         Candidate {
             handler: handler.clone(),
             applies,
-            concerned: marked || (differs || !reacts(handler)) && filters.accept_change(old, new),
-            marked,
+            concerned: (differs || !reacts(handler)) && is_let_through,
+            marked: marked && is_let_through,
         }
     }
 }

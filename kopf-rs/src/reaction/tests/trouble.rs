@@ -133,6 +133,20 @@ fn damaged_annotations_are_said_and_repaired() {
 }
 
 #[test]
+fn progress_that_is_damaged_within_a_cycle_is_told_as_lost() {
+    let mut world = World::of("create:c create:d").script("d", "t5 ok");
+    world
+        .create(json!({"a": 1}))
+        .update(json!({"metadata": {"annotations": {"op.kopf.rs/c": "rubbish"}}}))
+        .wait();
+    assert_eq!(world.calls(), "c create#0 d create#0 c create#0 d create#1");
+    let lines = world.lines();
+    let told =
+        |line: &&String| line.ends_with("the progress of handler 'c' is lost, it starts anew.");
+    assert_eq!(lines.iter().filter(told).count(), 1, "{lines:?}");
+}
+
+#[test]
 fn odd_objects_do_not_panic() {
     for object in [
         json!({}),
