@@ -203,7 +203,9 @@ impl Pair<'_> {
     fn is_anew(&self) -> bool {
         let (former, run) = (self.former, self.run);
         let versions = self.life.versions_since(former.number);
-        let excluded = !versions.iter().all(|it| run.role.accepts(&it.essence));
+        let role = &run.role;
+        let is_for = |essence| role.accepts(essence) && role.wants(&role.scope(essence));
+        let excluded = !versions.iter().all(|it| is_for(&it.essence));
         excluded || (former.reason == "delete") != (run.reason == "delete")
     }
 
