@@ -345,6 +345,8 @@ fn check_verb(kind: &Kind, call: &Call, path: &Path, part: Part) -> Result<(), R
     let posted = matches!(part, Part::Eviction | Part::Binding | Part::Token);
     let allowed = match verb {
         _ if posted => verb == Verb::Create,
+        _ if call.method == "HEAD" => false,
+        _ if part == Part::Finalize => verb == Verb::Update,
         _ if part == Part::Log => verb == Verb::Get,
         _ if part == Part::Stream => matches!(verb, Verb::Get | Verb::Create),
         Verb::Create => path.name.is_none() && !writes_everywhere,

@@ -17,11 +17,19 @@ use crate::store::Store;
 /// The Kubernetes version whose behaviour is followed.
 const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.3");
 
+/// The parts of the server whose health can be asked for alone.
+const CHECKS: &[&str] = &["etcd", "log", "ping"];
+
+/// Whether a page can only be read; others heed no method.
+fn is_strict(segments: &[&str]) -> bool {
+    matches!(segments, ["version" | "api"] | ["api", _] | ["apis", _, _])
+}
+
 pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> {
-    if !matches!(call.method.as_str(), "GET" | "HEAD") {
-        return Err(Refusal::no_page());
-    }
     let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
+    if call.method != "GET" && is_strict(&segments) {
+        return Err(Refusal::method_not_allowed());
+    }
     match segments.as_slice() {
         [] => Ok(Answer::json(200, &root(store))),
         ["api"] => discover(store, call, true),
@@ -30,7 +38,14 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
         ["apis", group] => discovery::group(&store.kinds, group)
             .map(|page| Answer::json(200, &page))
             .ok_or_else(Refusal::no_page),
-        ["apis", group, version] => resources(store, group, version),
+        ["apis", group, version] => resources(store, group, version).map_err(|refusal| {
+            let builtin = store.kinds.group(group).is_some_and(|group| group.builtin);
+            if builtin {
+                Refusal::no_resource()
+            } else {
+                refusal
+            }
+        }),
         ["openapi", "v2"] => Ok(described(store, call)),
         ["openapi", "v3"] => Ok(Answer::json(200, &openapi::index(&store.kinds))),
         ["openapi", "v3", "api", version] => document(store, "", version),
@@ -39,7 +54,11 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
         ["openid", "v1", "jwks"] => keys(store),
         ["metrics"] => Ok(metrics(store)),
         ["version"] => Ok(Answer::json(200, &version())),
-        [page @ ("healthz" | "readyz" | "livez"), ..] => Ok(healthy(call, page)),
+        [page @ ("healthz" | "readyz" | "livez")] => Ok(healthy(call, page)),
+        [page @ ("healthz" | "readyz" | "livez"), check] if CHECKS.contains(check) => {
+            Ok(healthy(call, page))
+        }
+        ["readyz", "etcd-readiness" | "informer-sync" | "shutdown"] => Ok(healthy(call, "readyz")),
         _ => Err(Refusal::no_page()),
     }
 }
