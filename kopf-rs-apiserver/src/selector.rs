@@ -62,6 +62,12 @@ impl Selector {
         self
     }
 
+    /// Whether only one name can match.
+    pub(crate) fn is_of_one(&self) -> bool {
+        let mut fields = self.fields.iter();
+        fields.any(|field| field.equal && field.path == "metadata.name")
+    }
+
     fn fields_match(&self, stored: &Stored) -> bool {
         let mut body = None;
         self.fields.iter().all(|field| {
@@ -142,7 +148,7 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
         ("", "namespaces") => &["status.phase"],
         ("", "nodes") => &["spec.unschedulable"],
         ("", "services") => &["spec.clusterIP", "spec.type"],
-        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("", "replicationcontrollers") => &["status.replicas"],
         ("batch", "jobs") => &["status.successful"],
         _ => &[],
     };

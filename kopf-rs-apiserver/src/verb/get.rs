@@ -8,7 +8,7 @@ use crate::store::Store;
 
 pub(crate) fn get(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     if let Some(asked) = super::list::parse_revision(target.call.param("resourceVersion"))
-        .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?
+        .map_err(Refusal::internal)?
         && asked > store.revision()
     {
         return Err(Refusal::too_new(asked, store.revision()));

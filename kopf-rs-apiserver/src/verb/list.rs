@@ -59,7 +59,13 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
         call.param("labelSelector"),
         call.param("fieldSelector"),
     )?;
-    let limit = limit(call.param("limit"))?;
+    let limit = match limit(call.param("limit"))? {
+        // What may be of any age comes from the real server's memory, which knows no pages.
+        _ if call.param("resourceVersion") == "0" && call.param("continue").is_empty() => {
+            usize::MAX
+        }
+        limit => limit,
+    };
     let timeout = call.param("timeoutSeconds");
     if !timeout.is_empty() && timeout.parse::<i64>().is_err() {
         return Err(bad_number(timeout));
@@ -83,7 +89,8 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
     let page: Vec<(&String, &Arc<Stored>)> = matching.by_ref().take(limit).collect();
     let remaining = matching.count();
     // As the real server, which counts before it selects: the next page may turn out empty.
-    let full = page.len() == limit;
+    let named = target.path.namespace.is_some() || !target.kind.namespaced;
+    let full = page.len() == limit && !(named && selector.is_of_one());
     let more = |last: &str| objects.range::<str, _>((Bound::Excluded(last), Bound::Unbounded));
     let meta = ListMeta {
         revision,
@@ -116,9 +123,14 @@ fn limit(text: &str) -> Result<usize, Refusal> {
 
 /// A query parameter that is no number.
 pub(crate) fn bad_number(text: &str) -> Refusal {
-    Refusal::bad_request(format!(
-        "strconv.ParseInt: parsing {text:?}: invalid syntax"
-    ))
+    let digits = text.trim_start_matches(['+', '-']);
+    let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if number {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
+    Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
 }
 
 /// A resourceVersion parameter; empty is none. What is wrong with it otherwise.

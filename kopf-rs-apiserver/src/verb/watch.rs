@@ -154,6 +154,11 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     if !initial.is_empty() && matching != "NotOlderThan" {
         forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     }
+    // From any version, a watch counts as one that sends what is there first.
+    let any = matches!(call.param("resourceVersion"), "" | "0");
+    if !call.param("continue").is_empty() && (any || !matching.is_empty()) {
+        forbidden("resourceVersionMatch is forbidden when continue is provided");
+    }
     if !matching.is_empty() && matching != "NotOlderThan" {
         let message =
             format!("Unsupported value: {matching:?}: supported values: \"NotOlderThan\"");
