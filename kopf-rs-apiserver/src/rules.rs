@@ -189,6 +189,14 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
             ));
         }
     }
+    if found.contains(&"orphan") && found.contains(&"foregroundDeletion") {
+        let message = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid(
+            "metadata.finalizers",
+            &found.clone().into(),
+            message,
+        ));
+    }
     for (at, finalizer) in found.iter().enumerate().filter(|_| kind.traits.builtin) {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) {
             causes.push(Cause::invalid(
@@ -239,6 +247,33 @@ pub(crate) fn check_annotations(meta: &Body, causes: &mut Vec<Cause>) {
             format!("Too long: may not be more than {ANNOTATION_LIMIT} bytes"),
         ));
     }
+}
+
+/// Take out owners that are there twice, as the real server does; the warning that is due then, which is another one for
+/// patches.
+pub(crate) fn unite_owners(body: &mut Body, patched: bool) -> Option<String> {
+    let found = body.get_mut("metadata")?.get_mut("ownerReferences")?;
+    let found = found.as_array_mut()?;
+    let (mut kept, mut twice) = (Vec::new(), Vec::new());
+    for owner in std::mem::take(found) {
+        if kept.contains(&owner) {
+            twice.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *found = kept;
+    let when = if patched {
+        " after mutating admission happens"
+    } else {
+        ""
+    };
+    (!twice.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        )
+    })
 }
 
 fn check_owners(meta: &Body, causes: &mut Vec<Cause>) {

@@ -188,18 +188,28 @@ impl Refusal {
         Self::new(404, "NotFound", message).about(subject)
     }
 
-    pub(crate) fn already_exists(subject: Subject<'_>, terminating: bool) -> Self {
+    pub(crate) fn already_exists(subject: Subject<'_>, terminating: bool, generated: bool) -> Self {
         let going = if terminating {
             "object is being deleted: "
         } else {
             ""
         };
         let message = format!(
-            "{going}{} {:?} already exists",
+            "{going}{} {:?} already exists{}",
             subject.qualified(),
-            subject.name
+            subject.name,
+            if generated {
+                ", the server was not able to generate a unique name for the object"
+            } else {
+                ""
+            }
         );
-        Self::new(409, "AlreadyExists", message).about(subject)
+        let refusal = Self::new(409, "AlreadyExists", message).about(subject);
+        if generated {
+            refusal.retry_after(1)
+        } else {
+            refusal
+        }
     }
 
     pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Self {

@@ -48,6 +48,7 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
         answer.warnings = warnings;
         return Ok(answer);
     }
+    warnings.extend(rules::unite_owners(&mut body, false));
     let also = [
         rules::warnings(&body, &[]),
         crd::warnings(&target.kind, None, &body),
@@ -284,8 +285,10 @@ pub(crate) fn create_body(
     let mut ready = Settled::of(kind, body);
     ready.convert(store, kind, &kept)?;
     if let Some(found) = store.get(kind.collection, &key(namespace, &name)) {
+        let generated = !meta_text(&ready.body, "generateName").is_empty();
         let subject = kind.subject(&name);
-        return Err(Refusal::already_exists(subject, found.slim.terminating));
+        let terminating = found.slim.terminating;
+        return Err(Refusal::already_exists(subject, terminating, generated));
     }
     Ok(write::create(store, kind, ready, kept, dry_run))
 }

@@ -5,6 +5,7 @@
 use super::create::{Birth, create_body, decode, place};
 use super::{Answer, Part, Target, scale};
 use crate::access;
+use crate::call::Verb;
 use crate::kind::crd;
 use crate::object::{Body, Stored, finalizers, meta_text, metadata_mut};
 use crate::rules;
@@ -49,7 +50,12 @@ fn update_decoded(
         if !dry_run {
             metadata_mut(&mut body).remove("resourceVersion");
         }
-        let warnings = [rules::warnings(&body, &[]), target.worth_a_word(&body)].concat();
+        let warnings = [
+            rules::unite_owners(&mut body, false).into_iter().collect(),
+            rules::warnings(&body, &[]),
+            target.worth_a_word(&body),
+        ]
+        .concat();
         let stored = create_body(store, &birth, body)?;
         let mut answer = Answer::object(201, store, target, &stored);
         answer.changed = !dry_run;
@@ -108,8 +114,12 @@ pub(crate) fn store_change(
     target: &Target<'_>,
     change: write::Change<'_>,
     old: &Stored,
-    body: Body,
+    mut body: Body,
 ) -> Result<Answer, Refusal> {
+    let patched = target.call.verb == Verb::Patch;
+    let repeated: Vec<String> = rules::unite_owners(&mut body, patched)
+        .into_iter()
+        .collect();
     if target.kind.group == access::GROUP {
         target.check_escalation(store, Some(&old.body()), &body)?;
     }
@@ -123,12 +133,13 @@ pub(crate) fn store_change(
         rules::warnings(&body, &known)
     };
     let written = write::replace(store, change, old, body).map_err(|refusal| {
+        let refusal = refusal.warned(&repeated);
         let told = Some(&warnings).filter(|_| refusal.is_late());
         refusal.warned(told.map_or(&[], Vec::as_slice))
     })?;
     let mut answer = Answer::object(200, store, target, &written.stored);
     answer.changed = written.changed;
-    answer.warnings = warnings;
+    answer.warnings = [repeated, warnings].concat();
     Ok(answer)
 }
 

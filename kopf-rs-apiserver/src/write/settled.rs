@@ -16,7 +16,7 @@ use crate::store::{Store, key};
 /// A custom object as it is read again, without what its schema does not know, and as it is written.
 #[derive(Debug)]
 pub(crate) struct Settled {
-    pub(super) body: Body,
+    pub(crate) body: Body,
     /// Where it is written in another shape: by apply, which writes what its schema does not know.
     written: Option<Body>,
     /// Where a webhook converts it: as it is stored, and as it comes back.
