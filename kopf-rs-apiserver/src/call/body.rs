@@ -42,8 +42,9 @@ impl Call {
     /// The body as a JSON map, from JSON, YAML or (for kinds that come with the server) protobuf.
     pub(crate) fn object(&self, wanted: Wanted<'_>) -> Result<Document, Refusal> {
         let word = wanted.kind;
-        let (value, twice) = match self.media_type() {
-            "" | "application/json" | "*/*" => go::parse_noting(&self.body).map_err(|why| {
+        let media = self.media_type().to_ascii_lowercase();
+        let (value, twice) = match media.as_str() {
+            "" | "application/json" => go::parse_noting(&self.body).map_err(|why| {
                 let why = format!("couldn't get version/kind; json parse error: {why}");
                 self.unrecognised(word, &why)
             })?,
