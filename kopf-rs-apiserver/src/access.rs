@@ -25,6 +25,7 @@ use crate::kind::Kinds;
 use crate::status::Refusal;
 use crate::store::Store;
 use attributes::Attributes;
+pub(crate) use authenticate::Tokens;
 use index::Index;
 use token::Signer;
 pub use user::User;
@@ -35,8 +36,7 @@ pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 /// What the server knows of users and their rights.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
-    /// Bearer tokens that were given out by hand.
-    tokens: HashMap<String, Arc<User>>,
+    pub(crate) tokens: Tokens,
     /// Signs the tokens of service accounts; made when the first is asked for.
     signer: Option<Signer>,
     /// How each user last came to impersonate somebody.
@@ -55,8 +55,8 @@ impl Access {
     }
 
     /// From now on this token is that user's.
-    pub(crate) fn add_token(&mut self, token: String, user: User) {
-        self.tokens.insert(token, Arc::new(user.authenticated()));
+    pub(crate) fn add_token(&self, token: String, user: User) {
+        self.tokens.add(token, user);
     }
 }
 

@@ -7,15 +7,12 @@
 
 pub(crate) mod check;
 pub(crate) mod client;
-#[cfg(feature = "cel")]
-mod condition;
-#[cfg(not(feature = "cel"))]
-#[path = "admission/condition_absent.rs"]
 mod condition;
 mod hook;
 pub(crate) mod place;
 mod question;
 mod round;
+mod url;
 pub(crate) mod writing;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,8 @@ mod form;
 pub(crate) mod go;
 mod option;
 mod path;
+pub(crate) mod timeout;
+mod yaml;
 
 use std::sync::Arc;
 
@@ -14,13 +16,12 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, header, request::Parts};
 
 pub(crate) use body::{Document, PROTOBUF, Wanted};
-pub(crate) use form::Form;
-pub(crate) use option::bad_dry_run;
+pub(crate) use form::{Accepted, Form, Included, Look};
+pub(crate) use option::{UnknownFields, bad_dry_run, unmarshal_errors};
 pub(crate) use path::Path;
 
 use crate::access::User;
-use form::accepted;
-use path::{decode, legacy_watch, parse_query, resource_path, verb_of};
+use path::{decode, legacy_watch, parse_query, resource_path, segments, verb_of};
 
 /// What a request wants, in Kubernetes' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,8 +56,11 @@ pub(crate) struct Call {
     pub(crate) verb: Verb,
     /// The segments of the path, decoded.
     pub(crate) segments: Vec<String>,
+    pub(crate) ends_in_slash: bool,
+    /// It says to watch by its path.
+    pub(crate) watched_by_path: bool,
     pub(crate) path: Option<Path>,
-    pub(crate) form: Option<Form>,
+    pub(crate) accepted: Accepted,
     pub(crate) content_type: Option<String>,
     pub(crate) user_agent: Option<String>,
     pub(crate) authorization: Option<String>,
@@ -74,26 +78,24 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(parts: &Parts, body: Bytes) -> Self {
         let raw_path = parts.uri.path().to_owned();
-        let mut segments: Vec<String> = raw_path
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .map(|part| decode(part, false))
-            .collect();
+        let (mut segments, ends_in_slash) = segments(&decode(&raw_path, false));
         let query = parse_query(parts.uri.query().unwrap_or_default());
         let watched = legacy_watch(&mut segments);
         let path = resource_path(&segments);
         let wants_watch = watched
             || query
                 .iter()
-                .any(|(key, value)| key == "watch" && !matches!(value.as_str(), "false" | "0"));
+                .any(|(key, value)| key == "watch" && is_on(value));
         Self {
             verb: verb_of(&parts.method, path.as_ref(), wants_watch, watched),
             method: parts.method.clone(),
             raw_path,
-            query,
             segments,
+            ends_in_slash,
+            watched_by_path: watched,
             path,
-            form: accepted(&parts.headers),
+            accepted: Accepted::of(&parts.headers, included(&query)),
+            query,
             content_type: header_text(&parts.headers, &header::CONTENT_TYPE),
             user_agent: header_text(&parts.headers, &header::USER_AGENT),
             authorization: header_text(&parts.headers, &header::AUTHORIZATION),
@@ -102,6 +104,11 @@ impl Call {
             known: header_text(&parts.headers, &header::IF_NONE_MATCH),
             body,
         }
+    }
+
+    /// Whether the escapes of the path can be undone.
+    pub(crate) fn has_readable_path(&self) -> bool {
+        path::is_readable(&self.raw_path)
     }
 
     /// A query parameter, empty if absent.
@@ -121,13 +128,24 @@ impl Call {
     /// A query parameter that is a switch.
     pub(crate) fn switch(&self, key: &str) -> bool {
         let given = self.query.iter().find(|(found, _)| found == key);
-        given.is_some_and(|(_, value)| !matches!(value.as_str(), "false" | "0"))
+        given.is_some_and(|(_, value)| is_on(value))
     }
+}
+
+/// Whether a switch is on, as Go's clients and people write it.
+fn is_on(value: &str) -> bool {
+    value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
 /// A text with percent encoding undone.
 pub(crate) fn decoded(text: &str) -> String {
     decode(text, false)
+}
+
+/// What the rows of a table are to have of their objects.
+fn included(query: &[(String, String)]) -> &str {
+    let found = query.iter().find(|(key, _)| key == "includeObject");
+    found.map_or("", |(_, value)| value)
 }
 
 fn impersonation(headers: &HeaderMap) -> Vec<(String, String)> {

@@ -427,7 +427,10 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::
         .open(&new)?;
     write(&mut file)?;
     file.sync_all()?;
-    fs::rename(&new, path)
+    fs::rename(&new, path)?;
+    // The rename itself, too.
+    path.parent()
+        .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> OpenError + use<> {

@@ -18,12 +18,6 @@ const ADDRESSES: u32 = 1 << 16;
 /// Ports of nodes.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-/// The classes that every cluster has.
-const SYSTEM_CLASSES: [(&str, i64); 2] = [
-    ("system-node-critical", 2_000_001_000),
-    ("system-cluster-critical", 2_000_000_000),
-];
-
 /// Complete an object, new or changed, before it is checked.
 pub(crate) fn complete(
     store: &Store,
@@ -54,10 +48,6 @@ fn priority(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> 
     let Some(class) = class.filter(|class| !class.is_empty()).map(str::to_owned) else {
         return Ok(());
     };
-    if let Some((_, value)) = SYSTEM_CLASSES.iter().find(|(name, _)| *name == class) {
-        set_path(body, ".spec.priority", (*value).into());
-        return Ok(());
-    }
     let classes = store
         .kinds
         .kind("scheduling.k8s.io", "v1", "priorityclasses");

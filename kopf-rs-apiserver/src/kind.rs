@@ -224,6 +224,16 @@ impl Kind {
         }
     }
 
+    /// Whether a changed object is looked at as a new one is.
+    pub(crate) fn checked_when_changed(&self) -> bool {
+        let loose = [
+            ("networking.k8s.io", "ipaddresses"),
+            ("scheduling.k8s.io", "priorityclasses"),
+            ("storage.k8s.io", "csistoragecapacities"),
+        ];
+        !loose.contains(&(self.group.as_str(), self.plural.as_str()))
+    }
+
     /// What an object is when nothing is set.
     pub(crate) fn empty(&self) -> Body {
         match self.outline() {
@@ -311,6 +321,7 @@ impl Kind {
         }
         names.extend_from_slice(match self.plural.as_str() {
             "namespaces" if self.group.is_empty() => &["finalize"],
+            "nodes" | "services" if self.group.is_empty() => &["proxy"],
             "serviceaccounts" if self.group.is_empty() => &["token"],
             "certificatesigningrequests" if self.traits.builtin => &["approval"],
             "pods" if self.group.is_empty() => &[
@@ -321,11 +332,15 @@ impl Kind {
                 "exec",
                 "log",
                 "portforward",
+                "proxy",
                 "resize",
             ],
             _ => &[],
         });
         names.sort_unstable();
+        if !self.traits.builtin {
+            names.reverse();
+        }
         names
     }
 }

@@ -48,6 +48,7 @@ mod access;
 mod admission;
 mod call;
 mod cascade;
+mod cel;
 mod clock;
 mod convert;
 mod disk;
@@ -136,11 +137,15 @@ impl ApiServer {
         let passport = Passport::of(&dir);
         let identity = passport.read()?;
         store.keep_on(disk);
-        verb::seed(&mut store);
-        access::bootstrap::seed(&mut store);
-        store.commit()?;
         let core = Core::new(store).with_passport(passport, identity);
+        // Before the first change: where there are changes, it is missed if it is gone.
         core.settle()?;
+        {
+            let mut store = core.store();
+            verb::seed(&mut store);
+            access::bootstrap::seed(&mut store);
+            store.commit()?;
+        }
         Ok(Self {
             core: Arc::new(core),
             recovered: Some(recovered),

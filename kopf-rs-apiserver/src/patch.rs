@@ -69,6 +69,15 @@ pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> 
             "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp".to_owned(),
         )
     })?;
+    let misfit = operations
+        .iter()
+        .find(|operation| !operation.is_object() && !operation.is_null());
+    if let Some(misfit) = misfit {
+        let found = crate::rules::go_type(misfit);
+        return Err(PatchError::Malformed(format!(
+            "json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
+        )));
+    }
     if operations.len() > OPERATIONS {
         return Err(PatchError::TooLarge(format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS}, got {}",

@@ -20,7 +20,7 @@ pub(crate) struct ListMeta {
 /// One object.
 pub(crate) fn object(kind: &Kind, stored: &Stored, form: Form) -> Bytes {
     match form {
-        Form::Partial => to_bytes(&partial(stored)),
+        Form::Partial(version) | Form::Partials(version) => to_bytes(&partial(stored, version)),
         _ => whole(kind, stored),
     }
 }
@@ -33,10 +33,9 @@ pub(crate) fn list<'a>(
     form: Form,
 ) -> Bytes {
     let (api_version, list_kind) = match form {
-        Form::Partial => (
-            "meta.k8s.io/v1".to_owned(),
-            "PartialObjectMetadataList".to_owned(),
-        ),
+        Form::Partial(version) | Form::Partials(version) => {
+            (version.to_owned(), "PartialObjectMetadataList".to_owned())
+        }
         _ => (kind.api_version(), kind.list_kind.clone()),
     };
     let size: usize = items.clone().map(|stored| stored.json.len() + 1).sum();
@@ -88,9 +87,28 @@ pub(crate) fn list_meta(meta: &ListMeta) -> Map<String, Value> {
 }
 
 /// An object's metadata alone.
-pub(crate) fn partial(stored: &Stored) -> Value {
+pub(crate) fn partial(stored: &Stored, version: &str) -> Value {
     let metadata = stored.whole_body().remove("metadata").unwrap_or_default();
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata})
+}
+
+/// The metadata of what is not stored as it is.
+pub(crate) fn metadata_of(object: &Value, version: &str) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": object["metadata"]})
+}
+
+/// The Go type that the real server has objects of a kind in, or a list of them: some messages name it.
+pub(crate) fn go_type(kind: &Kind, list: bool) -> String {
+    if !kind.traits.builtin {
+        let word = if list { "List" } else { "" };
+        return format!("unstructured.Unstructured{word}");
+    }
+    let package = match kind.group.as_str() {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    let word = if list { &kind.list_kind } else { &kind.kind };
+    format!("{package}.{word}")
 }
 
 /// The object in the version of `kind`, as a map.

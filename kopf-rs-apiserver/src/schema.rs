@@ -2,21 +2,13 @@
 //!
 //! Promise: complaints are worded, and their fields named, as the real server does. Must not know requests or the store.
 
-#[cfg(feature = "cel")]
-mod bounds;
-mod cel;
 mod check;
 pub(crate) mod definition;
 mod embedded;
-#[cfg(feature = "cel")]
-mod expression;
-#[cfg(not(feature = "cel"))]
-#[path = "schema/expression_absent.rs"]
-mod expression;
-mod format;
+pub(crate) mod format;
 pub(crate) mod go;
 mod lists;
-mod pattern;
+pub(crate) mod pattern;
 mod ratchet;
 pub(crate) mod rules;
 pub(crate) mod scale;

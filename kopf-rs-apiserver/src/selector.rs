@@ -166,15 +166,66 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
     ))
 }
 
+/// The parts of a selector between commas without a backslash in front.
+fn terms(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// A value without the backslashes in front of commas, equals signs and backslashes.
+fn unescaped(value: &str) -> Result<String, Refusal> {
+    let bad = |why: String| {
+        Err(Refusal::bad_request(format!(
+            "invalid field selector: {why}"
+        )))
+    };
+    let mut plain = String::with_capacity(value.len());
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(next @ ('\\' | ',' | '=')) => plain.push(next),
+                next => {
+                    let sequence: String = ['\\'].into_iter().chain(next).collect();
+                    return bad(format!("invalid escape sequence: {sequence}"));
+                }
+            },
+            ',' | '=' => {
+                let code = u32::from(letter);
+                return bad(format!("unescaped character in value: {code}"));
+            }
+            letter => plain.push(letter),
+        }
+    }
+    Ok(plain)
+}
+
 fn parse_fields(text: &str) -> Result<Vec<Field>, Refusal> {
     let mut fields = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (path, value, equal) = if let Some((path, value)) = part.split_once("!=") {
-            (path, value, false)
-        } else if let Some((path, value)) = part.split_once("==") {
-            (path, value, true)
-        } else if let Some((path, value)) = part.split_once('=') {
-            (path, value, true)
+    let mut parts = terms(text);
+    parts.sort_unstable();
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        let operators = ["!=", "==", "="];
+        let found = part.char_indices().find_map(|(at, _)| {
+            let operator = operators
+                .iter()
+                .find(|word| part[at..].starts_with(**word))?;
+            Some((&part[..at], *operator, &part[at + operator.len()..]))
+        });
+        let (path, value, equal) = if let Some((path, operator, value)) = found {
+            (path, unescaped(value)?, operator != "!=")
         } else {
             return Err(Refusal::bad_request(format!(
                 "invalid selector: '{text}'; can't understand '{part}'"
@@ -182,7 +233,7 @@ fn parse_fields(text: &str) -> Result<Vec<Field>, Refusal> {
         };
         fields.push(Field {
             path: path.to_owned(),
-            value: value.replace("\\,", ",").replace("\\=", "="),
+            value,
             equal,
         });
     }

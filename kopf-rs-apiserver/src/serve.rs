@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::access::{self, User};
 use crate::admission::{Round, client};
-use crate::call::Call;
+use crate::call::{Call, timeout};
 use crate::fault::Action;
 use crate::journal::Outcome;
 use crate::keep::Keeper;
@@ -97,7 +97,10 @@ impl ApiService {
             Err(Unread::TooLarge) => return Ok(self.too_large(&parts)),
             Err(Unread::Broken) => return Err(Dropped),
         };
-        let admitted = self.admit(&mut call);
+        if !call.has_readable_path() {
+            return Ok(self.refuse(&Arc::new(call), &Refusal::unreadable_path()));
+        }
+        let admitted = timeout::check(&call).and_then(|()| self.admit(&mut call));
         let call = Arc::new(call);
         if let Err(refusal) = admitted {
             return Ok(self.refuse(&call, &refusal));
@@ -200,6 +203,13 @@ impl ApiService {
             .filter(|user| user.is_master() && !named)
         {
             call.user = user.clone();
+            return Ok(());
+        }
+        let token = call.authorization.as_deref();
+        if let Some(user) = self.core.tokens.master(token)
+            && call.impersonation.is_empty()
+        {
+            call.user = user;
             return Ok(());
         }
         access::admit(&mut self.core.store(), call, self.unnamed.as_ref())

@@ -15,24 +15,29 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::call::{Included, Look};
 use crate::kind::{Column, Kind};
 use crate::object::{Body, Stored};
-use crate::render::{ListMeta, list_meta, partial, to_bytes};
+use crate::render::{self, ListMeta, list_meta, metadata_of, partial, to_bytes};
 use crate::store::Store;
 use age::since;
 
 /// One object as a table.
-pub(crate) fn one(store: &Store, kind: &Kind, stored: &Stored) -> Bytes {
+pub(crate) fn one(store: &Store, kind: &Kind, stored: &Stored, look: Look) -> Bytes {
     let meta = ListMeta {
         revision: stored.slim.revision,
         ..ListMeta::default()
     };
-    many(store, kind, &[stored], &meta)
+    many(store, kind, &[stored], &meta, look)
 }
 
 /// The Scale of an object as a table.
-pub(crate) fn scale(store: &Store, scale: &Value, revision: u64) -> Bytes {
-    let columns = builtin::scale();
+pub(crate) fn scale(store: &Store, kind: &Kind, scale: &Value, revision: u64, look: Look) -> Bytes {
+    let columns = if kind.traits.builtin {
+        builtin::scale()
+    } else {
+        builtin::dated(builtin::scale())
+    };
     let now = store.clock.now();
     let empty = Body::new();
     let body = scale.as_object().unwrap_or(&empty);
@@ -40,29 +45,67 @@ pub(crate) fn scale(store: &Store, scale: &Value, revision: u64) -> Bytes {
         revision,
         ..ListMeta::default()
     };
-    let shown = json!({
-        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"],
-    });
+    let shown = match look.included {
+        Included::Object => scale.clone(),
+        Included::Nothing => Value::Null,
+        _ => metadata_of(scale, look.api_version),
+    };
     let row = json!({"cells": cells(true, &columns, body, now), "object": shown});
-    to_bytes(&framed(&columns, &[row], &meta))
+    to_bytes(&framed(&columns, &[row], &meta, look))
 }
 
 /// Several objects as a table.
-pub(crate) fn many(store: &Store, kind: &Kind, items: &[&Stored], meta: &ListMeta) -> Bytes {
-    to_bytes(&table(kind, items, meta, store.clock.now()))
+pub(crate) fn many(
+    store: &Store,
+    kind: &Kind,
+    items: &[&Stored],
+    meta: &ListMeta,
+    look: Look,
+) -> Bytes {
+    to_bytes(&table(kind, items, meta, store.clock.now(), look))
 }
 
 /// A table; `now` is what ages are counted to.
-pub(crate) fn table(kind: &Kind, items: &[&Stored], meta: &ListMeta, now: Timestamp) -> Value {
+pub(crate) fn table(
+    kind: &Kind,
+    items: &[&Stored],
+    meta: &ListMeta,
+    now: Timestamp,
+    look: Look,
+) -> Value {
     let columns = columns(kind);
     let rows: Vec<Value> = items
         .iter()
-        .map(|stored| row(kind, &columns, stored, now))
+        .map(|stored| row(kind, &columns, stored, now, look))
         .collect();
-    framed(&columns, &rows, meta)
+    framed(&columns, &rows, meta, look)
 }
 
-fn framed(columns: &[Column], rows: &[Value], meta: &ListMeta) -> Value {
+/// The table of a bookmark: the row of an object that has a version only.
+pub(crate) fn bookmark(kind: &Kind, object: &Value, now: Timestamp, look: Look) -> Value {
+    let columns = columns(kind);
+    let mut nameless = object.clone();
+    nameless["metadata"]["name"] = "".into();
+    let empty = Body::new();
+    let body = nameless.as_object().unwrap_or(&empty);
+    let marks_end = object["metadata"].get("annotations").is_some();
+    let shown = match look.included {
+        Included::Object => object.clone(),
+        Included::Nothing if !marks_end => Value::Null,
+        _ => metadata_of(object, look.api_version),
+    };
+    let row = json!({"cells": cells(kind.traits.builtin, &columns, body, now), "object": shown});
+    let revision = object["metadata"]["resourceVersion"].as_str();
+    let meta = ListMeta {
+        revision: revision
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default(),
+        ..ListMeta::default()
+    };
+    framed(&columns, &[row], &meta, look)
+}
+
+fn framed(columns: &[Column], rows: &[Value], meta: &ListMeta, look: Look) -> Value {
     let definitions: Vec<Value> = columns
         .iter()
         .map(|column| {
@@ -74,7 +117,7 @@ fn framed(columns: &[Column], rows: &[Value], meta: &ListMeta) -> Value {
         .collect();
     json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": look.api_version,
         "metadata": list_meta(meta),
         "columnDefinitions": definitions,
         "rows": rows,
@@ -93,9 +136,15 @@ fn columns(kind: &Kind) -> Vec<Column> {
     columns
 }
 
-fn row(kind: &Kind, columns: &[Column], stored: &Stored, now: Timestamp) -> Value {
+fn row(kind: &Kind, columns: &[Column], stored: &Stored, now: Timestamp, look: Look) -> Value {
     let body = stored.body();
-    let mut row = json!({"cells": cells(kind.traits.builtin, columns, &body, now), "object": partial(stored)});
+    let object = match look.included {
+        Included::Object => Value::Object(render::body(kind, stored)),
+        Included::Nothing => Value::Null,
+        _ => partial(stored, look.api_version),
+    };
+    let mut row =
+        json!({"cells": cells(kind.traits.builtin, columns, &body, now), "object": object});
     if kind.traits.builtin
         && kind.plural == "pods"
         && let Some(conditions) = pod::conditions(&body)

@@ -3,9 +3,11 @@
 //! Promise: the table is that of Kubernetes 1.36, made by the program in `tables/` from its published types and `OpenAPI`.
 //! Parsed once per process, on first use. Must not know requests or the store.
 
+mod emptied;
 pub(crate) mod proto;
-mod quantity;
+pub(crate) mod quantity;
 pub(crate) mod reach;
+mod restore;
 mod scalar;
 mod shape;
 
@@ -14,7 +16,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+pub(crate) use emptied::forget_empty;
 pub(crate) use quantity::nanos;
+pub(crate) use restore::restore;
 pub(crate) use shape::{shape, zero_field, zero_object};
 
 const TABLE: &str = include_str!("../tables/types.txt");
@@ -127,7 +131,7 @@ impl Struct {
     }
 
     /// `Pod`.
-    fn short(&self) -> &'static str {
+    pub(crate) fn short(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 

@@ -3,18 +3,31 @@
 //! Promise: complaints are worded as the real server's; what the table does not say is let pass. Must not know the store
 //! or verbs.
 
+mod autoscaler;
 mod batch;
+mod certificate;
 mod change;
 mod cron;
+mod endpoints;
 mod ephemeral;
 mod finder;
+mod fixed;
 mod format;
 mod network;
+mod node;
+mod outcome;
 mod pod;
+mod quota;
+mod reference;
 mod resource;
 mod rule;
+mod scheduling;
+mod security;
 mod service;
 mod simple;
+mod source;
+mod state;
+mod storage;
 mod volume;
 mod warn;
 mod workload;
@@ -22,6 +35,7 @@ mod workload;
 pub(crate) use change::{check_change, keep_given};
 pub(crate) use cron::Schedule;
 pub(crate) use ephemeral::{check_ephemeral, check_resize};
+pub(crate) use state::check_state;
 pub(crate) use warn::warnings;
 
 use serde_json::Value;
@@ -42,6 +56,17 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     finder.causes
 }
 
+/// The same of a new object.
+pub(crate) fn check_new(kind: &Kind, body: &Body) -> Vec<Cause> {
+    let mut causes = check(kind, body);
+    let added = crate::object::at_path(body, ".spec.ephemeralContainers");
+    if kind.is_core("pods") && !finder::is_empty(added) {
+        let message = "cannot be set on create";
+        causes.push(Cause::forbidden("spec.ephemeralContainers", message));
+    }
+    causes
+}
+
 /// Roles, bindings and webhooks are checked where they take effect, selectors and all.
 fn is_checked_elsewhere(kind: &Kind) -> bool {
     kind.group == "rbac.authorization.k8s.io" || kind.plural.ends_with("webhookconfigurations")
@@ -56,12 +81,27 @@ fn object(finder: &mut Finder<'_>, of: &'static Struct, body: &Body, at: &str) {
             if let Some(inner) = field.of.as_struct() {
                 object(finder, inner, body, at);
             }
-        } else if let Some(found) = body.get(field.name) {
-            let is_status = at.is_empty() && field.name == "status";
-            if !is_status {
-                value(finder, &field.of, found, &finder::child(at, field.name));
-            }
+        } else if let Some(found) = body.get(field.name)
+            && !is_passed_over(of, body, field.name, at)
+        {
+            let name = match field.name {
+                "gcePersistentDisk" => "persistentDisk",
+                name => name,
+            };
+            value(finder, &field.of, found, &finder::child(at, name));
         }
+    }
+}
+
+/// Statuses are looked at elsewhere; and what stands beside another source, or in a path of no type, is not.
+fn is_passed_over(of: &Struct, body: &Body, field: &str, at: &str) -> bool {
+    match (of.name, field) {
+        (_, "status") => at.is_empty(),
+        ("storage/v1.VolumeAttachmentSource", "inlineVolumeSpec") => {
+            body.contains_key("persistentVolumeName")
+        }
+        ("networking/v1.HTTPIngressPath", "backend") => finder::is_empty(body.get("pathType")),
+        _ => false,
     }
 }
 

@@ -3,15 +3,20 @@
 //! Promise: synchronous, under the store's lock, one call at a time. Must not know transports, faults or the journal.
 
 mod apply;
+mod apply_scale;
 mod create;
 mod delete;
 mod deletion;
+mod find;
 mod get;
+mod health;
 mod list;
 mod page;
 mod patch;
 mod pods;
+mod proxy;
 mod scale;
+mod seed;
 mod update;
 pub(crate) mod watch;
 
@@ -19,6 +24,7 @@ pub(crate) use create::{Birth, create_body, place, shaped};
 pub(crate) use delete::delete_key;
 pub(crate) use deletion::Deletion;
 pub(crate) use scale::of as scale_of;
+pub(crate) use seed::seed;
 
 use std::sync::Arc;
 
@@ -26,9 +32,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::access::escalate::{self, Wish};
-use crate::call::{Call, Form, Path, Verb, Wanted};
+use crate::call::{Call, Form, Included, Path, Verb, Wanted};
 use crate::convert;
-use crate::kind::Kind;
+use crate::kind::{Kind, shape};
 use crate::managed::Author;
 use crate::managed::set::Set;
 use crate::object::{Body, Stored};
@@ -75,6 +81,8 @@ pub(crate) enum Part {
     Log,
     /// What would be a connection to a container.
     Stream,
+    /// What would be a request to something that runs.
+    Proxy,
 }
 
 /// A call whose kind is served.
@@ -107,12 +115,20 @@ impl Answer {
 
     /// One object, in the form asked for.
     fn object(code: u16, store: &Store, target: &Target<'_>, stored: &Stored) -> Self {
+        if let Some(refusal) = target.misfit(false) {
+            // What was written stays written.
+            return Self::json(refusal.code, &refusal.body());
+        }
         let bytes = match (target.form, target.part) {
-            (Form::Table, Part::Scale) => {
+            (Form::Table(look), Part::Scale) => {
                 let scale = scale::of(&target.kind, stored);
-                crate::table::scale(store, &scale, stored.slim.revision)
+                crate::table::scale(store, &target.kind, &scale, stored.slim.revision, look)
             }
-            (Form::Table, _) => crate::table::one(store, &target.kind, stored),
+            (Form::Table(look), _) => crate::table::one(store, &target.kind, stored, look),
+            (Form::Partial(version), Part::Scale) => {
+                let scale = scale::of(&target.kind, stored);
+                render::to_bytes(&render::metadata_of(&scale, version))
+            }
             (_, Part::Scale) => render::to_bytes(&scale::of(&target.kind, stored)),
             (form, _) => render::object(&target.kind, stored, form),
         };
@@ -166,6 +182,35 @@ impl Target<'_> {
         })
     }
 
+    /// Why an answer, one object or a list, cannot have the form that was asked for.
+    fn misfit(&self, list: bool) -> Option<Refusal> {
+        let wanted = match self.form {
+            Form::Table(look) if look.included == Included::Unknown => {
+                let given = self.call.param("includeObject");
+                return Some(Refusal::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {given:?}: must be 'Metadata', 'Object', \
+                     'None', or empty"
+                )));
+            }
+            Form::Partial(_) if list => "PartialObjectMetadata, but the requested object is a list",
+            Form::Partials(_) if !list && !self.kind.traits.builtin && self.part != Part::Scale => {
+                return Some(Refusal::internal("content is not a list"));
+            }
+            Form::Partials(_) if !list => {
+                "PartialObjectMetadataList, but the requested object is not a list"
+            }
+            _ => return None,
+        };
+        let held = match (self.part, self.kind.traits.builtin) {
+            (Part::Scale, true) => "autoscaling.Scale".to_owned(),
+            (Part::Scale, false) => "v1.Scale".to_owned(),
+            _ => render::go_type(&self.kind, list),
+        };
+        Some(Refusal::unfit_form(&format!(
+            "you requested {wanted} (*{held})"
+        )))
+    }
+
     /// Refuse a role or binding that gives away more than its writer has.
     fn check_escalation(
         &self,
@@ -185,11 +230,12 @@ impl Target<'_> {
     }
 
     /// What there is to say of an object that is taken.
-    fn worth_a_word(&self, body: &Body) -> Vec<String> {
-        if self.part == Part::Status {
+    fn worth_a_word(&self, old: Option<&Stored>, body: &Body) -> Vec<String> {
+        if self.part != Part::Main {
             return Vec::new();
         }
-        valid::warnings(&self.kind, body)
+        let old = old.map(|old| shape::of_version(&self.kind, old.body()));
+        valid::warnings(&self.kind, old.as_ref(), body)
     }
 
     /// The type bodies should have.
@@ -209,6 +255,12 @@ impl Target<'_> {
 
     /// The same, where there may be none.
     fn found(&self, store: &mut Store) -> Result<Option<Arc<Stored>>, Refusal> {
+        if let Some(flaw) = find::path_flaw(self.name()) {
+            return Err(Refusal::bad_request(format!(
+                "Name parameter invalid: {:?}: {flaw}",
+                self.name()
+            )));
+        }
         let found = store.get(self.kind.collection, &self.key());
         let found = found.map(|found| convert::view(store, &self.kind, &found));
         found.transpose()
@@ -227,7 +279,10 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
     let Some(path) = &call.path else {
         return page::answer(store, call);
     };
-    let target = find(store, call, path)?;
+    if path.plural == "watch" && path.name.is_none() && path.namespace.is_none() {
+        return Err(Refusal::undeterminable(&call.raw_path));
+    }
+    let target = find::find(store, call, path)?;
     let warnings = target.kind.deprecation.clone();
     let result = of_target(store, &target);
     let Some(warning) = warnings else {
@@ -248,6 +303,7 @@ fn of_target(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> 
         Part::Binding => return pods::bind(store, target),
         Part::Log => return pods::log(store, target),
         Part::Stream => return Err(pods::stream(store, target)),
+        Part::Proxy => return Err(proxy::refuse(store, target)),
         _ => {}
     }
     match target.call.verb {
@@ -260,138 +316,5 @@ fn of_target(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> 
         Verb::Delete => delete::delete(store, target),
         Verb::DeleteCollection => delete::delete_collection(store, target),
         Verb::Other => Err(Refusal::method_not_allowed()),
-    }
-}
-
-fn find<'a>(store: &Store, call: &'a Call, path: &'a Path) -> Result<Target<'a>, Refusal> {
-    let group = store.kinds.group(&path.group);
-    let Some(kind) = store.kinds.kind(&path.group, &path.version, &path.plural) else {
-        let known = path.group.is_empty()
-            || group.is_some_and(|group| {
-                group.builtin && group.versions.iter().any(|v| v.name == path.version)
-            });
-        return Err(if known {
-            Refusal::no_resource()
-        } else {
-            Refusal::no_page()
-        });
-    };
-    let kind = kind.clone();
-    check_scope(&kind, path)?;
-    let part = part(&kind, path)?;
-    check_verb(&kind, call, path, part)?;
-    let form = match call.form {
-        Some(Form::Aggregated(_)) | None => return Err(Refusal::no_such_form()),
-        Some(form) => form,
-    };
-    Ok(Target {
-        call,
-        kind,
-        path,
-        part,
-        form,
-    })
-}
-
-fn check_scope(kind: &Kind, path: &Path) -> Result<(), Refusal> {
-    let fits = if kind.namespaced {
-        path.namespace.is_some() || path.name.is_none()
-    } else {
-        path.namespace.is_none()
-    };
-    match (fits, kind.traits.builtin) {
-        (true, _) => Ok(()),
-        (false, true) => Err(Refusal::no_resource()),
-        (false, false) => Err(Refusal::no_page()),
-    }
-}
-
-fn part(kind: &Kind, path: &Path) -> Result<Part, Refusal> {
-    match path.subresource.as_deref() {
-        None => Ok(Part::Main),
-        Some("status") if kind.traits.status => Ok(Part::Status),
-        Some("scale") if kind.scale.is_some() => Ok(Part::Scale),
-        Some("finalize") if kind.is_core("namespaces") => Ok(Part::Finalize),
-        Some("token") if kind.is_core("serviceaccounts") => Ok(Part::Token),
-        Some("eviction") if kind.is_core("pods") => Ok(Part::Eviction),
-        Some("binding") if kind.is_core("pods") => Ok(Part::Binding),
-        Some("ephemeralcontainers") if kind.is_core("pods") => Ok(Part::Ephemeral),
-        Some("resize") if kind.is_core("pods") => Ok(Part::Resize),
-        Some("log") if kind.is_core("pods") => Ok(Part::Log),
-        Some("exec" | "attach" | "portforward") if kind.is_core("pods") => Ok(Part::Stream),
-        Some("approval") if kind.subresources().contains(&"approval") => Ok(Part::Approval),
-        Some(_) if kind.traits.builtin => Err(Refusal::no_resource()),
-        // The real server says so of subresources that custom kinds lack.
-        Some(_) => Err(Refusal::not_found(
-            kind.subject(path.name.as_deref().unwrap_or_default()),
-        )),
-    }
-}
-
-fn check_verb(kind: &Kind, call: &Call, path: &Path, part: Part) -> Result<(), Refusal> {
-    let verb = call.verb;
-    let putting = matches!(call.method.as_str(), "PUT" | "PATCH");
-    let everywhere = kind.namespaced && path.namespace.is_none();
-    let writes_everywhere = everywhere && matches!(verb, Verb::Create | Verb::DeleteCollection);
-    if !kind.traits.builtin {
-        return match verb {
-            _ if writes_everywhere => Err(Refusal::no_page()),
-            Verb::Other if !putting => Err(Refusal::unknown_method(kind.subject(""))),
-            Verb::Other => Err(Refusal::bad_request("name must be provided")),
-            Verb::Delete if part != Part::Main => Err(Refusal::method_not_allowed()),
-            _ => Ok(()),
-        };
-    }
-    let posted = matches!(part, Part::Eviction | Part::Binding | Part::Token);
-    let allowed = match verb {
-        _ if posted => verb == Verb::Create,
-        _ if call.method == "HEAD" => false,
-        _ if part == Part::Finalize => verb == Verb::Update,
-        _ if part == Part::Log => verb == Verb::Get,
-        _ if part == Part::Stream => matches!(verb, Verb::Get | Verb::Create),
-        Verb::Create => path.name.is_none() && !writes_everywhere,
-        Verb::Delete => part == Part::Main,
-        _ => !writes_everywhere,
-    };
-    if allowed && kind.verbs().contains(&name_of(verb)) {
-        return Ok(());
-    }
-    Err(Refusal::method_not_allowed())
-}
-
-/// As discovery calls it.
-fn name_of(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Get => "get",
-        Verb::List => "list",
-        Verb::Watch => "watch",
-        Verb::Create => "create",
-        Verb::Update => "update",
-        Verb::Patch => "patch",
-        Verb::Delete => "delete",
-        Verb::DeleteCollection => "deletecollection",
-        Verb::Other => "",
-    }
-}
-
-/// What every cluster has from the start.
-pub(crate) fn seed(store: &mut Store) {
-    let Some(kind) = store.kinds.kind("", "v1", "namespaces").cloned() else {
-        return;
-    };
-    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        let body = serde_json::json!({"metadata": {"name": name}});
-        let author = Author::server(&kind.api_version(), store.clock.stamp());
-        let birth = create::Birth {
-            kind: &kind,
-            namespace: None,
-            author: &author,
-            managed: None,
-            dry_run: false,
-        };
-        if let Value::Object(body) = body {
-            // These are valid and there are no others yet: nothing can be refused.
-            let _created = create::create_body(store, &birth, body);
-        }
     }
 }

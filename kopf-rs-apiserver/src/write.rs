@@ -23,6 +23,7 @@ use crate::object::{
 };
 use crate::rules;
 use crate::schema;
+use crate::schema::rules::Judged;
 use crate::status::{Cause, Refusal};
 use crate::store::{Store, key};
 use crate::valid;
@@ -34,6 +35,8 @@ pub(crate) use settled::Settled;
 pub(crate) struct Written {
     pub(crate) stored: Arc<Stored>,
     pub(crate) changed: bool,
+    /// What is to be told beside.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// How an object is to change.
@@ -83,9 +86,9 @@ pub(crate) fn replace(
     }
     let causes = rules::check_change(&before, &mut new);
     set_generation(kind, &before, &mut new);
-    let causes = complaints(kind, change.part, &causes, &before, &new);
+    let Judged { causes, warnings } = complaints(kind, change.part, &causes, &before, &new);
     if !causes.is_empty() {
-        return Err(refused(kind, &old.slim.name, &new, &causes));
+        return Err(refused(kind, &old.slim.name, &new, &causes).warned(&warnings));
     }
     let old_revision = metadata(&before).and_then(|meta| meta.get("resourceVersion"));
     metadata_mut(&mut new).insert(
@@ -122,11 +125,13 @@ pub(crate) fn replace(
         return Ok(Written {
             stored,
             changed: false,
+            warnings,
         });
     }
     Ok(Written {
         stored: keep(store, kind, old, (new, kept), released),
         changed: true,
+        warnings,
     })
 }
 
@@ -183,6 +188,9 @@ fn complete(kind: &Kind, part: Part, new: &mut Body) {
     if matches!(part, Part::Main | Part::Ephemeral | Part::Resize) {
         defaults::fill(kind, new);
     }
+    if part == Part::Status && kind.is_core("pods") {
+        defaults::join_addresses(new);
+    }
     if kind.is_crd() {
         crd::fill_names(new);
         let listed = at_path(new, "status.storedVersions");
@@ -233,15 +241,25 @@ fn track(
 
 /// Where the number is that a scale is about, and what became of it.
 fn scaled(kind: &Kind, before: &Body, new: &Body) -> (Set, Scaled) {
-    let path = kind.scale.as_ref().map_or("", |scale| scale.spec.as_str());
-    let fields: Vec<&str> = path.split('.').filter(|part| !part.is_empty()).collect();
+    let path = number_path(kind);
     let number = |body: &Body| at_path(body, path).and_then(Value::as_i64);
     let how = match number(new) {
         found if found == number(before) => Scaled::Not,
         None | Some(0) => Scaled::ToZero,
         Some(_) => Scaled::To,
     };
-    (Set::of_fields(&[fields.as_slice()]), how)
+    (number_scaled(kind), how)
+}
+
+fn number_path(kind: &Kind) -> &str {
+    kind.scale.as_ref().map_or("", |scale| scale.spec.as_str())
+}
+
+/// The field of the number that a scale is about.
+pub(crate) fn number_scaled(kind: &Kind) -> Set {
+    let path = number_path(kind).split('.');
+    let fields: Vec<&str> = path.filter(|part| !part.is_empty()).collect();
+    Set::of_fields(&[fields.as_slice()])
 }
 
 /// Who manages what before a change: what the request says, if it says something; what is stored otherwise.
@@ -262,16 +280,13 @@ fn base(part: Part, stored: &Managed, requested: Option<Value>) -> Managed {
 /// What is wrong with a new state; `unchanged` is what is wrong with the change to it.
 ///
 /// The real server comes by some rules more than once, and lists what it finds each time.
-fn complaints(
-    kind: &Kind,
-    part: Part,
-    unchanged: &[Cause],
-    before: &Body,
-    new: &Body,
-) -> Vec<Cause> {
+fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], before: &Body, new: &Body) -> Judged {
     if let Some(cause) = misnamed(kind, new) {
-        return other_kind(kind, cause, new, Some(before));
+        let causes = other_kind(kind, cause, new, Some(before));
+        let warnings = Vec::new();
+        return Judged { causes, warnings };
     }
+    let mut warnings = Vec::new();
     let mut causes = [unchanged, unchanged].concat();
     for cause in rules::check(kind, new) {
         let times = if cause.field.starts_with("metadata.finalizers") {
@@ -287,8 +302,12 @@ fn complaints(
         Part::Status => crd::check_status(kind, new),
         _ => crd::check_change(kind, before, new),
     });
-    if part != Part::Status {
-        causes.extend(valid::check(kind, new));
+    if part == Part::Status {
+        causes.extend(valid::check_state(kind, before, new));
+    } else {
+        if kind.checked_when_changed() {
+            causes.extend(valid::check(kind, new));
+        }
         causes.extend(match part {
             Part::Ephemeral => valid::check_ephemeral(kind, before, new),
             Part::Resize => valid::check_resize(kind, before, new),
@@ -298,15 +317,24 @@ fn complaints(
     }
     if let Some(schema) = &kind.schema {
         causes.extend(match part {
+            // To the real server a null that was not there is no change, and what has not changed may stay.
+            Part::Status if is_bare(before) && is_bare(new) => Vec::new(),
             Part::Status => schema::check_status(schema, before, new),
             _ => schema::check_change(schema, before, new),
         });
         let scale = kind.scale.iter();
         let spec = part != Part::Status;
         causes.extend(scale.flat_map(|scale| schema::scale::check(scale, new, spec)));
-        causes.extend(schema::rules::check(schema, new, Some(before), &causes));
+        let judged = schema::rules::check(schema, new, Some(before), &causes);
+        causes.extend(judged.causes);
+        warnings = judged.warnings;
     }
-    causes
+    Judged { causes, warnings }
+}
+
+/// Whether an object has no status, or none to speak of.
+fn is_bare(body: &Body) -> bool {
+    body.get("status").is_none_or(Value::is_null)
 }
 
 /// What is wrong with an object of another kind than its path has, for custom kinds.
@@ -321,7 +349,7 @@ pub(crate) fn other_kind(kind: &Kind, cause: Cause, new: &Body, old: Option<&Bod
     let mut causes = vec![cause];
     if let Some(schema) = &kind.schema {
         causes.extend(schema::check_parts(schema, new));
-        causes.extend(schema::rules::check(schema, new, old, &causes));
+        causes.extend(schema::rules::check(schema, new, old, &causes).causes);
     }
     causes
 }
@@ -429,18 +457,23 @@ fn set_generation(kind: &Kind, before: &Body, new: &mut Body) {
     let old = metadata(before)
         .and_then(|meta| meta.get("generation"))
         .cloned();
-    let Some(old) = old else {
+    // Those get one with their first change.
+    let late = kind.group == "storage.k8s.io" && kind.plural == "csidrivers";
+    let changed = late && before.get("spec") != new.get("spec");
+    let Some(old) = old.or_else(|| changed.then(|| 0.into())) else {
         metadata_mut(new).remove("generation");
         return;
     };
     let counts = |key: &str| match key {
         "metadata" | "apiVersion" | "kind" => false,
         "status" => !kind.traits.status,
-        _ => true,
+        _ => kind.plural != "priorityclasses",
     };
     let is_deployment = kind.group == "apps" && kind.plural == "deployments";
-    let bump =
-        !same_in(before, new, counts) || (is_deployment && annotations(before) != annotations(new));
+    let labels = |body: &Body| metadata(body).and_then(|meta| meta.get("labels")).cloned();
+    let bump = !same_in(before, new, counts)
+        || (is_deployment && annotations(before) != annotations(new))
+        || (kind.plural == "endpointslices" && labels(before) != labels(new));
     let value = if bump {
         Value::from(old.as_i64().unwrap_or_default() + 1)
     } else {

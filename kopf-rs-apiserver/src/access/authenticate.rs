@@ -2,12 +2,38 @@
 //!
 //! Promise: wrong credentials are refused, absent ones are somebody's too. Must not know what is asked for.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::token;
 use super::user::User;
 use crate::status::Refusal;
 use crate::store::Store;
+
+/// Bearer tokens that were given out by hand; clones are the same ones. They have a lock of their own, so that nobody waits for
+/// the store who may do everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tokens(Arc<RwLock<HashMap<String, Arc<User>>>>);
+
+// === impl Tokens ===
+
+impl Tokens {
+    pub(super) fn add(&self, token: String, user: User) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(token, Arc::new(user.authenticated()));
+    }
+
+    pub(super) fn find(&self, token: &str) -> Option<Arc<User>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(token).cloned()
+    }
+
+    /// Whose token comes with a header, if whoever has it may do everything.
+    pub(crate) fn master(&self, authorization: Option<&str>) -> Option<Arc<User>> {
+        let user = self.find(bearer(authorization?)?)?;
+        Some(user).filter(|user| user.is_master())
+    }
+}
 
 /// Whose credentials these are; `unnamed` is who comes without any.
 pub(super) fn identify(
@@ -18,8 +44,8 @@ pub(super) fn identify(
     let Some(token) = authorization.and_then(bearer) else {
         return Ok(unnamed.cloned().unwrap_or_else(User::anonymous));
     };
-    if let Some(user) = store.access.tokens.get(token) {
-        return Ok(user.clone());
+    if let Some(user) = store.access.tokens.find(token) {
+        return Ok(user);
     }
     let audiences = [token::AUDIENCE.to_owned()];
     match token::read(store, token, &audiences) {

@@ -4,14 +4,13 @@
 //! first of them says is the answer. Must not know what is asked for beyond its attributes.
 
 use super::attributes::Attributes;
-use super::user::{ANONYMOUS, UNAUTHENTICATED, User, account_of};
+use super::user::{ANONYMOUS, UNAUTHENTICATED, User, account_of, node_of};
 use super::{demand, user};
 use crate::call::Call;
 use crate::status::Refusal;
 use crate::store::Store;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
-const NODE: &str = "system:node:";
 const EXTRA: &str = "impersonate-extra-";
 
 /// A way to impersonate: its name, and whom it is for. The last is the one without a name.
@@ -112,10 +111,7 @@ fn try_mode(
     wanted: &User,
 ) -> Option<Result<User, Refusal>> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-    let is_node = wanted
-        .name
-        .strip_prefix(NODE)
-        .is_some_and(|n| !n.is_empty());
+    let is_node = node_of(&wanted.name).is_some();
     let is_account = account_of(&wanted.name).is_some();
     let fits = match mode {
         Mode::Node => bare && is_node,
@@ -154,8 +150,7 @@ fn authorized(store: &mut Store, mode: Mode, call: &Call, wanted: &User) -> Resu
         ..Attributes::default()
     };
     let mut asked = named(group, "users", &wanted.name);
-    if mode == Mode::Node {
-        let node = wanted.name.strip_prefix(NODE).unwrap_or_default();
+    if let Some(node) = node_of(&wanted.name).filter(|_| mode == Mode::Node) {
         asked = named(group, "nodes", node);
         user.groups = vec!["system:nodes".to_owned()];
     }

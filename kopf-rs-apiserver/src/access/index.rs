@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::GROUP;
 use super::attributes::Attributes;
 use super::rule::{Rule, rules_of};
-use super::user::{User, account_of};
+use super::user::{User, is_account};
 use crate::kind::{CollectionId, Kinds};
 use crate::object::{Body, at_path, text};
 use crate::selector::object::ObjectSelector;
@@ -314,7 +314,7 @@ impl Subject {
             "Group" => user.is_in(&self.name),
             "ServiceAccount" => {
                 let home = self.home(namespace);
-                !home.is_empty() && account_of(&user.name) == Some((home, self.name.as_str()))
+                !home.is_empty() && is_account(&user.name, home, &self.name)
             }
             _ => false,
         }

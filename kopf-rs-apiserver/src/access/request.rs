@@ -57,9 +57,9 @@ pub(super) fn token_review(
     track(store, target, body)?;
     let accepted = |user: &User, audiences: Vec<String>| json!({"authenticated": true, "user": user.to_json(), "audiences": audiences});
     let refused = |why: String| json!({"user": {}, "error": why});
-    if let Some(user) = store.access.tokens.get(&token) {
+    if let Some(user) = store.access.tokens.find(&token) {
         if wanted.iter().any(|audience| audience == AUDIENCE) {
-            return Ok(accepted(user, vec![AUDIENCE.to_owned()]));
+            return Ok(accepted(&user, vec![AUDIENCE.to_owned()]));
         }
         return Ok(refused(token::BadToken::Unknown.to_string()));
     }

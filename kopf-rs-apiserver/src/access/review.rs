@@ -11,6 +11,7 @@ use super::attributes::Attributes;
 use super::index;
 use super::request::{token_request, token_review, token_target};
 use super::user::User;
+use crate::call::Form;
 use crate::managed::{self, Managed, Single};
 use crate::object::{Body, MANAGED, at_path, meta_text, metadata, metadata_mut, text};
 use crate::render;
@@ -40,8 +41,11 @@ pub(crate) fn answer(
     body.insert("apiVersion".to_owned(), kind.api_version().into());
     body.insert("kind".to_owned(), kind.kind.as_str().into());
     body.insert("status".to_owned(), status);
-    let bytes = render::to_bytes(&Value::Object(body));
-    Ok(Answer::bytes(201, bytes))
+    let review = Value::Object(body);
+    Ok(match target.form {
+        Form::Partial(version) => Answer::json(201, &render::metadata_of(&review, version)),
+        _ => Answer::json(201, &review),
+    })
 }
 
 /// Note who says what a review says.
@@ -180,21 +184,17 @@ fn flaws_of_subject(body: &Body, local: bool) -> Vec<Cause> {
     };
     let field = "spec.nonResourceAttributes";
     let mut causes = Vec::new();
-    match (resource, page) {
-        (_, Some(page)) if local => {
-            let why = "disallowed on this kind of request";
-            causes.push(wrong(field, &shown(page), why));
-        }
-        (Some(_), Some(page)) => {
-            let why = "cannot be specified in combination with resourceAttributes";
-            causes.push(wrong(field, &shown(page), why));
-        }
-        (None, None) => {
-            let why =
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            causes.push(wrong("spec.resourceAttributes", "null", why));
-        }
-        _ => {}
+    if let (Some(_), Some(page)) = (resource, page) {
+        let why = "cannot be specified in combination with resourceAttributes";
+        causes.push(wrong(field, &shown(page), why));
+    }
+    if let (None, None) = (resource, page) {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        causes.push(wrong("spec.resourceAttributes", "null", why));
+    }
+    if let Some(page) = page.filter(|_| local) {
+        let why = "disallowed on this kind of request";
+        causes.push(wrong(field, &shown(page), why));
     }
     let asked = resource.map_or("", |found| text(found, "namespace"));
     if local && resource.is_some() && asked != meta_text(body, "namespace") {

@@ -7,6 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
+use crate::rules::names;
+
 /// May do everything.
 pub(crate) const MASTERS: &str = "system:masters";
 /// Everybody whose credentials were accepted.
@@ -17,6 +19,8 @@ pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 /// The beginning of the names of service accounts.
 const ACCOUNT: &str = "system:serviceaccount:";
+/// The beginning of the names of nodes.
+const NODE: &str = "system:node:";
 
 static NOBODY: LazyLock<Arc<User>> = LazyLock::new(|| {
     let mut user = User::new(ANONYMOUS);
@@ -130,9 +134,22 @@ impl User {
     }
 }
 
-/// The namespace and the name of a service account, if a user name is one's.
+/// The namespace and the name of a service account, if a user name is one's that can be there.
 pub(crate) fn account_of(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
-    let whole = !namespace.is_empty() && !name.is_empty() && !name.contains(':');
-    whole.then_some((namespace, name))
+    let valid = names::label(namespace).is_none() && names::subdomain(name).is_none();
+    valid.then_some((namespace, name))
+}
+
+/// Whether a user name is that of this service account, whether or not there can be one.
+pub(crate) fn is_account(user: &str, namespace: &str, name: &str) -> bool {
+    let rest = user.strip_prefix(ACCOUNT);
+    let rest = rest.and_then(|rest| rest.strip_prefix(namespace)?.strip_prefix(':'));
+    rest == Some(name)
+}
+
+/// The name of a node, if a user name is one's that can be there.
+pub(crate) fn node_of(user: &str) -> Option<&str> {
+    let name = user.strip_prefix(NODE)?;
+    names::subdomain(name).is_none().then_some(name)
 }

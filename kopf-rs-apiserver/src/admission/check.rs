@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{CONFIGURATIONS, GROUP, condition};
+use super::{CONFIGURATIONS, GROUP, condition, url};
 use crate::kind::Kind;
 use crate::object::{Body, text};
 use crate::rules::names;
 use crate::selector::object;
 use crate::status::{Cause, shown};
 
+/// How many conditions a webhook may have.
+const MOST: usize = 64;
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 fn is_ours(kind: &Kind) -> bool {
@@ -147,19 +149,19 @@ fn check_versions(versions: &[Value], at: &str, causes: &mut Vec<Cause>) {
         ));
         return;
     }
-    let before = causes.len();
     let mut seen = BTreeSet::new();
     for (index, version) in versions.iter().enumerate() {
         let at = format!("{field}[{index}]");
         let word = version.as_str().unwrap_or_default();
         if !seen.insert(word) {
             causes.push(Cause::invalid(&at, version, "duplicate version"));
+            continue;
         }
         if let Some(why) = names::dns_1035(word) {
             causes.push(Cause::invalid(&at, version, &why));
         }
     }
-    if !seen.iter().any(|version| VERSIONS.contains(version)) && causes.len() == before {
+    if !seen.iter().any(|version| VERSIONS.contains(version)) {
         let message = format!(
             "Invalid value: {}: must include at least one of {all}",
             Value::from(versions)
@@ -239,8 +241,9 @@ fn check_resources(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
         let why = "if '*/*' is present, must not specify other resources";
         causes.push(Cause::invalid(&field, &items.into(), why));
     }
-    let plain = words.iter().any(|word| *word != "*" && !word.contains('/'));
-    if words.contains(&"*") && plain {
+    // The last one without a subresource decides.
+    let plain = words.iter().rfind(|word| !word.contains('/'));
+    if words.contains(&"*") && plain.is_some_and(|word| *word != "*") {
         let why = "if '*' is present, must not specify other resources without subresources";
         causes.push(Cause::invalid(&field, &items.into(), why));
     }
@@ -261,31 +264,34 @@ fn check_client(config: &Value, at: &str, causes: &mut Vec<Cause>) {
 
 fn check_url(url: &str, at: &str, causes: &mut Vec<Cause>) {
     const FORMAT: &str = "; desired format: https://host[/path]";
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let url = match url::parse(url) {
+        Ok(url) => url,
+        Err(why) => {
+            let why = format!("url must be a valid URL: {why}{FORMAT}");
+            causes.push(Cause::required(at, &why));
+            return;
+        }
+    };
     let mut complain = |value: &str, why: &str| {
         causes.push(Cause::invalid(at, &value.into(), why));
     };
-    if scheme != "https" {
+    if url.scheme != "https" {
         complain(
-            scheme,
+            &url.scheme,
             &format!("'https' is the only allowed URL scheme{FORMAT}"),
         );
     }
-    if host.is_empty() {
-        complain(host, &format!("host must be specified{FORMAT}"));
+    if url.host.is_empty() {
+        complain(url.host, &format!("host must be specified{FORMAT}"));
     }
-    if !user.is_empty() {
-        complain(user, "user information is not permitted in the URL");
+    if !url.user.is_empty() {
+        complain(url.user, "user information is not permitted in the URL");
     }
-    if !fragment.is_empty() {
-        complain(fragment, "fragments are not permitted in the URL");
+    if !url.fragment.is_empty() {
+        complain(url.fragment, "fragments are not permitted in the URL");
     }
-    if !query.is_empty() {
-        complain(query, "query parameters are not permitted in the URL");
+    if !url.query.is_empty() {
+        complain(url.query, "query parameters are not permitted in the URL");
     }
 }
 
@@ -321,6 +327,14 @@ fn check_service(service: &Body, at: &str, causes: &mut Vec<Cause>) {
 }
 
 fn check_conditions(conditions: &[Value], at: &str, causes: &mut Vec<Cause>) {
+    if conditions.len() > MOST {
+        let message = format!(
+            "Too many: {}: must have at most {MOST} items",
+            conditions.len()
+        );
+        let field = format!("{at}.matchConditions");
+        causes.push(Cause::new("FieldValueTooMany", field, message));
+    }
     let mut seen = BTreeSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = format!("{at}.matchConditions[{index}]");

@@ -2,56 +2,33 @@
 //!
 //! Promise: what cannot be evaluated is an error, never a yes. Must not know webhooks.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use serde_json::Value as Json;
 
-use kube_cel::KubeCelExt as _;
-use kube_cel::cel::objects::Key;
-use kube_cel::cel::{Context, Program, Value as Cel};
-use serde_json::Value;
+use crate::cel::{self, Fault, Program, Value};
+
+/// What one expression may cost.
+const LIMIT: u64 = 1_000_000;
 
 /// Whether an expression holds for a request.
-pub(super) fn holds(expression: &str, request: &Value) -> Result<bool, String> {
-    let program = Program::compile(expression).map_err(|errors| errors.to_string())?;
-    let mut context = Context::default().with_all();
-    let part = |name: &str| request.get(name).unwrap_or(&Value::Null);
-    context.add_variable_from_value("object", value(part("object")));
-    context.add_variable_from_value("oldObject", value(part("oldObject")));
-    context.add_variable_from_value("request", value(request));
-    match program.execute(&context) {
-        Ok(Cel::Bool(truth)) => Ok(truth),
-        Ok(other) => Err(format!(
-            "must evaluate to bool but got {:?}",
-            other.type_of()
-        )),
-        Err(why) => Err(why.to_string()),
+pub(super) fn holds(expression: &str, request: &Json) -> Result<bool, String> {
+    let program = Program::of(expression)?;
+    let part = |name: &str| Ok(Value::plain(request.get(name).unwrap_or(&Json::Null)));
+    let names = vec![
+        ("object", part("object")),
+        ("oldObject", part("oldObject")),
+        ("request", Ok(Value::plain(request))),
+    ];
+    match program.run(names, LIMIT).0 {
+        Ok(Value::Bool(truth)) => Ok(truth),
+        Ok(_) => Err("must evaluate to bool".to_owned()),
+        Err(Fault::Told(why)) => Err(why),
+        Err(Fault::Limit) => Err("operation cancelled: actual cost limit exceeded".to_owned()),
     }
 }
 
 /// Whether an expression can be read at all.
 pub(super) fn flaw(expression: &str) -> Option<String> {
-    Program::compile(expression)
-        .err()
-        .map(|errors| errors.to_string())
-}
-
-fn value(json: &Value) -> Cel {
-    match json {
-        Value::Null => Cel::Null,
-        Value::Bool(truth) => Cel::Bool(*truth),
-        Value::Number(number) => number
-            .as_i64()
-            .map_or_else(|| Cel::Float(number.as_f64().unwrap_or_default()), Cel::Int),
-        Value::String(text) => Cel::String(Arc::new(text.clone())),
-        Value::Array(items) => Cel::List(Arc::new(items.iter().map(value).collect())),
-        Value::Object(map) => {
-            let entries = map
-                .iter()
-                .map(|(name, found)| (Key::String(Arc::new(name.clone())), value(found)));
-            let map: HashMap<Key, Cel> = entries.collect();
-            Cel::Map(map.into())
-        }
-    }
+    cel::syntax(expression).err()
 }
 
 #[cfg(test)]

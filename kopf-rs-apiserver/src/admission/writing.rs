@@ -214,7 +214,7 @@ fn versions(store: &Store, kind: &Kind) -> Vec<String> {
 
 fn subresource(part: Part) -> &'static str {
     match part {
-        Part::Main | Part::Log | Part::Stream => "",
+        Part::Main | Part::Log | Part::Stream | Part::Proxy => "",
         Part::Status => "status",
         Part::Scale => "scale",
         Part::Finalize => "finalize",

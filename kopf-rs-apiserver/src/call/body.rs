@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Call, Verb, go};
+use super::{Call, Verb, go, yaml};
 use crate::object::Body;
 use crate::status::Refusal;
 use crate::typed::proto;
@@ -15,7 +15,7 @@ use crate::typed::proto;
 /// How Go's clients send objects of kinds that come with the server.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A body that is an object, and the fields that are in it more than once.
+/// A body that is an object, and the fields that are in it more than once: their paths, or what YAML has to say of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
     pub(crate) body: Body,
@@ -48,7 +48,7 @@ impl Call {
                 let why = format!("couldn't get version/kind; json parse error: {why}");
                 self.unrecognised(word, &why)
             })?,
-            "application/yaml" => (self.yaml()?, Vec::new()),
+            "application/yaml" => self.yaml()?,
             PROTOBUF if wanted.builtin => {
                 let body = proto::decode(&self.body, wanted.api_version, word)
                     .map_err(|why| self.unrecognised(word, &why.to_string()))?;
@@ -85,6 +85,11 @@ impl Call {
         builtin: bool,
     ) -> Vec<String> {
         let told = |what: &str, path: &str| format!("{what} field {path:?}");
+        if self.media_type().eq_ignore_ascii_case("application/yaml") {
+            unknown.sort();
+            let unknown = unknown.iter().map(|path| told("unknown", path));
+            return twice.iter().cloned().chain(unknown).collect();
+        }
         if unknown.is_empty() || !builtin {
             let twice = twice.iter().map(|path| told("duplicate", path));
             return twice
@@ -93,7 +98,7 @@ impl Call {
         }
         let mut complaints = Vec::new();
         // A patch says nothing of the order of the object it makes.
-        if self.verb != Verb::Patch && !self.media_type().ends_with("yaml") {
+        if self.verb != Verb::Patch {
             let mut seen = BTreeSet::new();
             for path in go::paths(&self.body) {
                 let first = seen.insert(path.clone());
@@ -137,15 +142,11 @@ impl Call {
         ))
     }
 
-    /// The body as YAML.
-    pub(crate) fn yaml(&self) -> Result<Value, Refusal> {
+    /// The body as YAML, and what there is to say of repeated fields.
+    pub(crate) fn yaml(&self) -> Result<(Value, Vec<String>), Refusal> {
         let text = std::str::from_utf8(&self.body)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
-        // Not strict: the real server takes `y` and `no` for booleans, as YAML 1.1 does.
-        let options = serde_saphyr::options! {
-            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-        };
-        serde_saphyr::from_str_with_options(text, options)
+        yaml::parse(text)
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))
     }
 }

@@ -1,53 +1,225 @@
-//! The form an answer is wanted in, by the `Accept` header.
+//! The forms an answer may have, by the `Accept` header and the query.
 //!
-//! Promise: the first acceptable form is taken. Must not know what is asked for.
+//! Promise: the forms this server can give, the most wanted first. Must not know what is asked for.
 
 use http::{HeaderMap, header};
 
-/// The form the answer is wanted in.
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// The form an answer is wanted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     #[default]
     Whole,
-    Table,
-    Partial,
+    Table(Look),
+    /// The metadata of one object, in this version.
+    Partial(&'static str),
+    /// The metadata of the objects of a list, in this version.
+    Partials(&'static str),
     /// Aggregated discovery, `v2` or `v2beta1`.
     Aggregated(&'static str),
 }
 
-/// The first accepted form this server can give; `None` if there is none.
-pub(super) fn accepted(headers: &HeaderMap) -> Option<Form> {
-    let Some(accept) = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()) else {
-        return Some(Form::Whole);
-    };
-    if accept.trim().is_empty() {
-        return Some(Form::Whole);
-    }
-    accept.split(',').find_map(form_of)
+/// What a table is to look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) api_version: &'static str,
+    pub(crate) included: Included,
 }
 
-fn form_of(media: &str) -> Option<Form> {
-    let mut parts = media.split(';').map(str::trim);
-    if !matches!(parts.next()?, "application/json" | "*/*" | "application/*") {
-        return None;
+/// What the rows of a table have of their objects beside the cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Included {
+    Metadata,
+    Object,
+    Nothing,
+    /// Something that there is not.
+    Unknown,
+}
+
+/// A media type that is accepted, and how much it is wanted.
+#[derive(Debug)]
+struct Clause<'a> {
+    media: &'a str,
+    sub: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    weight: f32,
+}
+
+/// What was accepted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Accepted {
+    /// The forms this server can give.
+    forms: Vec<Form>,
+    /// There is a form that the real server gives, and this one may not.
+    known: bool,
+    /// The media types as they came.
+    header: Option<String>,
+}
+
+// === impl Accepted ===
+
+impl Accepted {
+    pub(super) fn of(headers: &HeaderMap, included: &str) -> Self {
+        let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
+        let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
+            return Self {
+                forms: vec![Form::Whole],
+                known: true,
+                header: None,
+            };
+        };
+        let included = match included {
+            "" | "Metadata" => Included::Metadata,
+            "Object" => Included::Object,
+            "None" => Included::Nothing,
+            _ => Included::Unknown,
+        };
+        let clauses = clauses(accept);
+        let forms: Vec<Form> = clauses
+            .iter()
+            .filter_map(|clause| clause.form(included))
+            .collect();
+        let elsewhere = |clause: &Clause<'_>| {
+            clause.media == "application"
+                && matches!(clause.sub, "yaml" | "vnd.kubernetes.protobuf")
+                && clause.parameters.is_empty()
+        };
+        Self {
+            known: forms.contains(&Form::Whole) || clauses.iter().any(elsewhere),
+            header: Some(accept.to_owned()),
+            forms,
+        }
     }
-    let params: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
-    let get = |key: &str| params.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
-    match (get("as"), get("g"), get("v")) {
-        (None, _, _) => Some(Form::Whole),
-        (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => Some(Form::Table),
-        (
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
-            Some("meta.k8s.io"),
-            Some("v1" | "v1beta1"),
-        ) => Some(Form::Partial),
-        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
-            Some(Form::Aggregated("v2"))
+
+    /// The form for a page of discovery.
+    pub(crate) fn page(&self) -> Option<Form> {
+        let mut forms = self.forms.iter().copied();
+        forms.find(|form| matches!(form, Form::Whole | Form::Aggregated(_)))
+    }
+
+    /// Whether one of these media types is accepted, in whatever form.
+    pub(crate) fn has(&self, media_types: &[&str]) -> bool {
+        self.header.as_ref().is_none_or(|accept| {
+            accept.split(',').any(|media| {
+                let media = media.split(';').next().unwrap_or_default().trim();
+                media == "*/*" || media_types.contains(&media)
+            })
+        })
+    }
+
+    /// Whether the real server would have a form for a page of discovery.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// The form for objects; some of them have no table.
+    pub(crate) fn object(&self, tabular: bool) -> Option<Form> {
+        let fits = |form: &Form| match form {
+            Form::Aggregated(_) => false,
+            Form::Table(_) => tabular,
+            _ => true,
+        };
+        self.forms.iter().copied().find(fits)
+    }
+
+    /// Whether none of the media types is one that built-in kinds are told in.
+    pub(crate) fn is_foreign(&self) -> bool {
+        !self.has(&[JSON, YAML, PROTOBUF])
+    }
+}
+
+/// What a header accepts, the most wanted first.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = Vec::new();
+    for clause in accept.split(',').filter_map(Clause::of) {
+        // One after another goes before those that it precedes, as the real server sorts a few: the relation is no order.
+        let mut at = clauses.len();
+        while at > 0 && clause.precedes(&clauses[at - 1]) {
+            at -= 1;
         }
-        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
-            Some(Form::Aggregated("v2beta1"))
+        clauses.insert(at, clause);
+    }
+    clauses
+}
+
+// === impl Clause ===
+
+impl<'a> Clause<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';');
+        let media = parts.next()?.trim_matches(' ');
+        let (media, sub) = match media.split_once('/') {
+            None if media == "*" => ("*", "*"),
+            Some((media, sub)) if !sub.is_empty() && !sub.contains('/') => {
+                (media.trim_matches(' '), sub.trim_matches(' '))
+            }
+            _ => return None,
+        };
+        let given = |part: &'a str| {
+            let (key, value) = part.split_once('=')?;
+            (!value.is_empty() && !value.contains('='))
+                .then(|| (key.trim_matches(' '), value.trim_matches(' ')))
+        };
+        let mut parameters: Vec<(&str, &str)> = parts.filter_map(given).collect();
+        let weight = parameters
+            .iter()
+            .rfind(|(key, _)| *key == "q")
+            .map_or(1.0, |(_, weight)| weight.parse().unwrap_or_default());
+        parameters.retain(|(key, _)| *key != "q");
+        Some(Self {
+            media,
+            sub,
+            parameters,
+            weight,
+        })
+    }
+
+    fn precedes(&self, other: &Self) -> bool {
+        self.weight > other.weight
+            || (self.media != "*" && other.media == "*")
+            || (self.sub != "*" && other.sub == "*")
+    }
+
+    fn form(&self, included: Included) -> Option<Form> {
+        if !matches!(
+            (self.media, self.sub),
+            ("application", "json" | "*") | ("*", "*")
+        ) {
+            return None;
         }
-        _ => None,
+        let get = |key: &str| {
+            let found = self.parameters.iter().rfind(|(k, _)| *k == key);
+            found.map(|(_, value)| *value)
+        };
+        if get("stream").is_some_and(|stream| stream != "watch")
+            || get("sv").is_some_and(|version| version != "v1")
+        {
+            return None;
+        }
+        let meta = match (get("g"), get("v")) {
+            (Some("meta.k8s.io"), Some("v1")) => Some("meta.k8s.io/v1"),
+            (Some("meta.k8s.io"), Some("v1beta1")) => Some("meta.k8s.io/v1beta1"),
+            _ => None,
+        };
+        match (get("as"), meta, get("g"), get("v")) {
+            (None, _, None, None) => Some(Form::Whole),
+            (Some("Table"), Some(api_version), ..) => Some(Form::Table(Look {
+                api_version,
+                included,
+            })),
+            (Some("PartialObjectMetadata"), Some(version), ..) => Some(Form::Partial(version)),
+            (Some("PartialObjectMetadataList"), Some(version), ..) => Some(Form::Partials(version)),
+            (Some("APIGroupDiscoveryList"), _, Some("apidiscovery.k8s.io"), Some("v2")) => {
+                Some(Form::Aggregated("v2"))
+            }
+            (Some("APIGroupDiscoveryList"), _, Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
+                Some(Form::Aggregated("v2beta1"))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -55,13 +227,29 @@ fn form_of(media: &str) -> Option<Form> {
 mod tests {
     use super::*;
 
+    fn forms(accept: &str) -> Vec<Form> {
+        let found = clauses(accept);
+        let form = |clause: &Clause<'_>| clause.form(Included::Metadata);
+        found.iter().filter_map(form).collect()
+    }
+
     #[test]
-    fn the_first_form_that_can_be_given_is_given() {
-        assert_eq!(form_of("application/vnd.kubernetes.protobuf"), None);
+    fn the_most_wanted_form_that_can_be_given_is_first() {
+        let table = Form::Table(Look {
+            api_version: "meta.k8s.io/v1",
+            included: Included::Metadata,
+        });
+        assert_eq!(forms("application/vnd.kubernetes.protobuf"), []);
         assert_eq!(
-            form_of(" application/json;as=Table;v=v1;g=meta.k8s.io"),
-            Some(Form::Table)
+            forms(" application/json;as=Table;v=v1;g=meta.k8s.io, application/json"),
+            [table, Form::Whole]
         );
-        assert_eq!(form_of("application/json"), Some(Form::Whole));
+        assert_eq!(
+            forms("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io"),
+            [table, Form::Whole]
+        );
+        assert_eq!(forms("*/*;q=0.1"), [Form::Whole]);
+        assert_eq!(forms("application/json;as="), [Form::Whole]);
+        assert_eq!(forms("application/json;v=v1"), []);
     }
 }

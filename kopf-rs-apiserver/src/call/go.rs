@@ -13,6 +13,18 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| complaint(text, &error))
 }
 
+/// Parse a number without a sign.
+pub(crate) fn parse_uint(text: &str) -> Result<u64, String> {
+    let why = if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        "invalid syntax"
+    } else if let Ok(number) = text.parse() {
+        return Ok(number);
+    } else {
+        "value out of range"
+    };
+    Err(format!("strconv.ParseUint: parsing {text:?}: {why}"))
+}
+
 /// Parse JSON, and name the fields that are there more than once, in the order of the text.
 pub(crate) fn parse_noting(text: &[u8]) -> Result<(Value, Vec<String>), String> {
     let mut notes = Notes::default();

@@ -21,11 +21,33 @@ impl UnknownFields {
         match self {
             Self::Ignore => Ok(Vec::new()),
             Self::Refuse if !complaints.is_empty() => {
-                Err(format!("strict decoding error: {}", complaints.join(", ")))
+                Err(format!("strict decoding error: {}", together(&complaints)))
             }
             Self::Warn | Self::Refuse => Ok(complaints),
         }
     }
+}
+
+/// Complaints as one text: those of YAML are one.
+fn together(complaints: &[String]) -> String {
+    let of_yaml = |told: &&String| told.starts_with("line ");
+    let lines: Vec<&String> = complaints.iter().filter(of_yaml).collect();
+    let mut all = Vec::new();
+    if !lines.is_empty() {
+        all.push(unmarshal_errors(lines));
+    }
+    all.extend(complaints.iter().filter(|told| !of_yaml(told)).cloned());
+    all.join(", ")
+}
+
+/// Lines as Go's YAML tells them together.
+pub(crate) fn unmarshal_errors<'a>(lines: impl IntoIterator<Item = &'a String>) -> String {
+    let mut text = "yaml: unmarshal errors:".to_owned();
+    for line in lines {
+        text += "\n  ";
+        text += line;
+    }
+    text
 }
 
 /// What is wrong with the stages of a write that are to be left out.

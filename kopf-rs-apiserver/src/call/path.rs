@@ -15,6 +15,29 @@ pub(crate) struct Path {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// There is more behind the subresource.
+    pub(crate) goes_on: bool,
+}
+
+/// The segments of a decoded path, and whether there is a slash behind the last one.
+pub(super) fn segments(path: &str) -> (Vec<String>, bool) {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    if path.is_empty() {
+        return (Vec::new(), false);
+    }
+    let (path, ends_in_slash) = match path.strip_suffix('/') {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
+    (path.split('/').map(str::to_owned).collect(), ends_in_slash)
+}
+
+/// Whether each percent sign begins an escape.
+pub(super) fn is_readable(path: &str) -> bool {
+    path.split('%').skip(1).all(|rest| {
+        let code = rest.get(..2).unwrap_or_default();
+        code.len() == 2 && code.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
 }
 
 /// Take out the `watch` of paths like `/api/v1/watch/pods`.
@@ -59,9 +82,10 @@ pub(super) fn resource_path(segments: &[String]) -> Option<Path> {
     match rest {
         [] => {}
         [name] => path.name = Some(name.clone()),
-        [name, sub @ ..] => {
+        [name, sub, more @ ..] => {
             path.name = Some(name.clone());
-            path.subresource = Some(sub.join("/"));
+            path.subresource = Some(sub.clone());
+            path.goes_on = !more.is_empty();
         }
     }
     Some(path)
@@ -78,7 +102,7 @@ pub(super) fn verb_of(method: &Method, path: Option<&Path>, watch: bool, legacy:
     };
     let named = path.name.is_some();
     match (method.as_str(), named) {
-        ("GET" | "HEAD", true) if legacy && path.subresource.is_none() => Verb::Watch,
+        _ if legacy => Verb::Watch,
         ("GET" | "HEAD", true) => Verb::Get,
         ("GET" | "HEAD", false) if watch => Verb::Watch,
         ("GET" | "HEAD", false) => Verb::List,

@@ -1,6 +1,7 @@
 //! Who a server is to its clients: the authority of its certificates, its token, its port.
 //!
-//! Promise: a kubeconfig that was printed stays valid for as long as the data directory lives. Must not know TLS.
+//! Promise: a kubeconfig that was printed stays valid for as long as the data directory lives; an identity is read as it was
+//! written, or not at all. Must not know TLS.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,10 +26,24 @@ pub(crate) struct Identity {
     pub(crate) port: Option<u16>,
 }
 
+/// An identity as it is written.
+#[derive(Debug, Deserialize, Serialize)]
+struct Sealed<I> {
+    /// Of the compact JSON of the identity, in hexadecimal.
+    checksum: String,
+    #[serde(flatten)]
+    identity: I,
+}
+
 /// Where an identity is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Passport {
     path: PathBuf,
+}
+
+/// The file that says who the server is.
+pub(super) fn file(dir: &Path) -> PathBuf {
+    dir.join("identity.json")
 }
 
 // === impl Passport ===
@@ -36,7 +51,7 @@ pub(crate) struct Passport {
 impl Passport {
     pub(crate) fn of(dir: &DataDir) -> Self {
         Self {
-            path: dir.path.join("identity.json"),
+            path: file(&dir.path),
         }
     }
 
@@ -51,16 +66,31 @@ impl Passport {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refused(&self.path)(error)),
         };
-        let identity = serde_json::from_slice(&text).map_err(|error| OpenError::Damaged {
+        let damaged = |why: String| OpenError::Damaged {
             path: self.path.clone(),
             offset: 0,
-            why: error.to_string(),
-        })?;
+            why,
+        };
+        let Sealed::<Identity> { identity, .. } =
+            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        // Whatever else was changed, spaces too, would be written otherwise.
+        if sealed(&identity).map_err(refused(&self.path))? != text {
+            return Err(damaged("the checksum is another one".to_owned()));
+        }
         Ok(Some(identity))
     }
 
     pub(crate) fn write(&self, identity: &Identity) -> io::Result<()> {
-        let text = serde_json::to_vec_pretty(identity)?;
+        let text = sealed(identity)?;
         replace(&self.path, |file| file.write_all(&text))
     }
+}
+
+/// The file of an identity.
+fn sealed(identity: &Identity) -> io::Result<Vec<u8>> {
+    let checksum = crc32fast::hash(&serde_json::to_vec(identity)?);
+    Ok(serde_json::to_vec_pretty(&Sealed {
+        checksum: format!("{checksum:08x}"),
+        identity,
+    })?)
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::frame::{End, Frames};
 use super::{
     DataDir, Disk, FORMAT, Head, Line, OpenError, Recovered, changes_file, changes_files, cut,
-    end_mark, lock, make_folder, refused, snapshot,
+    end_mark, identity, lock, make_folder, refused, snapshot,
 };
 use crate::kind::{Kind, crd};
 use crate::object::Body;
@@ -32,6 +32,7 @@ pub(crate) fn load(dir: &DataDir, store: &mut Store) -> Result<(Disk, Recovered)
     let numbers = changes_files(&dir.path).map_err(refused(&dir.path))?;
     let head = load_snapshot(&snapshot::file(&dir.path), store)?;
     check_files(&dir.path, &numbers, head.as_ref())?;
+    check_identity(&dir.path, &numbers, head.as_ref())?;
     let known = head.map_or(0, |head| head.revision);
     let (mut written, mut dropped) = (0, 0);
     for number in &numbers {
@@ -97,7 +98,7 @@ fn check_files(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), O
             return Err(missing(snapshot::file(dir), &why));
         }
         // Who the server is was noted only after the first file was there.
-        (None, None) if !dir.join("identity.json").exists() => return Ok(()),
+        (None, None) if !identity::file(dir).exists() => return Ok(()),
         (None, _) => 1,
     };
     let last = numbers.last().copied().unwrap_or(from).max(from);
@@ -108,6 +109,25 @@ fn check_files(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), O
             "the other files are not all there was",
         )),
     }
+}
+
+/// Whether it is there who the server is, if there has been one: that was noted before the first change.
+fn check_identity(dir: &Path, numbers: &[u64], head: Option<&Head>) -> Result<(), OpenError> {
+    let path = identity::file(dir);
+    if path.try_exists().map_err(refused(&path))? {
+        return Ok(());
+    }
+    if head.is_some() {
+        return Err(missing(path, "there is a snapshot"));
+    }
+    for number in numbers {
+        let changes = changes_file(dir, *number);
+        let found = fs::metadata(&changes).map_err(refused(&changes))?;
+        if found.len() > 0 {
+            return Err(missing(path, &format!("there is changes.{number}")));
+        }
+    }
+    Ok(())
 }
 
 fn missing(path: PathBuf, why: &str) -> OpenError {

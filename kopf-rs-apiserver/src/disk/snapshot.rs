@@ -2,7 +2,6 @@
 //!
 //! Promise: the file is there whole, or as it was. Must not know who changes objects meanwhile.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,9 +41,7 @@ pub(super) fn make(
             }
         }
         Ok(())
-    })?;
-    // The rename itself, too.
-    File::open(dir)?.sync_all()
+    })
 }
 
 fn write_objects(text: &mut Vec<u8>, of: &Resource, objects: &[Arc<Stored>]) {

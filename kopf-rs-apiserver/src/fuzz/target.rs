@@ -475,12 +475,13 @@ fn strategic_patches() -> Run {
     let types = [
         typed::of_kind("apps/v1", "Deployment"),
         typed::of_kind("v1", "Pod"),
-        None,
     ];
     Box::new(move |input| {
         if let Ok(Value::Object(patch)) = go::parse(input) {
-            for of in types {
-                let _outcome = strategic::merge(of, pod(), patch.clone());
+            for of in types.into_iter().flatten() {
+                if let Ok(mut merged) = strategic::merge(of, pod(), &mut patch.clone()) {
+                    let _outcome = typed::restore(of, &mut merged);
+                }
             }
         }
     })

@@ -56,8 +56,8 @@ rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding c uc - -
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole c uc - -
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding n uc - -
 rbac.authorization.k8s.io/v1 roles Role n uc - -
-storage.k8s.io/v1 csidrivers CSIDriver c - - -
-storage.k8s.io/v1 csinodes CSINode c - - -
+storage.k8s.io/v1 csidrivers CSIDriver c d - -
+storage.k8s.io/v1 csinodes CSINode c d - -
 storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity n - - -
 storage.k8s.io/v1 storageclasses StorageClass c du sc -
 storage.k8s.io/v1 volumeattachments VolumeAttachment c sd - -

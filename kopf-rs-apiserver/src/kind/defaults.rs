@@ -6,7 +6,7 @@
 mod created;
 mod rule;
 
-pub(crate) use created::{GENERATION, quality};
+pub(crate) use created::{GENERATION, join_addresses, quality, tidy};
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -33,6 +33,8 @@ static REACH: LazyLock<Reach> = LazyLock::new(|| Reach::to(|name| DEFAULTS.conta
 #[derive(Debug)]
 enum Default {
     Set(&'static str, Value),
+    /// Empty text stands.
+    SetMissing(&'static str, Value),
     Run(fn(&mut Body)),
 }
 
@@ -57,6 +59,12 @@ fn object(of: &'static Struct, body: &mut Body) {
     for default in DEFAULTS.get(of.name).into_iter().flatten() {
         match default {
             Default::Set(field, value) => absent(body, field, value.clone()),
+            Default::SetMissing(field, value) => {
+                let slot = body.entry(*field).or_insert(Value::Null);
+                if slot.is_null() {
+                    *slot = value.clone();
+                }
+            }
             Default::Run(run) => run(body),
         }
     }
@@ -105,7 +113,11 @@ fn parse(line: &'static str) -> Option<(&'static str, Vec<Default>)> {
             return rule::named(run).map(Default::Run);
         }
         let (field, text) = word.split_once('=')?;
-        Some(Default::Set(field, serde_json::from_str(text).ok()?))
+        let value = serde_json::from_str(text).ok()?;
+        Some(match field.strip_suffix('~') {
+            Some(field) => Default::SetMissing(field, value),
+            None => Default::Set(field, value),
+        })
     });
     Some((name, defaults.collect()))
 }

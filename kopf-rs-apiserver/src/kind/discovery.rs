@@ -40,12 +40,16 @@ pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
             resources.push(describe_subresource(kind, name));
         }
     }
-    Some(json!({
+    let mut page = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": api_version(group, version),
         "resources": resources,
-    }))
+    });
+    // The real server leaves it out of the core group's.
+    if !group.is_empty() {
+        page["apiVersion"] = "v1".into();
+    }
+    Some(page)
 }
 
 /// `/api` and `/apis` in the aggregated form; `version` is `v2` or `v2beta1`.
@@ -129,7 +133,7 @@ fn describe_subresource(kind: &Kind, name: &str) -> Value {
         "kind": kind.kind,
         "verbs": subresource_verbs(name),
     });
-    if let Some((group, word)) = foreign(name) {
+    if let Some((group, word)) = foreign(&kind.kind, name) {
         answer["kind"] = word.into();
         if !group.is_empty() {
             answer["group"] = group.into();
@@ -140,8 +144,16 @@ fn describe_subresource(kind: &Kind, name: &str) -> Value {
 }
 
 /// The group and kind of what a subresource reads or writes, if that is not its object.
-fn foreign(name: &str) -> Option<(&'static str, &'static str)> {
+fn foreign(kind: &str, name: &str) -> Option<(&'static str, &'static str)> {
     match name {
+        "proxy" => Some((
+            "",
+            match kind {
+                "Node" => "NodeProxyOptions",
+                "Pod" => "PodProxyOptions",
+                _ => "ServiceProxyOptions",
+            },
+        )),
         "scale" => Some(("autoscaling", "Scale")),
         "token" => Some(("authentication.k8s.io", "TokenRequest")),
         "eviction" => Some(("policy", "Eviction")),
@@ -158,6 +170,7 @@ fn subresource_verbs(name: &str) -> &'static [&'static str] {
         "token" | "eviction" | "binding" => &["create"],
         "attach" | "exec" | "portforward" => &["create", "get"],
         "log" => &["get"],
+        "proxy" => &["create", "delete", "get", "patch", "update"],
         "finalize" => &["update"],
         _ => &["get", "patch", "update"],
     }
@@ -205,7 +218,7 @@ fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
         .subresources()
         .into_iter()
         .map(|name| {
-            let kind = match foreign(name) {
+            let kind = match foreign(&kind.kind, name) {
                 Some((group, word)) => json!({"group": group, "version": "v1", "kind": word}),
                 None => response_kind.clone(),
             };

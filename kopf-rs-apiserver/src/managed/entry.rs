@@ -136,6 +136,16 @@ impl Managed {
         self.entries.iter().map(Entry::to_json).collect()
     }
 
+    /// Each manager once: of one that is there twice, the last entry counts.
+    pub(super) fn once(self) -> Self {
+        let mut entries: Vec<Entry> = Vec::with_capacity(self.entries.len());
+        for entry in self.entries {
+            entries.retain(|other| !other.is_same(&entry));
+            entries.push(entry);
+        }
+        Self { entries }
+    }
+
     /// Appliers first, the oldest first.
     pub(crate) fn sort(&mut self) {
         self.entries.sort_by(|a, b| {

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::patch::strategic::go;
 use crate::schema::go::type_of;
+use crate::schema::go::value as go;
 use crate::typed::{self, Relation, Struct, Type};
 
 /// What is known of a place in an object.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::entry::{Entry, Managed};
+use super::entry::Managed;
 use super::outline::{Form, Outline};
 use super::set::{Part, Set};
 use super::track::Author;
@@ -26,11 +26,7 @@ pub(super) fn settle(
     live: &Body,
     managed: &mut Managed,
 ) -> Result<(), Failure> {
-    let mut once: Vec<Entry> = Vec::with_capacity(managed.entries.len());
-    for entry in managed.entries.drain(..) {
-        once.retain(|other| !other.is_same(&entry));
-        once.push(entry);
-    }
+    let mut once = std::mem::take(managed).once().entries;
     let mut others: BTreeSet<String> = BTreeSet::new();
     others.extend(once.iter().map(|entry| entry.api_version.clone()));
     others.remove(&author.api_version);

@@ -55,6 +55,69 @@ pub(crate) fn scaled(managed: &Managed, author: &Author, replicas: &Set, how: Sc
     after
 }
 
+/// The managers of a scale: whoever has the number of its object.
+pub(crate) fn of_scale(managed: &Managed, replicas: &Set) -> Managed {
+    let has = |entry: &&Entry| !entry.fields.shared(replicas).is_empty();
+    let number = Arc::new(Set::of_fields(&[&["spec", "replicas"]]));
+    let managed = managed.clone().once();
+    let entries = managed.entries.iter().filter(has).map(|entry| Entry {
+        api_version: "autoscaling/v1".to_owned(),
+        fields: number.clone(),
+        ..entry.clone()
+    });
+    Managed {
+        entries: entries.collect(),
+    }
+}
+
+/// The managers of an object, of a version, after somebody applied to its scale.
+pub(crate) fn to_object(
+    before: &Managed,
+    scale: &Managed,
+    replicas: &Set,
+    api_version: &str,
+) -> Managed {
+    let number = Set::of_fields(&[&["spec", "replicas"]]);
+    let has = |fields: &Set, wanted: &Set| !fields.shared(wanted).is_empty();
+    let mut scalers: Vec<&Entry> = scale.entries.iter().collect();
+    let mut after = Managed::default();
+    for entry in &before.clone().once().entries {
+        if !has(&entry.fields, replicas) {
+            after.entries.push(entry.clone());
+            continue;
+        }
+        let still = scalers.iter().position(|scaler| scaler.is_same(entry));
+        if let Some(at) = still {
+            scalers.remove(at);
+            after.entries.push(entry.clone());
+            continue;
+        }
+        let rest = entry.fields.without(replicas);
+        if !rest.is_empty() {
+            after.entries.push(Entry {
+                fields: Arc::new(rest),
+                ..entry.clone()
+            });
+        }
+    }
+    for scaler in scalers {
+        if !has(&scaler.fields, &number) {
+            continue;
+        }
+        let entry = Entry {
+            api_version: api_version.to_owned(),
+            time: None,
+            fields: Arc::new(replicas.clone()),
+            ..scaler.clone()
+        };
+        // Who updates is somebody else here, since the version is another: what else they have stays theirs.
+        after.entries.retain(|other| !other.is_same(scaler));
+        after.entries.push(entry);
+    }
+    after.sort();
+    after
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,229 +6,355 @@
 
 use serde_json::{Map, Value};
 
-use crate::typed::{Strategy, Struct, Type};
+use crate::schema::go::{type_of, value};
+use crate::typed::{Field, Strategy, Struct, Type};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN: &str = "$retainKeys";
+const DELETE_PREFIX: &str = "$deleteFromPrimitiveList";
 const DELETE: &str = "$deleteFromPrimitiveList/";
+const ORDER_PREFIX: &str = "$setElementOrder";
 const ORDER: &str = "$setElementOrder/";
 
 type Fields = Map<String, Value>;
+
+/// Why a patch cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Misguided {
+    /// A directive is not written as it has to be.
+    Malformed(&'static str),
+    /// Lists of lists are not merged.
+    Nested,
+    /// It asks for what the type cannot do.
+    Impossible(String),
+}
+
+const DELETED: Misguided = Misguided::Malformed("invalid patch format of primitive list");
+const RETAINED: Misguided = Misguided::Malformed("invalid patch format of retainKeys");
+const ORDERED: Misguided = Misguided::Malformed("invalid patch format of setElementOrder list");
 
 /// What is known of a map.
 #[derive(Clone, Copy)]
 enum Known {
     Struct(&'static Struct),
-    Map(&'static Type),
-    Nothing,
+    /// Any JSON in a struct of that name.
+    Opaque(&'static str),
+    /// What has no fields, in Go's word for it.
+    Other(&'static str),
 }
 
 // === impl Known ===
 
 impl Known {
     fn of(of: &'static Type) -> Self {
-        match (of.as_struct(), of.element()) {
-            (Some(of), _) => Self::Struct(of),
-            (None, Some(element)) => Self::Map(element),
-            (None, None) => Self::Nothing,
+        match of {
+            Type::Pointer(inner) => Self::of(inner),
+            Type::Raw => Self::Opaque("RawExtension"),
+            Type::SchemaOrBool => Self::Opaque("JSONSchemaPropsOrBool"),
+            Type::SchemaOrSchemas => Self::Opaque("JSONSchemaPropsOrArray"),
+            Type::SchemaOrStrings => Self::Opaque("JSONSchemaPropsOrStringArray"),
+            Type::Map(_) => Self::Other("map"),
+            Type::List(_) | Type::Wrapped(_) => Self::Other("slice"),
+            other => other
+                .as_struct()
+                .map_or(Self::Other("string"), Self::Struct),
         }
     }
 
-    /// What is known of a field, and how it is patched.
-    fn field(self, name: &str) -> (Option<&'static Type>, Strategy) {
-        match self {
-            Self::Struct(of) => of.field(name).map_or_else(Default::default, |field| {
-                (Some(&field.of), field.strategy.clone())
-            }),
-            Self::Map(element) => (Some(element), Strategy::default()),
-            Self::Nothing => Default::default(),
-        }
-    }
-
-    fn child(self, name: &str) -> Self {
-        self.field(name).0.map_or(Self::Nothing, Self::of)
+    /// A field, which must be there.
+    fn field(self, name: &str) -> Result<&'static Field, Misguided> {
+        let owner = match self {
+            Self::Other(word) => {
+                return impossible(format!(
+                    "merging an object in json but data type is not struct, instead is: {word}"
+                ));
+            }
+            Self::Opaque(owner) => owner,
+            Self::Struct(of) => match of.field(name) {
+                Some(field) => return Ok(field),
+                None => of.short(),
+            },
+        };
+        impossible(format!(
+            "unable to find api field in struct {owner} for the json field {name:?}"
+        ))
     }
 }
 
-/// Apply a patch to an object of that type.
+fn impossible<T>(why: String) -> Result<T, Misguided> {
+    Err(Misguided::Impossible(why))
+}
+
+/// Apply a patch to an object of that type. What is left of the patch is what the real server prints of it.
 ///
 /// # Errors
 ///
 /// If the patch cannot be followed.
 pub(crate) fn merge(
-    of: Option<&'static Struct>,
+    of: &'static Struct,
     original: Fields,
-    patch: Fields,
-) -> Result<Fields, String> {
-    maps(of.map_or(Known::Nothing, Known::Struct), original, patch)
+    patch: &mut Fields,
+) -> Result<Fields, Misguided> {
+    maps(Known::Struct(of), original, patch)
 }
 
-fn maps(known: Known, mut original: Fields, mut patch: Fields) -> Result<Fields, String> {
-    if let Some(directive) = patch.remove(DIRECTIVE) {
+fn maps(known: Known, mut original: Fields, patch: &mut Fields) -> Result<Fields, Misguided> {
+    if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
-            Some("replace") => Ok(patch),
-            Some("delete") => Ok(Fields::new()),
-            Some("merge") => maps(known, original, patch),
-            _ => {
-                let word = go(&directive);
-                patch.insert(DIRECTIVE.to_owned(), directive);
-                let whole = go(&Value::Object(patch));
-                Err(format!("unknown patch type: {word} in map: {whole}"))
+            Some("replace") => {
+                patch.remove(DIRECTIVE);
+                Ok(patch.clone())
             }
+            Some("delete") => Ok(Fields::new()),
+            _ => Err(unknown_directive(directive, patch)),
         };
     }
-    retain(&mut original, &mut patch)?;
-    order(known, &mut original, &mut patch)?;
-    for (name, value) in patch {
-        if let Some(name) = name.strip_prefix(DELETE) {
-            if let Some(Value::Array(items)) = original.get_mut(name) {
-                let gone = list(&value)?;
-                items.retain(|item| !gone.contains(item));
-            }
-            continue;
-        }
-        if value.is_null() {
-            original.remove(&name);
-            continue;
-        }
-        let merged = match original.remove(&name) {
-            None | Some(Value::Null) => plain(value),
-            Some(before) => values(known, &name, before, value)?,
+    retain(&mut original, patch)?;
+    order(known, &mut original, patch)?;
+    for (name, value) in patch.iter_mut() {
+        let (name, deletes) = match name.strip_prefix(DELETE) {
+            Some(name) => (name, true),
+            None if name.starts_with(DELETE_PREFIX) => return Err(DELETED),
+            None => (name.as_str(), false),
         };
-        original.insert(name, merged);
+        if value.is_null() {
+            original.remove(name);
+            continue;
+        }
+        let merged = match (original.remove(name), value) {
+            (Some(Value::Object(before)), Value::Object(patch)) => {
+                let inner = Known::of(&known.field(name)?.of);
+                Some(Value::Object(maps(inner, before, patch)?))
+            }
+            (Some(Value::Array(before)), Value::Array(patch)) => {
+                Some(Value::Array(list(known, name, before, patch, deletes)?))
+            }
+            (before, _) if deletes => before,
+            (_, patch) => taken(patch),
+        };
+        if let Some(merged) = merged {
+            original.insert(name.to_owned(), merged);
+        }
     }
     Ok(original)
 }
 
+fn unknown_directive(directive: &Value, map: &Fields) -> Misguided {
+    let (word, map) = (as_text(directive), entries(map));
+    Misguided::Impossible(format!("unknown patch type: {word} in map: {map}"))
+}
+
 /// Keep only the fields that a patch names, where it says so.
-fn retain(original: &mut Fields, patch: &mut Fields) -> Result<(), String> {
+fn retain(original: &mut Fields, patch: &mut Fields) -> Result<(), Misguided> {
     let Some(keys) = patch.remove(RETAIN) else {
         return Ok(());
     };
-    let keys = list(&keys)?;
+    let keys = keys.as_array().ok_or(RETAINED)?;
     let known = |name: &str| keys.iter().any(|key| key.as_str() == Some(name));
-    let forgotten = patch
-        .iter()
-        .any(|(name, value)| !value.is_null() && !name.starts_with('$') && !known(name));
-    if forgotten {
-        return Err("the keys of the patch should be in the retainKeys list".to_owned());
+    let directive = |name: &str| name.starts_with(DELETE_PREFIX) || name.starts_with(ORDER_PREFIX);
+    let mut parts = patch.iter();
+    if parts.any(|(name, value)| !value.is_null() && !directive(name) && !known(name)) {
+        return Err(RETAINED);
     }
     original.retain(|name, _| known(name));
     Ok(())
 }
 
 /// Merge the lists whose order the patch says, and order them so.
-fn order(known: Known, original: &mut Fields, patch: &mut Fields) -> Result<(), String> {
+fn order(known: Known, original: &mut Fields, patch: &mut Fields) -> Result<(), Misguided> {
     let directives: Vec<String> = patch
         .keys()
-        .filter(|name| name.starts_with(ORDER))
+        .filter(|name| name.starts_with(ORDER_PREFIX))
         .cloned()
         .collect();
     for directive in directives {
         let wanted = patch.remove(&directive).unwrap_or_default();
-        let wanted = list(&wanted)?;
-        let name = &directive[ORDER.len()..];
-        let given = patch.remove(name);
-        let gone = patch.remove(&format!("{DELETE}{name}"));
-        let (_, strategy) = known.field(name);
-        let before = original.get(name).and_then(Value::as_array).cloned();
-        let mut merged = match (before.clone(), given) {
-            (_, Some(Value::Null)) => {
-                original.remove(name);
-                continue;
-            }
-            (Some(before), Some(given)) => values(known, name, Value::Array(before), given)?,
-            (None, Some(given)) => plain(given),
-            (Some(before), None) => Value::Array(before),
-            (None, None) => continue,
+        let wanted = expect_list(&wanted)?;
+        let name = directive.strip_prefix(ORDER).ok_or(ORDERED)?;
+        let before = original.get(name).map(expect_list).transpose()?;
+        let before = before.map(<[Value]>::to_vec);
+        let mut given = match patch.get(name) {
+            Some(given) => Some(expect_list(given)?.to_vec()),
+            None => None,
         };
-        if let (Value::Array(items), Some(gone)) = (&mut merged, &gone) {
-            let gone = list(gone)?;
-            items.retain(|item| !gone.contains(item));
-        }
-        let merged = list(&merged)?;
-        let key = strategy.key;
-        let ordered = arrange(merged, wanted, before.as_deref().unwrap_or_default(), key);
+        let key = item_of(known, name)?.1.key;
+        check_order(given.as_deref().unwrap_or_default(), wanted, key)?;
+        let merged = match (before.clone(), &mut given) {
+            (None, None) => continue,
+            (Some(before), None) => before,
+            (None, Some(given)) => given.iter_mut().filter_map(without_directives).collect(),
+            (Some(before), Some(given)) => list(known, name, before, given, false)?,
+        };
+        let before = before.unwrap_or_default();
+        check_kind(&before, given.as_deref().unwrap_or_default())?;
+        let ordered = arrange(&merged, wanted, &before, key);
         original.insert(name.to_owned(), Value::Array(ordered));
+        patch.remove(name);
     }
     Ok(())
 }
 
-fn list(value: &Value) -> Result<&[Value], String> {
-    let items = value.as_array().map(Vec::as_slice);
-    items.ok_or_else(|| "expected a list, but received a value of another type".to_owned())
+/// What is said of the order must be what the patch has.
+fn check_order(
+    given: &[Value],
+    wanted: &[Value],
+    key: Option<&'static str>,
+) -> Result<(), Misguided> {
+    let mut left = wanted.iter();
+    for item in given {
+        if key.is_some() && item.get(DIRECTIVE).is_some() {
+            continue;
+        }
+        let same = |found: &Value| match key {
+            Some(key) => Ok(keyed(expect_map(item)?, key)? == keyed(expect_map(found)?, key)?),
+            None => Ok(item == found),
+        };
+        loop {
+            match left.next() {
+                Some(found) if same(found)? => break,
+                Some(_) => {}
+                None if wanted.is_empty() => return Ok(()),
+                None => {
+                    return impossible(format!(
+                        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+                        value(&given.into()),
+                        value(&wanted.into())
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
-fn values(known: Known, name: &str, before: Value, patch: Value) -> Result<Value, String> {
-    let (of, strategy) = known.field(name);
-    match (before, patch) {
-        (Value::Object(before), Value::Object(patch)) => {
-            maps(known.child(name), before, patch).map(Value::Object)
-        }
-        (Value::Array(before), Value::Array(patch)) if strategy.merge => {
-            let item = of.and_then(Type::element).map_or(Known::Nothing, Known::of);
-            lists(item, strategy.key, &before, patch).map(Value::Array)
-        }
-        (_, patch) => Ok(plain(patch)),
+fn expect_list(found: &Value) -> Result<&[Value], Misguided> {
+    let wrong = || Misguided::Impossible(mistaken("[]interface {}", found));
+    found.as_array().map(Vec::as_slice).ok_or_else(wrong)
+}
+
+fn expect_map(found: &Value) -> Result<&Fields, Misguided> {
+    let wrong = || Misguided::Impossible(mistaken("map[string]interface {}", found));
+    found.as_object().ok_or_else(wrong)
+}
+
+fn mistaken(wanted: &str, found: &Value) -> String {
+    let found = match found {
+        Value::Null => "%!s(<nil>)",
+        found => type_of(found),
+    };
+    format!("expected a {wanted}, but received a {found}")
+}
+
+/// The type of a list's items, and how the list is patched.
+fn item_of(known: Known, name: &str) -> Result<(Known, &'static Strategy), Misguided> {
+    let field = known.field(name)?;
+    match field.of.element() {
+        Some(item) => Ok((Known::of(item), &field.strategy)),
+        None => impossible("expected slice or array type, but got: struct".to_owned()),
     }
 }
 
-fn lists(
-    item: Known,
-    key: Option<&'static str>,
-    original: &[Value],
-    patch: Vec<Value>,
-) -> Result<Vec<Value>, String> {
-    let Some(key) = key else {
-        let mut merged = original.to_vec();
-        for item in &patch {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
+fn list(
+    known: Known,
+    name: &str,
+    before: Vec<Value>,
+    patch: &mut [Value],
+    deletes: bool,
+) -> Result<Vec<Value>, Misguided> {
+    let (item, strategy) = item_of(known, name)?;
+    if !strategy.merge && !deletes {
+        return Ok(patch.to_owned());
+    }
+    if before.is_empty() && patch.is_empty() {
+        return Ok(before);
+    }
+    if check_kind(&before, patch)? {
+        return match strategy.key {
+            Some(key) => keyed_lists(item, key, &before, patch),
+            None => impossible("cannot merge lists without merge key for struct".to_owned()),
+        };
+    }
+    let mut merged = before.clone();
+    if deletes {
+        merged.retain(|item| !patch.contains(item));
+        return Ok(merged);
+    }
+    for item in patch.iter() {
+        if !merged.contains(item) {
+            merged.push(item.clone());
         }
-        return Ok(arrange(&merged, &patch, original, None));
+    }
+    Ok(arrange(&merged, patch, &before, None))
+}
+
+/// Items are of one type; whether that is maps.
+fn check_kind(before: &[Value], patch: &[Value]) -> Result<bool, Misguided> {
+    let mut items = before.iter().chain(patch);
+    let Some(first) = items.next() else {
+        return impossible("no elements in any of the given slices".to_owned());
     };
+    if first.is_array() {
+        return Err(Misguided::Nested);
+    }
+    if items.any(|item| type_of(item) != type_of(first)) {
+        let lists = value(&Value::from(vec![Value::from(before), Value::from(patch)]));
+        return impossible(format!("list element types are not identical: {lists}"));
+    }
+    Ok(first.is_object())
+}
+
+fn keyed_lists(
+    item: Known,
+    key: &'static str,
+    original: &[Value],
+    patch: &mut [Value],
+) -> Result<Vec<Value>, Misguided> {
     let mut merged = original.to_vec();
     let mut usual = Vec::new();
     let mut replace = false;
-    for part in patch {
-        let Value::Object(mut part) = part else {
-            return Err("expected a map in a list of maps".to_owned());
-        };
-        match part.remove(DIRECTIVE) {
+    for part in patch.iter_mut().filter_map(Value::as_object_mut) {
+        match part.get(DIRECTIVE) {
             None => usual.push(part),
             Some(Value::String(word)) if word == "delete" => {
-                let wanted = keyed(&part, key)?;
+                let wanted = keyed(part, key)?;
                 merged.retain(|found| found.get(key) != Some(wanted));
             }
             Some(Value::String(word)) if word == "replace" => replace = true,
-            Some(other) => return Err(format!("unknown patch type: {}", go(&other))),
+            Some(Value::String(word)) if word == "merge" => {
+                let why = "merging lists cannot yet be specified in the patch";
+                return impossible(why.to_owned());
+            }
+            Some(other) => return Err(unknown_directive(other, part)),
         }
     }
+    let wanted: Vec<Value> = usual
+        .iter()
+        .map(|part| Value::Object((**part).clone()))
+        .collect();
     if replace {
-        return Ok(usual
-            .into_iter()
-            .map(|part| plain(Value::Object(part)))
-            .collect());
+        for part in &usual {
+            keyed(part, key)?;
+        }
+        return Ok(wanted);
     }
-    let wanted: Vec<Value> = usual.iter().cloned().map(Value::Object).collect();
     for part in usual {
-        let found = keyed(&part, key)?.clone();
+        let found = keyed(part, key)?.clone();
         let at = merged.iter().position(|item| item.get(key) == Some(&found));
         match at.map(|at| (at, merged[at].clone())) {
             Some((at, Value::Object(before))) => {
                 merged[at] = Value::Object(maps(item, before, part)?);
             }
-            _ => merged.push(plain(Value::Object(part))),
+            _ => merged.push(Value::Object(part.clone())),
         }
     }
     Ok(arrange(&merged, &wanted, original, Some(key)))
 }
 
-fn keyed<'a>(part: &'a Fields, key: &str) -> Result<&'a Value, String> {
+fn keyed<'a>(part: &'a Fields, key: &str) -> Result<&'a Value, Misguided> {
     part.get(key).ok_or_else(|| {
-        let shown = go(&Value::Object(part.clone()));
-        format!("map: {shown} does not contain declared merge key: {key}")
+        let shown = entries(part);
+        let why = format!("map: {shown} does not contain declared merge key: {key}");
+        Misguided::Impossible(why)
     })
 }
 
@@ -258,37 +384,67 @@ fn arrange(merged: &[Value], wanted: &[Value], before: &[Value], key: Option<&st
     ordered
 }
 
-/// A patch as a value: without directives and nulls.
-fn plain(patch: Value) -> Value {
+/// A patch as a value, where there was none: without nulls in maps, and without parts that are directives.
+fn taken(patch: &mut Value) -> Option<Value> {
+    drop_nulls(patch);
+    without_directives(patch)
+}
+
+fn drop_nulls(patch: &mut Value) {
     match patch {
-        Value::Object(map) => map
-            .into_iter()
-            .filter(|(name, value)| !name.starts_with('$') && !value.is_null())
-            .map(|(name, value)| (name, plain(value)))
-            .collect(),
-        Value::Array(items) => items
-            .into_iter()
-            .filter(|item| item.get(DIRECTIVE).is_none())
-            .map(plain)
-            .collect(),
-        other => other,
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 
-/// A value as Go prints it.
-pub(crate) fn go(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
+/// Maps lose such parts in the patch, too; lists are made anew.
+fn without_directives(patch: &mut Value) -> Option<Value> {
+    match patch {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => {
+            let names: Vec<String> = map.keys().cloned().collect();
+            for name in names {
+                match map.get_mut(&name).and_then(without_directives) {
+                    Some(value) => map.insert(name, value),
+                    None => map.remove(&name),
+                };
+            }
+            Some(Value::Object(map.clone()))
+        }
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go).collect();
+            let items = items.iter_mut().filter_map(without_directives);
+            Some(Value::Array(items.collect()))
+        }
+        other => Some(other.clone()),
+    }
+}
+
+/// A map as Go prints it.
+pub(crate) fn entries(map: &Fields) -> String {
+    let part = |(name, found): (&String, &Value)| format!("{name}:{}", value(found));
+    let parts: Vec<String> = map.iter().map(part).collect();
+    format!("map[{}]", parts.join(" "))
+}
+
+/// A value as Go prints it for a text, which it may not be.
+fn as_text(found: &Value) -> String {
+    match found {
+        Value::String(text) => text.clone(),
+        Value::Null => "%!s(<nil>)".to_owned(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(as_text).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
-            let parts: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", go(v))).collect();
+            let part = |(name, found): (&String, &Value)| format!("{name}:{}", as_text(found));
+            let parts: Vec<String> = map.iter().map(part).collect();
             format!("map[{}]", parts.join(" "))
         }
-        other => other.to_string(),
+        other => format!("%!s({}={})", type_of(other), value(other)),
     }
 }
 
@@ -302,12 +458,13 @@ mod tests {
         json!({"spec": {"containers": containers}})
     }
 
-    fn merged(original: Value, patch: Value) -> Result<Value, String> {
+    fn merged(original: Value, patch: Value) -> Result<Value, Misguided> {
         match (original, patch) {
-            (Value::Object(original), Value::Object(patch)) => {
-                merge(of_kind("v1", "Pod"), original, patch).map(Value::Object)
+            (Value::Object(original), Value::Object(mut patch)) => {
+                let of = of_kind("v1", "Pod").unwrap();
+                merge(of, original, &mut patch).map(Value::Object)
             }
-            _ => Err("no maps".to_owned()),
+            _ => Err(Misguided::Nested),
         }
     }
 
@@ -360,6 +517,6 @@ mod tests {
         }
         let nameless = merged(pod(&json!([a])), pod(&json!([{"image": "x"}])));
         let expected = "map: map[image:x] does not contain declared merge key: name";
-        assert_eq!(nameless, Err(expected.to_owned()));
+        assert_eq!(nameless, impossible(expected.to_owned()));
     }
 }

@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
+use super::go::duration;
+use crate::cel::moment::Moment;
 use crate::rules::names;
 
 /// The formats of texts, without dashes.
@@ -59,7 +61,7 @@ pub(super) fn of(schema: &Value) -> &str {
 }
 
 /// Whether a text has a format.
-pub(super) fn fits(text: &str, format: &str) -> bool {
+pub(crate) fn fits(text: &str, format: &str) -> bool {
     match format.replace('-', "").as_str() {
         "datetime" => is_time(text),
         "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
@@ -86,52 +88,67 @@ pub(super) fn fits(text: &str, format: &str) -> bool {
 
 fn is_time(text: &str) -> bool {
     // Go wants the T, where RFC 3339 allows a space.
-    text.as_bytes()
-        .get(10)
-        .is_some_and(|mark| matches!(mark, b'T' | b't'))
-        && text.parse::<jiff::Timestamp>().is_ok()
+    Moment::parse(&text.to_ascii_uppercase()).is_some()
 }
 
-/// The nanoseconds of a duration as Go writes them: `1h30m`, `1.5s`, `-2ms`.
-pub(super) fn duration(text: &str) -> Option<i64> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
+/// The nanoseconds of a duration: as Go writes it, `1h30m`, or in words, `2 days and 1 hour`.
+pub(crate) fn duration(text: &str) -> Option<i64> {
+    duration::nanos(text).ok().or_else(|| in_words(text))
+}
+
+/// Numbers with units behind them, whatever is between.
+fn in_words(text: &str) -> Option<i64> {
+    let mut rest = text;
+    let mut found = None;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[start..];
         let end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(rest.len());
-        total += number * nanoseconds(&rest[..end])?;
-        rest = &rest[end..];
+        let (digits, tail) = rest.split_at(end);
+        let tail = tail.trim_start();
+        let letter = |c: char| c.is_ascii_alphabetic() || c == 'µ';
+        let end = tail.find(|c| !letter(c)).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        rest = tail;
+        if unit.is_empty() {
+            continue;
+        }
+        let number: i64 = digits.parse().ok()?;
+        if let Some(nanos) = nanoseconds(&unit.to_lowercase()) {
+            found = Some(
+                found
+                    .unwrap_or(0_i64)
+                    .wrapping_add(number.wrapping_mul(nanos)),
+            );
+        }
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "durations beyond 292 years saturate"
-    )]
-    let nanos = (sign * total) as i64;
-    (!text.is_empty()).then_some(nanos)
+    found
 }
 
-fn nanoseconds(unit: &str) -> Option<f64> {
-    Some(match unit.trim() {
-        "ns" => 1.0,
-        "us" | "µs" | "μs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" => 60e9,
-        "h" => 3600e9,
-        "d" => 86_400e9,
-        "w" => 604_800e9,
-        _ => return None,
-    })
+/// What a unit is worth; the longest name of each may go on: `minutes`.
+fn nanoseconds(unit: &str) -> Option<i64> {
+    const SECOND: i64 = 1_000_000_000;
+    let units: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], SECOND),
+        (&["m", "min"], 60 * SECOND),
+        (&["h", "hr", "hour"], 3600 * SECOND),
+        (&["d", "day"], 24 * 3600 * SECOND),
+        (&["w", "wk", "week"], 7 * 24 * 3600 * SECOND),
+    ];
+    let is = |names: &[&str]| {
+        let longest = names
+            .last()
+            .is_some_and(|longest| unit.starts_with(longest));
+        longest || names.contains(&unit)
+    };
+    units
+        .iter()
+        .find(|(names, _)| is(names))
+        .map(|(_, nanos)| *nanos)
 }
 
 fn is_cidr(text: &str) -> bool {
@@ -241,6 +258,8 @@ mod tests {
             ("date-time", "2020-01-01T00:00:00Z", "2020-01-01 00:00:00Z"),
             ("date", "2020-12-01", "2020-13-01"),
             ("duration", "1h30m", "forever"),
+            ("duration", "2 days, 1 Hour", "1 month"),
+            ("duration", "1.5 hours", "P"),
             ("ipv4", "1.2.3.4", "1.2.3"),
             ("ipv6", "::1", "1.2.3.4"),
             ("cidr", "10.0.0.0/8", "10.0.0.0"),

@@ -2,10 +2,12 @@
 //!
 //! Promise: the same text as Go's for everything JSON can hold. Must not know schemas.
 
+pub(crate) mod duration;
+
 use serde_json::Value;
 
 /// A float as `%v` prints it.
-pub(super) fn float(number: f64) -> String {
+pub(crate) fn float(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return "0".to_owned();
     }

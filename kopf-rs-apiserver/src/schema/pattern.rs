@@ -14,13 +14,13 @@ static COMPILED: LazyLock<Mutex<HashMap<String, Option<Pattern>>>> = LazyLock::n
 
 /// A regular expression.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(Arc<Regex>);
+pub(crate) struct Pattern(Arc<Regex>);
 
 // === impl Pattern ===
 
 impl Pattern {
     /// The expression, if it is one that this build can match.
-    pub(super) fn new(source: &str) -> Option<Self> {
+    pub(crate) fn new(source: &str) -> Option<Self> {
         let mut known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(source) {
             return found.clone();
@@ -33,13 +33,18 @@ impl Pattern {
         fresh
     }
 
-    pub(super) fn is_match(&self, text: &str) -> bool {
+    pub(crate) fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
+    }
+
+    /// The parts of a text that match, one behind the other.
+    pub(crate) fn find<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        self.0.find_iter(text).map(|found| found.as_str()).collect()
     }
 }
 
 /// What Go says of an expression that is none.
-pub(super) fn complaint(source: &str) -> Option<String> {
+pub(crate) fn complaint(source: &str) -> Option<String> {
     let mut reader = Reader {
         source,
         at: 0,

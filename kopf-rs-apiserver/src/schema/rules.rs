@@ -1,14 +1,22 @@
 //! `x-kubernetes-validations`: which rules apply to which value, and what is said of those that are broken.
 //!
 //! Promise: a rule that names `oldSelf` runs only where there is an old value to compare with, unless it says otherwise; a
-//! value that did not change is not complained about. Must not know how expressions are evaluated (`expression` does).
+//! value that did not change is not complained about. Must not know how expressions are evaluated (`cel` does).
 
 use serde_json::Value;
 
-use super::expression::{self, Expressions};
 use super::ratchet::counterpart;
+use crate::cel::{self, Fault, Outcome, Program};
 use crate::object::Body;
 use crate::status::{Cause, shown};
+
+/// What one expression may cost, and all rules of an object together: the limits of
+/// <https://kubernetes.io/docs/reference/using-api/cel/#resource-constraints>.
+const LIMIT: u64 = 1_000_000;
+const BUDGET: u64 = 10_000_000;
+
+/// How long a message may be, in bytes.
+const LONGEST: usize = 5 * 1024;
 
 /// Complaints after which rules are not looked at.
 const BLOCKING: [&str; 5] = [
@@ -27,21 +35,36 @@ struct Node<'a> {
     old: Option<&'a Value>,
     /// It is, or lies within, what has not changed.
     unchanged: bool,
+    /// It has metadata.
+    whole: bool,
+}
+
+/// What rules say of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    pub(crate) causes: Vec<Cause>,
+    /// What is wrong, but has been so before; told as a warning.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What has been found so far, and what may still be spent; nothing more is looked at when that is all gone.
+struct Found {
+    judged: Judged,
+    left: u64,
+    over: bool,
 }
 
 /// What the rules of a schema say of an object; `found` is what else is wrong with it.
-pub(crate) fn check(
-    schema: &Value,
-    body: &Body,
-    before: Option<&Body>,
-    found: &[Cause],
-) -> Vec<Cause> {
-    if !expression::AVAILABLE || !has_rules(schema) {
-        return Vec::new();
+pub(crate) fn check(schema: &Value, body: &Body, before: Option<&Body>, found: &[Cause]) -> Judged {
+    if !has_rules(schema) {
+        return Judged::default();
     }
     if found.iter().any(|cause| BLOCKING.contains(&cause.reason)) {
         let message = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-        return vec![Cause::invalid("<nil>", &Value::Null, message)];
+        return Judged {
+            causes: vec![Cause::invalid("<nil>", &Value::Null, message)],
+            warnings: Vec::new(),
+        };
     }
     let value = Value::Object(body.clone());
     let old = before.map(|before| Value::Object(before.clone()));
@@ -50,10 +73,9 @@ pub(crate) fn check(
         value: &value,
         old: old.as_ref(),
         unchanged: false,
+        whole: true,
     };
-    let mut causes = Vec::new();
-    walk(&Expressions::new(), node, "", &mut causes);
-    causes
+    judged(node, "")
 }
 
 /// What the rules of a schema say of a value at that field.
@@ -63,17 +85,31 @@ pub(crate) fn check_value(
     old: Option<&Value>,
     field: &str,
 ) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if expression::AVAILABLE && has_rules(schema) {
-        let node = Node {
-            schema,
-            value,
-            old,
-            unchanged: false,
-        };
-        walk(&Expressions::new(), node, field, &mut causes);
+    if !has_rules(schema) {
+        return Vec::new();
     }
-    causes
+    let node = Node {
+        schema,
+        value,
+        old,
+        unchanged: false,
+        whole: is_whole(schema),
+    };
+    judged(node, field).causes
+}
+
+fn judged(node: Node<'_>, field: &str) -> Judged {
+    let mut found = Found {
+        judged: Judged::default(),
+        left: BUDGET,
+        over: false,
+    };
+    found.walk(node, field);
+    found.judged
+}
+
+fn is_whole(schema: &Value) -> bool {
+    schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true))
 }
 
 fn has_rules(schema: &Value) -> bool {
@@ -94,101 +130,247 @@ fn own_rules(schema: &Value) -> &[Value] {
     rules.map_or(&[], Vec::as_slice)
 }
 
-fn walk(expressions: &Expressions, node: Node<'_>, path: &str, causes: &mut Vec<Cause>) {
-    let Node {
-        schema, value, old, ..
-    } = node;
-    let node = Node {
-        unchanged: old.map_or(node.unchanged, |old| old == value),
-        ..node
-    };
-    if value.is_null() {
-        return;
-    }
-    for rule in own_rules(schema) {
-        causes.extend(judge(expressions, rule, node, path));
-    }
-    match value {
-        Value::Object(map) => {
-            for (name, value) in map {
-                let Some((schema, path)) = super::part(schema, name, path) else {
-                    continue;
-                };
-                let part = Node {
-                    schema,
-                    value,
-                    old: old.and_then(|old| old.get(name)),
-                    ..node
-                };
-                walk(expressions, part, &path, causes);
-            }
+// === impl Found ===
+
+impl Found {
+    fn walk(&mut self, node: Node<'_>, path: &str) {
+        let Node {
+            schema, value, old, ..
+        } = node;
+        if value.is_null() {
+            return;
         }
-        Value::Array(items) => {
-            let Some(part) = schema.get("items") else {
+        let node = Node {
+            unchanged: old.map_or(node.unchanged, |old| old == value),
+            ..node
+        };
+        self.judge_all(schema, node, path);
+        match value {
+            Value::Object(map) => {
+                for (name, value) in map {
+                    let Some((schema, path)) = super::part(schema, name, path) else {
+                        continue;
+                    };
+                    let part = Node {
+                        schema,
+                        value,
+                        old: old.and_then(|old| old.get(name)),
+                        whole: is_whole(schema),
+                        ..node
+                    };
+                    self.walk(part, &path);
+                }
+            }
+            Value::Array(items) => {
+                let Some(part) = schema.get("items") else {
+                    return;
+                };
+                for (at, item) in items.iter().enumerate() {
+                    let part = Node {
+                        schema: part,
+                        value: item,
+                        old: old
+                            .and_then(Value::as_array)
+                            .and_then(|old| counterpart(schema, item, old)),
+                        whole: is_whole(part),
+                        ..node
+                    };
+                    self.walk(part, &format!("{path}[{at}]"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the rules of a schema say of a value, which has a schema of its own.
+    fn judge_all(&mut self, rules: &Value, node: Node<'_>, path: &str) {
+        for rule in own_rules(rules) {
+            if self.over {
                 return;
-            };
-            for (at, item) in items.iter().enumerate() {
-                let part = Node {
-                    schema: part,
-                    value: item,
-                    old: old
-                        .and_then(Value::as_array)
-                        .and_then(|old| counterpart(schema, item, old)),
-                    ..node
-                };
-                walk(expressions, part, &format!("{path}[{at}]"), causes);
+            }
+            let subject = Subject::new(rule, node, path);
+            if self.left == 0 {
+                self.end(subject.failed(SPENT));
+            } else {
+                self.judge(&subject);
             }
         }
-        _ => {}
+    }
+
+    fn end(&mut self, cause: Cause) {
+        self.judged.causes.push(cause);
+        self.over = true;
+    }
+
+    fn judge(&mut self, subject: &Subject<'_>) {
+        let source = subject.text("rule");
+        if source.trim().is_empty() {
+            return;
+        }
+        let program = match Program::of(source) {
+            Ok(program) => program,
+            Err(why) => {
+                let why = format!("rule compile error: {why}");
+                self.judged.causes.push(subject.failed(&why));
+                return;
+            }
+        };
+        let uses_old = program.names("oldSelf");
+        if uses_old && subject.node.old.is_none() && !subject.optional {
+            return;
+        }
+        let (made, cost) = program.run(subject.names(), LIMIT);
+        let Some(left) = self.left.checked_sub(cost) else {
+            return self.end(subject.failed(SPENT));
+        };
+        self.left = left;
+        match made {
+            Ok(cel::Value::Bool(true)) => return,
+            Ok(_) => {}
+            Err(Fault::Told(why)) if why.starts_with("no such overload") => {
+                let why = format!(
+                    "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {}",
+                    subject.rule_or_message()
+                );
+                return self.judged.causes.push(subject.failed(&why));
+            }
+            Err(Fault::Told(why)) => {
+                let why = format!("{why} evaluating rule: {}", subject.rule_or_message());
+                return self.judged.causes.push(subject.failed(&why));
+            }
+            Err(Fault::Limit) => {
+                let why = format!(
+                    "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                    subject.rule_or_message()
+                );
+                return self.end(subject.failed(&why));
+            }
+        }
+        let told = self.message(subject);
+        let (over, cause) = match told {
+            Ok(told) => (false, subject.complaint(&told)),
+            Err(why) => (true, subject.failed(&why)),
+        };
+        self.over |= over;
+        if subject.node.unchanged && !uses_old {
+            let warning = format!("{}: {}", cause.field, cause.message);
+            self.judged.warnings.push(warning);
+        } else {
+            self.judged.causes.push(cause);
+        }
+    }
+
+    /// What to say of a broken rule; else why nothing more can be looked at.
+    fn message(&mut self, subject: &Subject<'_>) -> Result<String, String> {
+        let told = match subject.text("message").trim() {
+            "" => format!("failed rule: {}", subject.text("rule").trim()),
+            message => message.to_owned(),
+        };
+        let source = subject.text("messageExpression");
+        let Some(program) = Program::of(source).ok().filter(|_| !source.is_empty()) else {
+            return Ok(told);
+        };
+        let (made, cost) = program.run(subject.names(), LIMIT);
+        let Some(left) = self.left.checked_sub(cost) else {
+            return Err("messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned());
+        };
+        self.left = left;
+        Ok(match made {
+            Ok(cel::Value::Text(text)) => {
+                let text = text.trim();
+                let fits = !text.is_empty() && text.len() <= LONGEST && !text.contains('\n');
+                if fits { text.to_owned() } else { told }
+            }
+            Err(Fault::Limit) => {
+                return Err(format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {source:?}"
+                ));
+            }
+            _ => told,
+        })
     }
 }
 
-/// What a rule says of a value, if anything.
-fn judge(expressions: &Expressions, rule: &Value, node: Node<'_>, path: &str) -> Option<Cause> {
-    let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
-    let source = text("rule");
-    let optional = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
-    let uses_old = expressions.names_old(source);
-    if uses_old && node.old.is_none() && !optional {
-        return None;
-    }
-    let values = expression::Values {
-        schema: node.schema,
-        value: node.value,
-        old: node.old,
-        optional,
-    };
-    let shown_path = if path.is_empty() { "<nil>" } else { path };
-    let told = match text("message").trim() {
-        "" => format!("failed rule: {}", source.trim()),
-        message => message.to_owned(),
-    };
-    let kind = expression::type_name(node.schema);
-    match expressions.truth(source, &values) {
-        Ok(true) => return None,
-        Ok(false) => {}
-        Err(why) => {
-            let rule = match text("message").trim() {
-                "" => source.trim(),
-                message => message,
-            };
-            let message = format!("{why} evaluating rule: {rule}");
-            return Some(Cause::invalid(shown_path, &kind.into(), &message));
+const SPENT: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// A rule and what it is about.
+struct Subject<'a> {
+    rule: &'a Value,
+    node: Node<'a>,
+    path: &'a str,
+    /// The old value is bound as one that may not be there.
+    optional: bool,
+}
+
+// === impl Subject ===
+
+impl<'a> Subject<'a> {
+    fn new(rule: &'a Value, node: Node<'a>, path: &'a str) -> Self {
+        let optional = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
+        Self {
+            rule,
+            node,
+            path,
+            optional,
         }
     }
-    if node.unchanged && !uses_old {
-        return None;
+
+    fn text(&self, name: &str) -> &'a str {
+        let found = self.rule.get(name).and_then(Value::as_str);
+        found.unwrap_or_default()
     }
-    let told = Some(text("messageExpression"))
-        .filter(|source| !source.is_empty())
-        .and_then(|source| expressions.text(source, &values))
-        .unwrap_or(told);
-    let field = match text("fieldPath") {
-        "" => shown_path.to_owned(),
-        tail => format!("{path}{tail}").trim_start_matches('.').to_owned(),
-    };
-    let value = (!matches!(kind, "object" | "array")).then_some(node.value);
-    Some(complaint(text("reason"), field, value, &told))
+
+    fn names(&self) -> Vec<(&'a str, Outcome<'a>)> {
+        let node = self.node;
+        let of = |value: &'a Value| cel::Value::of(node.schema, value, node.whole);
+        let old = match (node.old, self.optional) {
+            (None, true) => Some(Ok(cel::Value::Optional(None))),
+            (None, false) => None,
+            (Some(old), true) => {
+                Some(of(old).map(|old| cel::Value::Optional(Some(std::rc::Rc::new(old)))))
+            }
+            (Some(old), false) => Some(of(old)),
+        };
+        let old = old.map(|old| ("oldSelf", old));
+        [("self", of(node.value))].into_iter().chain(old).collect()
+    }
+
+    fn kind(&self) -> &'a str {
+        let kind = self.node.schema.get("type").and_then(Value::as_str);
+        kind.unwrap_or_default()
+    }
+
+    fn field(&self) -> &'a str {
+        if self.path.is_empty() {
+            "<nil>"
+        } else {
+            self.path
+        }
+    }
+
+    fn rule_or_message(&self) -> &'a str {
+        match self.text("message").trim() {
+            "" => self.text("rule").trim(),
+            message => message,
+        }
+    }
+
+    /// A rule that could not be looked at.
+    fn failed(&self, why: &str) -> Cause {
+        Cause::invalid(self.field(), &self.kind().into(), why)
+    }
+
+    fn complaint(&self, told: &str) -> Cause {
+        let field = match self.text("fieldPath") {
+            "" => self.field().to_owned(),
+            tail => format!("{}{tail}", self.path)
+                .trim_start_matches('.')
+                .to_owned(),
+        };
+        let value = (!matches!(self.kind(), "object" | "array")).then_some(self.node.value);
+        complaint(self.text("reason"), field, value, told)
+    }
 }
 
 fn complaint(reason: &str, field: String, value: Option<&Value>, told: &str) -> Cause {
@@ -196,8 +378,8 @@ fn complaint(reason: &str, field: String, value: Option<&Value>, told: &str) -> 
         ("FieldValueForbidden", _) => Cause::forbidden(field, told),
         ("FieldValueRequired", _) => Cause::required(field, told),
         ("FieldValueDuplicate", value) => {
-            let shown = value.map(shown).unwrap_or_default();
-            let message = format!("Duplicate value: {shown}");
+            let shown = value.map(|value| format!(": {}", shown(value)));
+            let message = format!("Duplicate value{}", shown.unwrap_or_default());
             Cause::new("FieldValueDuplicate", field, message)
         }
         (_, Some(value)) => Cause::invalid(field, value, told),
@@ -205,7 +387,7 @@ fn complaint(reason: &str, field: String, value: Option<&Value>, told: &str) -> 
     }
 }
 
-#[cfg(all(test, feature = "cel"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
@@ -247,7 +429,7 @@ mod tests {
             ),
         ] {
             let body = |spec: &Value| json!({"spec": spec}).as_object().unwrap().clone();
-            let causes = check(&schema, &body(&new), old.as_ref().map(body).as_ref(), &[]);
+            let causes = check(&schema, &body(&new), old.as_ref().map(body).as_ref(), &[]).causes;
             let told: Vec<String> = causes
                 .iter()
                 .map(|cause| format!("{}: {}", cause.field, cause.message))

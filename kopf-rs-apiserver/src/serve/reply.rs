@@ -109,7 +109,9 @@ fn response(code: u16, content_type: &'static str, body: ApiBody) -> Response<Ap
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if code != 204 {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
     headers.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("no-cache, private"),

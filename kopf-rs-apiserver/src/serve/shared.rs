@@ -11,7 +11,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::tls::{self, TlsError};
-use crate::access;
+use crate::access::{self, Tokens};
 use crate::disk::DiskError;
 use crate::disk::identity::{Identity, Passport};
 use crate::fault::Faults;
@@ -31,6 +31,8 @@ const AT_A_TIME: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Core {
     store: Mutex<Store>,
+    /// Those of the store.
+    pub(super) tokens: Tokens,
     identity: Mutex<Option<Identity>>,
     /// Where the identity is kept, if it is.
     passport: Option<Passport>,
@@ -84,6 +86,7 @@ impl Core {
         store.signal = keeper.signal();
         Self {
             keeper,
+            tokens: store.access.tokens.clone(),
             store: Mutex::new(store),
             identity: Mutex::default(),
             passport: None,

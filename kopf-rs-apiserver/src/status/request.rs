@@ -21,6 +21,23 @@ impl Refusal {
         Self::new(403, "Forbidden", format!("forbidden: {why}")).bare_details()
     }
 
+    /// A path that says to watch, and not what.
+    pub(crate) fn undeterminable(path: &str) -> Self {
+        let message = format!(
+            "Internal Server Error: {path:?}: failed to create RequestInfo: unable to determine kind and namespace from url, {path}\n"
+        );
+        let mut refusal = Self::new(500, "InternalError", message);
+        refusal.plain = true;
+        refusal
+    }
+
+    /// A path whose escapes cannot be undone.
+    pub(crate) fn unreadable_path() -> Self {
+        let mut refusal = Self::new(400, "BadRequest", "400 Bad Request");
+        refusal.plain = true;
+        refusal
+    }
+
     pub(crate) fn no_resource() -> Self {
         Self::new(
             404,
@@ -87,22 +104,46 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", message.trim_start_matches("\"\"")).about(subject)
     }
 
-    pub(crate) fn not_acceptable() -> Self {
-        Self::new(
-            406,
-            "NotAcceptable",
-            "406: Not Acceptable\n\nAvailable representations: application/json",
-        )
-        .bare_details()
+    /// A verb that a part of custom resources does not know.
+    pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {:?}",
+            subject.qualified()
+        );
+        Self::new(405, "MethodNotAllowed", message).about(subject)
     }
 
-    /// The same for objects.
+    /// A page of one media type.
+    pub(crate) fn not_acceptable(there_is: &str) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {there_is}");
+        Self::new(406, "NotAcceptable", message).bare_details()
+    }
+
+    /// The same for objects of kinds that come with the server, some of which can be watched.
+    pub(crate) fn no_representation(watched: bool) -> Self {
+        let streams = if watched {
+            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        } else {
+            ""
+        };
+        let message = format!(
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf{streams}"
+        );
+        Self::new(406, "NotAcceptable", message).bare_details()
+    }
+
+    /// The same where the form is not one of an object.
     pub(crate) fn no_such_form() -> Self {
         Self::new(
             406,
             "NotAcceptable",
             "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )
+    }
+
+    /// One object where a list was asked for, or the other way round.
+    pub(crate) fn unfit_form(message: &str) -> Self {
+        Self::new(406, "NotAcceptable", message)
     }
 
     pub(crate) fn unsupported_media(accepted: &[&str]) -> Self {
@@ -125,7 +166,7 @@ impl Refusal {
         let mut refusal = Self::new(
             504,
             "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
         )
         .retry_after(1);
         refusal.details.get_or_insert_default().insert(
@@ -133,6 +174,10 @@ impl Refusal {
             json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
         );
         refusal
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {

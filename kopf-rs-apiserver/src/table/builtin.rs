@@ -24,7 +24,7 @@ const TABLE: &str = "
 /persistentvolumeclaims: Name; Status=@fate; Volume=.spec.volumeName; Capacity=@bound .status.capacity.storage; Access Modes=@boundmodes; StorageClass=@class; VolumeAttributesClass=.spec.volumeAttributesClassName|<unset>; Age; *VolumeMode=.spec.volumeMode|<unset>
 /componentstatuses: Name; Status=.status; Message=.message; Error=.error
 /resourcequotas: Name; Request=@quota requests; Limit=@quota limits; Age
-apps/deployments: Name; Ready=@replicas; Up-to-date=@number .status.updatedReplicas; Available=@number .status.availableReplicas; Age; *Containers=@names .spec.template.spec.containers; *Images=@images .spec.template.spec.containers; *Selector=@selector .spec.selector
+apps/deployments: Name; Ready=@replicas; Up-to-date=@number .status.updatedReplicas; Available=@number .status.availableReplicas; Age; *Containers=@names .spec.template.spec.containers; *Images=@images .spec.template.spec.containers; *Selector=@selected .spec.selector
 apps/replicasets: Name; #Desired=.spec.replicas; #Current=.status.replicas; #Ready=.status.readyReplicas; Age; *Containers=@names .spec.template.spec.containers; *Images=@images .spec.template.spec.containers; *Selector=@selector .spec.selector
 apps/statefulsets: Name; Ready=@replicas; Age; *Containers=@names .spec.template.spec.containers; *Images=@images .spec.template.spec.containers
 apps/daemonsets: Name; #Desired=.status.desiredNumberScheduled; #Current=.status.currentNumberScheduled; #Ready=.status.numberReady; #Up-to-date=.status.updatedNumberScheduled; #Available=.status.numberAvailable; Node Selector=@labels .spec.template.spec.nodeSelector; Age; *Containers=@names .spec.template.spec.containers; *Images=@images .spec.template.spec.containers; *Selector=@selector .spec.selector
@@ -95,8 +95,12 @@ pub(super) fn others() -> Vec<Column> {
 
 /// The columns of custom kinds that define none.
 pub(super) fn custom() -> Vec<Column> {
-    let mut columns = read(CUSTOM);
-    for column in columns.iter_mut().skip(1) {
+    dated(read(CUSTOM))
+}
+
+/// Columns whose ages are dates, as those of custom kinds are.
+pub(super) fn dated(mut columns: Vec<Column>) -> Vec<Column> {
+    for column in columns.iter_mut().filter(|column| column.name == "Age") {
         "date".clone_into(&mut column.kind);
         AGE.clone_into(&mut column.description);
     }

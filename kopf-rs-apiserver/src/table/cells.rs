@@ -38,6 +38,7 @@ pub(super) fn cell(function: &str, body: &Body, now: Timestamp) -> Value {
         "@joined" => texts(found()).join(",").into(),
         "@some" => or(texts(found()).join(","), "<none>").into(),
         "@labels" => or(labels(found()).join(","), "<none>").into(),
+        "@selected" => selector(found()).into(),
         "@selector" => or(selector(found()), "<none>").into(),
         "@entries" => (size(find(body, ".data")) + size(find(body, ".binaryData"))).into(),
         "@default" => default_name(body, argument).into(),

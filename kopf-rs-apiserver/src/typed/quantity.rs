@@ -3,7 +3,7 @@
 //! Promise: what is written down again is what the real server writes. Must not know fields.
 
 /// What the real server says of anything else.
-const COMPLAINT: &str =
+pub(crate) const COMPLAINT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 /// Everything is counted in these parts of one: nothing smaller is kept.

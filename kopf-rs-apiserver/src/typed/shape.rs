@@ -188,7 +188,7 @@ fn under(part: &str, unknown: &mut [String]) {
     }
 }
 
-fn value(of: &Type, found: Value, unknown: &mut Vec<String>) -> Result<Value, Misfit> {
+pub(super) fn value(of: &Type, found: Value, unknown: &mut Vec<String>) -> Result<Value, Misfit> {
     let misfit = |why: Why| Misfit {
         why,
         wanted: of.go_name(),

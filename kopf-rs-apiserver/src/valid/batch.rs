@@ -22,16 +22,19 @@ fn job(finder: &mut Finder<'_>, body: &Body, _: &str) {
     let spec = map(body, "spec").unwrap_or(&empty);
     let labels = at_path(spec, ".template.metadata.labels");
     let labels = labels.and_then(Value::as_object).unwrap_or(&empty);
+    let shown_labels = || {
+        let some = (!labels.is_empty()).then(|| Value::Object(labels.clone()));
+        some.unwrap_or_default()
+    };
+    let mismatch = "`selector` does not match template `labels`";
+    let at_labels = "spec.template.metadata.labels";
     match map(spec, "selector") {
-        None => finder.required("spec.selector", ""),
+        None => {
+            finder.required("spec.selector", "");
+            finder.invalid(at_labels, &shown_labels(), mismatch);
+        }
         Some(selector) if !chooses(selector, labels) => {
-            let shown = if labels.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(labels.clone())
-            };
-            let at = "spec.template.metadata.labels";
-            finder.invalid(at, &shown, "`selector` does not match template `labels`");
+            finder.invalid(at_labels, &shown_labels(), mismatch);
         }
         Some(_) => {}
     }

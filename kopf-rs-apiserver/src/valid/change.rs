@@ -6,14 +6,15 @@
 use serde_json::Value;
 
 use super::finder::{Finder, is_empty, is_true, items, map, maps};
+use super::fixed;
 use super::resource::{BESIDE_SOURCE, amount};
 use super::service::is_headless;
-use crate::kind::Kind;
+use crate::kind::{Kind, defaults};
 use crate::object::{Body, at_path, map_mut, metadata, text};
 use crate::status::{Cause, shown};
 
 /// Fields that stay as they are, by kind.
-const FIXED: [(&str, &[&str]); 12] = [
+const FIXED: [(&str, &[&str]); 11] = [
     ("Deployment", &["spec.selector"]),
     ("ReplicaSet", &["spec.selector"]),
     ("DaemonSet", &["spec.selector"]),
@@ -43,7 +44,6 @@ const FIXED: [(&str, &[&str]); 12] = [
     ("IngressClass", &["spec.controller"]),
     ("EndpointSlice", &["addressType"]),
     ("RuntimeClass", &["handler"]),
-    ("VolumeAttributesClass", &["driverName", "parameters"]),
 ];
 
 /// What is wrong with a change of an object.
@@ -69,7 +69,10 @@ pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
         "Service" => service,
         "StatefulSet" => stateful_set,
         "ResourceQuota" => quota,
-        _ => return finder.causes,
+        other => match fixed::of(other) {
+            Some(check) => check,
+            None => return finder.causes,
+        },
     };
     check(&mut finder, old, new);
     finder.causes
@@ -209,6 +212,16 @@ fn pod(finder: &mut Finder<'_>, old: &Body, new: &Body) {
             return finder.forbidden(format!("spec.{list}"), message);
         }
     }
+    for list in ["containers", "initContainers"] {
+        let nameless = |(at, container): (String, &Body)| {
+            text(container, "image")
+                .is_empty()
+                .then(|| format!("{at}.image"))
+        };
+        for at in maps(after, list, "spec").into_iter().filter_map(nameless) {
+            finder.required(at, "");
+        }
+    }
     if !deadline(finder, before, after) {
         return;
     }
@@ -338,14 +351,16 @@ fn quota(finder: &mut Finder<'_>, old: &Body, new: &Body) {
 /// What an update keeps for clients that do not know it: addresses and ports the server gave out, and counted templates.
 pub(crate) fn keep_given(kind: &Kind, old: &Body, new: &mut Body) {
     match kind.kind.as_str() {
+        _ if !kind.traits.builtin => return,
         "Service" => keep_addresses(old, new),
         "DaemonSet" => count_template(old, new),
         _ => {}
     }
+    defaults::tidy(kind, new);
 }
 
 fn count_template(old: &Body, new: &mut Body) {
-    let key = crate::kind::defaults::GENERATION;
+    let key = defaults::GENERATION;
     let before = metadata(old)
         .and_then(|meta| map(meta, "annotations"))
         .map_or(0, |found| {

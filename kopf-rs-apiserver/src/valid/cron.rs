@@ -58,7 +58,7 @@ pub(super) fn complaint(text: &str) -> Option<String> {
 }
 
 /// What is wrong with a time zone.
-pub(super) fn zone(name: &str) -> Option<String> {
+pub(super) fn zone(name: &str) -> Vec<String> {
     let is_fine = |part: &str| {
         let letters = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
         (1..=14).contains(&part.len())
@@ -66,21 +66,27 @@ pub(super) fn zone(name: &str) -> Option<String> {
             && !part.starts_with('-')
             && part.chars().all(letters)
     };
-    let unknown = || Some(format!("unknown time zone {name}"));
-    if !name.split('/').all(is_fine) {
-        return unknown();
+    if name.is_empty() {
+        return vec!["timeZone must be nil or non-empty string".to_owned()];
     }
+    let unknown = || format!("unknown time zone {name}");
+    if !name.split('/').all(is_fine) {
+        return vec![unknown()];
+    }
+    let mut messages = Vec::new();
     if name.eq_ignore_ascii_case("local") {
-        return Some(
+        messages.push(
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
                 .to_owned(),
         );
     }
+    let is_gos = name == "Local";
     // Where the system knows no zones at all, none is doubted.
-    if jiff::tz::db().is_definitively_empty() {
-        return None;
+    let doubted = !is_gos && !jiff::tz::db().is_definitively_empty();
+    if doubted && jiff::tz::TimeZone::get(name).is_err() {
+        messages.push(unknown());
     }
-    jiff::tz::TimeZone::get(name).err().and_then(|_| unknown())
+    messages
 }
 
 // === impl Schedule ===

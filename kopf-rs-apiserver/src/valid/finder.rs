@@ -42,6 +42,13 @@ impl<'a> Finder<'a> {
             .push(Cause::new("FieldValueInvalid", field, message));
     }
 
+    /// The same without a value.
+    pub(super) fn invalid_bare(&mut self, field: impl Into<String>, message: &str) {
+        let message = format!("Invalid value: {message}");
+        self.causes
+            .push(Cause::new("FieldValueInvalid", field, message));
+    }
+
     pub(super) fn forbidden(&mut self, field: impl Into<String>, message: &str) {
         self.causes.push(Cause::forbidden(field, message));
     }
@@ -52,8 +59,28 @@ impl<'a> Finder<'a> {
             .push(Cause::new("FieldValueDuplicate", field, message));
     }
 
+    /// The same with the value printed already.
+    pub(super) fn duplicate_as(&mut self, field: impl Into<String>, shown: &str) {
+        let message = format!("Duplicate value: {shown}");
+        self.causes
+            .push(Cause::new("FieldValueDuplicate", field, message));
+    }
+
+    pub(super) fn too_long(&mut self, field: impl Into<String>, most: usize) {
+        let message = format!("Too long: may not be more than {most} bytes");
+        self.causes
+            .push(Cause::new("FieldValueTooLong", field, message));
+    }
+
     pub(super) fn not_found(&mut self, field: impl Into<String>, value: &Value) {
         let message = format!("Not found: {}", shown(value));
+        self.causes
+            .push(Cause::new("FieldValueNotFound", field, message));
+    }
+
+    /// The same with the value printed already.
+    pub(super) fn not_found_as(&mut self, field: impl Into<String>, shown: &str) {
+        let message = format!("Not found: {shown}");
         self.causes
             .push(Cause::new("FieldValueNotFound", field, message));
     }

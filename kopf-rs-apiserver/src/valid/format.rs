@@ -13,13 +13,14 @@ use crate::rules::names;
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(super) const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const BITS: &str = "must not have bits set beyond the prefix length";
 const BLOCK: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// The formats that the table may name.
 #[cfg(test)]
 pub(super) fn is_known(name: &str) -> bool {
-    "absolute cidr configkey endpoint env family full host ip label labelkey labels localpath mode name nobacksteps policytype port portname portref prefixed qualified schedule segment share subdomain wildhost zone"
+    "absolute cidr configkey driver endpoint env family full fullhost fulllabel fullname host innerpath ip label labelkey labels localpath mode name nobacksteps partition policytype port portname portref prefixed qualified schedule segment share subdomain wildhost zone"
         .split(' ')
         .any(|known| known == name)
 }
@@ -27,9 +28,21 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Complain of a value that does not fit its format.
 pub(super) fn check(finder: &mut Finder<'_>, format: &str, at: &str, value: &Value) {
     match (format, value) {
+        ("driver", Value::String(name)) if name.len() > 63 => finder.too_long(at, 63),
+        ("prefixed", Value::String(path)) => check_prefixed(finder, at, path),
         ("labels", Value::Object(labels)) => check_labels(finder, at, labels),
         ("portref", Value::Number(_)) | ("port", _) => check_port(finder, at, value),
         ("portref", Value::String(name)) => finder.all(at, value, port_name(name)),
+        ("partition", _) => {
+            let fits = value
+                .as_i64()
+                .is_some_and(|number| (0..=255).contains(&number));
+            finder.all(
+                at,
+                value,
+                told(!fits, "must be between 1 and 255, inclusive"),
+            );
+        }
         ("mode", _) => {
             let mode = value.as_i64().unwrap_or(-1);
             let message = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -57,14 +70,28 @@ pub(super) fn check(finder: &mut Finder<'_>, format: &str, at: &str, value: &Val
 
 /// What is wrong with a text; empty ones are looked at only by what must be set.
 fn of_text(format: &str, text: &str) -> Vec<String> {
-    let optional = !matches!(format, "name" | "ip" | "endpoint" | "absolute" | "labelkey");
+    let optional = !matches!(
+        format,
+        "name"
+            | "ip"
+            | "endpoint"
+            | "absolute"
+            | "labelkey"
+            | "zone"
+            | "fullhost"
+            | "fulllabel"
+            | "fullname"
+    );
     if text.is_empty() && optional {
         return Vec::new();
     }
     let one = |message: Option<String>| message.into_iter().collect();
     match format {
         "absolute" => told(!text.starts_with('/'), "must be an absolute path"),
-        "cidr" => told(!is_block(text), BLOCK),
+        "cidr" => match block(text) {
+            None => told(true, BLOCK),
+            Some(block) => told(!is_network(block), BITS),
+        },
         "configkey" => config_key(text),
         "endpoint" => endpoint(text),
         "env" => told(
@@ -76,19 +103,24 @@ fn of_text(format: &str, text: &str) -> Vec<String> {
             messages.extend(names::subdomain(text));
             messages
         }
-        "host" | "wildhost" if text.contains('*') => told(!is_wildcard(text), WILDCARD),
-        "host" | "wildhost" | "subdomain" | "name" => one(names::subdomain(text)),
+        "host" | "wildhost" | "fullhost" if text.contains('*') => {
+            told(!is_wildcard(text), WILDCARD)
+        }
+        "host" | "wildhost" | "fullhost" | "subdomain" | "name" | "fullname" => {
+            one(names::subdomain(text))
+        }
         "ip" => told(text.parse::<IpAddr>().is_err(), ADDRESS),
-        "label" => one(names::label(text)),
+        "label" | "fulllabel" => one(names::label(text)),
         "labelkey" => names::qualified(text),
+        "innerpath" => inner_path(text),
         "localpath" => local_path(text),
         "nobacksteps" => back_steps(text),
         "portname" => port_name(text),
-        "prefixed" => one(prefixed(text)),
+        "driver" => one(names::subdomain(&text.to_lowercase())),
         "qualified" => names::qualified(&text.to_lowercase()),
         "schedule" => one(cron::complaint(text)),
         "segment" => one(names::path_segment(text)),
-        "zone" => one(cron::zone(text)),
+        "zone" => cron::zone(text),
         _ => Vec::new(),
     }
 }
@@ -209,14 +241,31 @@ pub(super) fn block(text: &str) -> Option<(IpAddr, u8)> {
     (length <= most).then_some((address, length))
 }
 
-fn is_block(text: &str) -> bool {
-    block(text).is_some()
+/// Whether nothing is set beyond the prefix.
+fn is_network((address, length): (IpAddr, u8)) -> bool {
+    let length = u32::from(length);
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().checked_shl(length).unwrap_or_default() == 0,
+        IpAddr::V6(v6) => v6.to_bits().checked_shl(length).unwrap_or_default() == 0,
+    }
+}
+
+/// Whether there are two blocks, of one family each.
+pub(super) fn are_of_both_families(blocks: &[Value]) -> bool {
+    let family = |found: &Value| Some(block(found.as_str()?)?.0.is_ipv4());
+    let families: Vec<_> = blocks.iter().map(family).collect();
+    matches!(families.as_slice(), [Some(one), Some(two)] if one != two)
 }
 
 fn endpoint(text: &str) -> Vec<String> {
     let Ok(address) = text.parse::<IpAddr>() else {
         return vec![ADDRESS.to_owned(), "must be a valid IP address".to_owned()];
     };
+    reachable(address, text)
+}
+
+/// Whether an address is one that others may reach.
+pub(super) fn reachable(address: IpAddr, text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if address.is_unspecified() {
         messages.push(format!("may not be unspecified ({text})"));
@@ -236,10 +285,23 @@ fn endpoint(text: &str) -> Vec<String> {
     messages
 }
 
-fn prefixed(path: &str) -> Option<String> {
-    match path.split_once('/') {
-        Some((host, rest)) if !host.is_empty() && !rest.is_empty() => names::subdomain(host),
-        _ => Some("must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()),
+/// A domain and a path: what is wrong is told of the part.
+fn check_prefixed(finder: &mut Finder<'_>, at: &str, path: &str) {
+    let Some((host, rest)) = path
+        .split_once('/')
+        .filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    else {
+        let message = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        return finder.invalid(at, &path.into(), message);
+    };
+    if let Some(message) = names::subdomain(host) {
+        finder.invalid(at, &host.into(), &message);
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
+    if !rest.chars().all(fits) {
+        let message =
+            "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        finder.invalid(at, &rest.into(), message);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::finder::{Finder, child, is_empty, items, map, number};
 use super::format::block;
 use super::rule::Named;
-use crate::object::{Body, text};
+use crate::object::{Body, metadata, text};
 use crate::rules::names;
 
 pub(super) const NAMED: Named = &[
@@ -17,6 +17,9 @@ pub(super) const NAMED: Named = &[
     ("ingress", ingress),
     ("ingress_path", ingress_path),
     ("backend", backend),
+    ("ingress_class", ingress_class),
+    ("policy_types", policy_types),
+    ("class_parameters", class_parameters),
 ];
 
 fn policy_port(finder: &mut Finder<'_>, body: &Body, at: &str) {
@@ -85,6 +88,21 @@ fn contains(whole: (std::net::IpAddr, u8), part: (std::net::IpAddr, u8)) -> bool
         && bits(whole.0) & mask == bits(part.0) & mask
 }
 
+/// The class of former days must not be another one.
+fn ingress_class(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let key = "kubernetes.io/ingress.class";
+    let old = metadata(body)
+        .and_then(|meta| map(meta, "annotations"))
+        .and_then(|found| found.get(key));
+    let class = map(body, "spec").and_then(|spec| spec.get("ingressClassName"));
+    if let (Some(old), Some(class)) = (old, class)
+        && old != class
+    {
+        let message = "must match `ingressClassName` when both are specified";
+        finder.invalid(format!("annotations.{key}"), old, message);
+    }
+}
+
 fn ingress(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     if is_empty(spec.get("rules")) && !spec.contains_key("defaultBackend") {
         let message = "either `defaultBackend` or `rules` must be specified";
@@ -139,9 +157,16 @@ fn backend(finder: &mut Finder<'_>, body: &Body, at: &str) {
         (Some(service), None) => backend_service(finder, service, at),
         (None, Some(resource)) => {
             for field in ["kind", "name"] {
-                if text(resource, field).is_empty() {
-                    finder.required(format!("{at}.resource.{field}"), "");
+                let (at, value) = (format!("{at}.resource.{field}"), text(resource, field));
+                if value.is_empty() {
+                    finder.required(at, "");
+                } else {
+                    super::format::check(finder, "segment", &at, &value.into());
                 }
+            }
+            if let Some(group) = resource.get("apiGroup").filter(|group| group.is_string()) {
+                let at = format!("{at}.resource.apiGroup");
+                super::format::check(finder, "fullname", &at, group);
             }
         }
     }
@@ -181,5 +206,31 @@ fn backend_service(finder: &mut Finder<'_>, service: &Body, at: &str) {
             );
         }
         (true, true) => finder.required(at, "port name or number is required"),
+    }
+}
+
+fn policy_types(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    let types = items(spec, "policyTypes");
+    if types.len() > 2 {
+        let message = "may not specify more than two policyTypes";
+        finder.invalid(child(at, "policyTypes"), &types.into(), message);
+    }
+}
+
+fn class_parameters(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let at_namespace = child(at, "namespace");
+    let namespace = body.get("namespace").and_then(Value::as_str);
+    match (text(body, "scope"), namespace) {
+        ("Namespace", None) => {
+            finder.required(at_namespace, "`parameters.scope` is set to 'Namespace'");
+        }
+        ("Namespace", Some(name)) => {
+            let messages = names::label(name).into_iter().collect();
+            finder.all(&at_namespace, &name.into(), messages);
+        }
+        ("Cluster", Some(_)) => {
+            finder.forbidden(at_namespace, "`parameters.scope` is set to 'Cluster'");
+        }
+        _ => {}
     }
 }

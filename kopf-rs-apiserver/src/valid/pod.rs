@@ -4,12 +4,10 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
 use super::finder::{Finder, child, is_empty, is_true, items, map, maps, number};
 use super::format::check_labels;
 use super::rule::Named;
-use super::{resource, volume};
+use super::{reference, resource, volume};
 use crate::object::{Body, text};
 use crate::rules::names;
 
@@ -23,28 +21,6 @@ pub(super) const NAMED: Named = &[
     ("toleration", toleration),
     ("node_requirement", node_requirement),
     ("requirement", requirement),
-];
-
-/// What environment variables may be made of.
-const FIELDS: [&str; 9] = [
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-];
-
-const RESOURCES: [&str; 6] = [
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
 ];
 
 fn pod(finder: &mut Finder<'_>, body: &Body, _: &str) {
@@ -102,13 +78,6 @@ fn pod_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     }
     host_ports(finder, spec, at, &containers);
     volume::check(finder, spec, at);
-    for (at, gate) in maps(spec, "schedulingGates", at) {
-        finder.all(
-            &child(&at, "name"),
-            &gate["name"],
-            names::qualified(text(gate, "name")),
-        );
-    }
 }
 
 fn init_container(finder: &mut Finder<'_>, container: &Body, at: &str) {
@@ -174,14 +143,92 @@ fn container(finder: &mut Finder<'_>, container: &Body, at: &str) {
         env_from(finder, source.1, &child(at, "envFrom"));
     }
     if let Some(resources) = map(container, "resources") {
-        resource::requirements(finder, resources, &child(at, "resources"));
+        let at = child(at, "resources");
+        resource::requirements(finder, resources, &at);
+        claims(finder, resources, &at);
     }
-    if let Some(context) = map(container, "securityContext") {
-        let unprivileged = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
-        if unprivileged && is_true(context, "privileged") {
-            let message = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            let at = child(at, "securityContext");
-            finder.invalid(at, &Value::Object(context.clone()), message);
+    sleeps(finder, container, at);
+    resize_policies(finder, container, at);
+    let policy = container.get("restartPolicy");
+    let known = ["Always", "Never", "OnFailure"];
+    if let Some(policy) = policy.filter(|policy| !known.iter().any(|known| policy == known)) {
+        finder.unsupported(child(at, "restartPolicy"), policy, &known);
+    }
+}
+
+/// Resources that the Pod claims as a whole.
+fn claims(finder: &mut Finder<'_>, resources: &Body, at: &str) {
+    let specs = [".spec", ".spec.template.spec", ".template.spec"];
+    let pod = specs
+        .iter()
+        .find_map(|path| crate::object::at_path(finder.root, path)?.as_object());
+    let pod = pod.map_or(&[][..], |spec| items(spec, "resourceClaims"));
+    let mut known: Vec<&str> = pod
+        .iter()
+        .filter_map(|claim| claim["name"].as_str())
+        .collect();
+    known.sort_unstable();
+    for (at, claim) in maps(resources, "claims", at) {
+        let name = text(claim, "name");
+        if name.is_empty() {
+            finder.required(at, "");
+        } else if !known.contains(&name) {
+            let of = match known.as_slice() {
+                [] => " which is empty".to_owned(),
+                known => format!(": {}", known.join(", ")),
+            };
+            let why = format!("must be one of the names in pod.spec.resourceClaims{of}");
+            finder.not_found_as(at, &format!("{name:?}: {why}"));
+        }
+    }
+}
+
+/// A hook must not sleep longer than the Pod has to end.
+fn sleeps(finder: &mut Finder<'_>, container: &Body, at: &str) {
+    let specs = [".spec", ".spec.template.spec", ".template.spec"];
+    let grace = specs.iter().find_map(|path| {
+        let path = format!("{path}.terminationGracePeriodSeconds");
+        crate::object::at_path(finder.root, &path)?.as_i64()
+    });
+    let Some(grace) = grace else {
+        return;
+    };
+    for hook in ["postStart", "preStop"] {
+        let sleep = map(container, "lifecycle")
+            .and_then(|hooks| map(hooks, hook))
+            .and_then(|hook| map(hook, "sleep"));
+        let seconds = sleep.and_then(|sleep| number(sleep, "seconds"));
+        if let Some(seconds) = seconds.filter(|seconds| !(0..=grace).contains(seconds)) {
+            let message = format!(
+                "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            );
+            let at = format!("{at}.lifecycle.{hook}.sleep");
+            finder.invalid(at, &seconds.into(), &message);
+        }
+    }
+}
+
+/// What they are about is told of their list.
+fn resize_policies(finder: &mut Finder<'_>, container: &Body, at: &str) {
+    let mut seen = HashSet::new();
+    for (at_policy, policy) in maps(container, "resizePolicy", at) {
+        let name = text(policy, "resourceName");
+        if !seen.insert(name) {
+            finder.duplicate(at_policy, &name.into());
+        }
+        let at = child(at, "resizePolicy");
+        for (value, known) in [
+            (name, ["cpu", "memory"]),
+            (
+                text(policy, "restartPolicy"),
+                ["NotRequired", "RestartContainer"],
+            ),
+        ] {
+            if value.is_empty() {
+                finder.required(at.as_str(), "");
+            } else if !known.contains(&value) {
+                finder.unsupported(at.as_str(), &value.into(), &known);
+            }
         }
     }
 }
@@ -210,19 +257,12 @@ fn env(finder: &mut Finder<'_>, variable: &Body, at: &str) {
     };
     let at = child(at, "valueFrom");
     if let Some(field) = map(source, "fieldRef") {
-        field_ref(finder, field, &child(&at, "fieldRef"));
+        let at = child(&at, "fieldRef");
+        reference::field(finder, field, &at, &reference::FIELDS);
     }
     if let Some(resource) = map(source, "resourceFieldRef") {
-        let (name, at) = (
-            text(resource, "resource"),
-            child(&at, "resourceFieldRef.resource"),
-        );
-        let huge = ["requests.hugepages-", "limits.hugepages-"];
-        if name.is_empty() {
-            finder.required(at, "");
-        } else if !RESOURCES.contains(&name) && !huge.iter().any(|start| name.starts_with(start)) {
-            finder.unsupported(at, &name.into(), &RESOURCES);
-        }
+        let at = child(&at, "resourceFieldRef");
+        reference::resource(finder, resource, &at, false);
     }
     let message = match source.len() {
         0 => {
@@ -235,33 +275,6 @@ fn env(finder: &mut Finder<'_>, variable: &Body, at: &str) {
         _ => "may not have more than one field specified at a time",
     };
     finder.invalid(at, &"".into(), message);
-}
-
-fn field_ref(finder: &mut Finder<'_>, field: &Body, at: &str) {
-    let path = text(field, "fieldPath");
-    let at_path = child(at, "fieldPath");
-    if path.is_empty() {
-        return finder.required(at_path, "");
-    }
-    let subscript = |start: &str| path.strip_prefix(start)?.strip_suffix("']");
-    if let Some(key) = subscript("metadata.labels['") {
-        return finder.all(at, &key.into(), names::qualified(key));
-    }
-    if let Some(key) = subscript("metadata.annotations['") {
-        let key = key.to_lowercase();
-        return finder.all(at, &key.as_str().into(), names::qualified(&key));
-    }
-    if !FIELDS.contains(&path)
-        && !matches!(
-            path,
-            "metadata.labels" | "metadata.annotations" | "status.phase" | "spec.restartPolicy"
-        )
-    {
-        let message = format!("error converting fieldPath: field label not supported: {path}");
-        finder.invalid(at_path, &path.into(), &message);
-    } else if !FIELDS.contains(&path) {
-        finder.unsupported(at_path, &path.into(), &FIELDS);
-    }
 }
 
 /// A probe or a hook does exactly one thing.
@@ -325,9 +338,36 @@ fn toleration(finder: &mut Finder<'_>, body: &Body, at: &str) {
     }
 }
 
+/// Of fields, nodes have a name to choose by.
+fn field_requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    let (key, operator) = (text(body, "key"), text(body, "operator"));
+    let values = items(body, "values");
+    match operator {
+        "In" | "NotIn" if values.len() == 1 => {}
+        "In" | "NotIn" => {
+            let message =
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            finder.required(child(at, "values"), message);
+        }
+        other => {
+            let message = "not a valid selector operator";
+            finder.invalid(child(at, "operator"), &other.into(), message);
+        }
+    }
+    if key != "metadata.name" {
+        let message = "not a valid field selector key";
+        return finder.invalid(child(at, "key"), &key.into(), message);
+    }
+    for (index, value) in values.iter().enumerate() {
+        let messages = names::subdomain(value.as_str().unwrap_or_default());
+        let messages = messages.into_iter().collect();
+        finder.all(&format!("{at}.values[{index}]"), value, messages);
+    }
+}
+
 fn node_requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
     if at.contains(".matchFields[") {
-        return;
+        return field_requirement(finder, body, at);
     }
     if matches!(text(body, "operator"), "Gt" | "Lt") {
         if items(body, "values").len() != 1 {
@@ -337,10 +377,23 @@ fn node_requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
         let key = text(body, "key");
         return finder.all(&child(at, "key"), &key.into(), names::qualified(key));
     }
-    requirement(finder, body, at);
+    // What is only preferred may be impossible.
+    if at.contains(".preferredDuring") {
+        keyed(finder, body, at);
+    } else {
+        requirement(finder, body, at);
+    }
 }
 
 fn requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    keyed(finder, body, at);
+    for (index, value) in items(body, "values").iter().enumerate() {
+        let messages = names::label_value(value.as_str().unwrap_or_default());
+        finder.all(&format!("{at}.values[{index}]"), value, messages);
+    }
+}
+
+fn keyed(finder: &mut Finder<'_>, body: &Body, at: &str) {
     let values = child(at, "values");
     let some = !is_empty(body.get("values"));
     match text(body, "operator") {
@@ -368,8 +421,4 @@ fn requirement(finder: &mut Finder<'_>, body: &Body, at: &str) {
     }
     let key = text(body, "key");
     finder.all(&child(at, "key"), &key.into(), names::qualified(key));
-    for (index, value) in items(body, "values").iter().enumerate() {
-        let messages = names::label_value(value.as_str().unwrap_or_default());
-        finder.all(&format!("{values}[{index}]"), value, messages);
-    }
 }

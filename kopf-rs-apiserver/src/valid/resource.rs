@@ -96,7 +96,7 @@ fn check_name(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
     wrong
 }
 
-fn check_container_name(finder: &mut Finder<'_>, name: &str, at: &str) {
+pub(super) fn check_container_name(finder: &mut Finder<'_>, name: &str, at: &str) {
     check_name(finder, name, at);
     let fits = OF_CONTAINERS.contains(&name) || is_huge(name);
     if !name.contains('/') && !fits {
@@ -114,7 +114,7 @@ fn check_container_name(finder: &mut Finder<'_>, name: &str, at: &str) {
     }
 }
 
-fn check_amount(finder: &mut Finder<'_>, name: &str, value: &Value, at: &str) {
+pub(super) fn check_amount(finder: &mut Finder<'_>, name: &str, value: &Value, at: &str) {
     let Some(amount) = amount(value) else {
         return;
     };
@@ -139,7 +139,19 @@ pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
             let at = format!("{at}.{list}[{name}]");
             check_container_name(finder, name, &at);
             check_amount(finder, name, value, &at);
+            let page = name.strip_prefix("hugepages-").and_then(nanos);
+            let rest = page.and_then(|page| amount(value)?.checked_rem(page));
+            if rest.is_some_and(|rest| rest != 0) {
+                let shown = value.as_str().unwrap_or_default();
+                let message = format!("{shown} is not positive integer multiple of {name}");
+                finder.invalid(at, value, &message);
+            }
         }
+    }
+    let names = || limits.keys().chain(requests.keys());
+    let usual = names().any(|name| matches!(name.as_str(), "cpu" | "memory"));
+    if names().any(|name| is_huge(name)) && !usual {
+        finder.forbidden(at, "HugePages require cpu or memory");
     }
     for (name, request) in requests {
         let rigid = !is_native(name) || is_huge(name);
@@ -166,8 +178,20 @@ pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
 }
 
 fn quota(finder: &mut Finder<'_>, spec: &Body, at: &str) {
-    for (name, value) in map(spec, "hard").into_iter().flatten() {
-        let at = format!("{at}.hard[{name}]");
+    hard(finder, spec, "hard", at);
+    super::quota::scopes(finder, spec, at);
+}
+
+/// What a quota says of itself.
+pub(super) fn quota_status(finder: &mut Finder<'_>, status: &Body) {
+    for list in ["hard", "used"] {
+        hard(finder, status, list, "status");
+    }
+}
+
+fn hard(finder: &mut Finder<'_>, spec: &Body, list: &str, at: &str) {
+    for (name, value) in map(spec, list).into_iter().flatten() {
+        let at = format!("{at}.{list}[{name}]");
         check_name(finder, name, &at);
         if !name.contains('/') && (!is_standard(name) || name == "storage") {
             finder.invalid(
@@ -192,6 +216,32 @@ fn limit(finder: &mut Finder<'_>, item: &Body, at: &str) {
             &of.into(),
             "must be a standard limit type or fully qualified",
         );
+    }
+    for list in [
+        "max",
+        "min",
+        "default",
+        "defaultRequest",
+        "maxLimitRequestRatio",
+    ] {
+        if of == "Pod" && list.starts_with("default") {
+            continue;
+        }
+        for (name, _) in map(item, list).into_iter().flatten() {
+            let at = format!("{at}.{list}[{name}]");
+            if matches!(of, "Pod" | "Container") {
+                check_container_name(finder, name, &at);
+            } else {
+                check_name(finder, name, &at);
+            }
+        }
+    }
+    super::quota::ratios(finder, item, at);
+    let has = |list: &str| map(item, list).is_some_and(|found| found.contains_key("storage"));
+    if of == "PersistentVolumeClaim" && !has("min") && !has("max") {
+        let message =
+            "either minimum or maximum storage value is required, but neither was provided";
+        finder.required(child(at, "limits"), message);
     }
     for list in ["default", "defaultRequest"] {
         if of == "Pod" && !is_empty(item.get(list)) {
@@ -312,6 +362,13 @@ fn claim(finder: &mut Finder<'_>, spec: &Body, at: &str) {
 
 fn volume_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     check_modes(finder, spec, at);
+    if !at.ends_with("inlineVolumeSpec") {
+        volume_capacity(finder, spec, at);
+    }
+    super::source::of_volume(finder, spec, at);
+}
+
+fn volume_capacity(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let empty = Body::new();
     let capacity = map(spec, "capacity").unwrap_or(&empty);
     let at_capacity = child(at, "capacity");
@@ -334,11 +391,5 @@ fn volume_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
                 "must be greater than zero",
             );
         }
-    }
-    let sources = spec
-        .iter()
-        .filter(|(name, value)| value.is_object() && !BESIDE_SOURCE.contains(&name.as_str()));
-    if sources.count() == 0 {
-        finder.required(at, "must specify a volume type");
     }
 }

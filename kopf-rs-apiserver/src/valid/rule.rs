@@ -12,7 +12,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::finder::{Finder, child, is_empty};
-use super::{batch, format, network, pod, resource, service, simple, volume, workload};
+use super::{
+    autoscaler, batch, certificate, endpoints, format, network, node, outcome, pod, quota,
+    resource, scheduling, security, service, simple, source, storage, volume, workload,
+};
 use crate::object::Body;
 use crate::typed::Type;
 use crate::typed::reach::Reach;
@@ -199,12 +202,22 @@ fn rule(word: &'static str) -> Rule {
 
 fn named(name: &str) -> Option<Whole> {
     [
+        autoscaler::NAMED,
         batch::NAMED,
+        certificate::NAMED,
+        endpoints::NAMED,
         network::NAMED,
+        node::NAMED,
+        outcome::NAMED,
         pod::NAMED,
+        quota::NAMED,
         resource::NAMED,
+        scheduling::NAMED,
+        security::NAMED,
         service::NAMED,
         simple::NAMED,
+        source::NAMED,
+        storage::NAMED,
         volume::NAMED,
         workload::NAMED,
     ]

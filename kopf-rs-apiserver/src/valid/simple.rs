@@ -1,4 +1,4 @@
-//! Kinds with a rule or two: `ConfigMaps`, Secrets, Events, autoscalers, budgets, priorities.
+//! Kinds with a rule or two: `ConfigMaps`, Secrets, Events, budgets, priorities, leases.
 //!
 //! Promise: sizes are those of decoded data. Must not know updates.
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::finder::{Finder, child, is_empty, items, map, number};
+use super::finder::{Finder, is_empty, items, map, number};
 use super::format::config_key;
 use super::rule::Named;
 use crate::kind::Shape;
@@ -19,10 +19,9 @@ pub(super) const NAMED: Named = &[
     ("secret", secret),
     ("event", event),
     ("namespace", namespace),
-    ("autoscaler", autoscaler),
-    ("metric", metric),
     ("budget", budget),
     ("priority_class", priority_class),
+    ("api_service", api_service),
 ];
 
 /// What may be in a `ConfigMap` or Secret.
@@ -184,104 +183,6 @@ fn new_event_needs_time(finder: &mut Finder<'_>) {
     }
 }
 
-fn autoscaler(finder: &mut Finder<'_>, spec: &Body, at: &str) {
-    let (least, most) = (number(spec, "minReplicas"), number(spec, "maxReplicas"));
-    if let (Some(least), Some(most)) = (least, most)
-        && most < least
-    {
-        let message = "must be greater than or equal to `minReplicas`";
-        finder.invalid(child(at, "maxReplicas"), &most.into(), message);
-    }
-    let outside = |metric: &&Value| metric["type"] == "Object" || metric["type"] == "External";
-    if least == Some(0) && !items(spec, "metrics").iter().any(|metric| outside(&metric)) {
-        let message = "must specify at least one Object or External metric to support scaling to zero replicas";
-        finder.forbidden(child(at, "metrics"), message);
-    }
-    let version = map(spec, "scaleTargetRef").map_or("", |target| text(target, "apiVersion"));
-    if !version.contains('/') && version != "v1" {
-        let at = child(at, "scaleTargetRef.apiVersion");
-        finder.invalid(at, &version.into(), "apiVersion must specify API group");
-    }
-}
-
-/// A metric has the source its type names, and no other.
-fn metric(finder: &mut Finder<'_>, metric: &Body, at: &str) {
-    let sources = [
-        "object",
-        "pods",
-        "resource",
-        "external",
-        "containerResource",
-    ];
-    let of = text(metric, "type");
-    let mut letters = of.chars();
-    let expected = letters
-        .next()
-        .map(|first| first.to_ascii_lowercase().to_string() + letters.as_str())
-        .unwrap_or_default();
-    if sources.contains(&expected.as_str()) {
-        if !metric.contains_key(&expected) {
-            let message = "must populate information for the given metric source";
-            finder.required(child(at, &expected), message);
-        }
-    } else {
-        let known = [
-            "ContainerResource",
-            "External",
-            "Object",
-            "Pods",
-            "Resource",
-        ];
-        finder.unsupported(child(at, "type"), &of.into(), &known);
-    }
-    let found: Vec<&&str> = sources
-        .iter()
-        .filter(|name| metric.contains_key(**name))
-        .collect();
-    if found.len() > 1 {
-        for other in found.into_iter().filter(|name| **name != expected) {
-            finder.forbidden(
-                child(at, other),
-                "must populate the given metric source only",
-            );
-        }
-    }
-    if let Some(resource) = map(metric, "resource") {
-        if text(resource, "name").is_empty() {
-            finder.required(child(at, "resource.name"), "must specify a resource name");
-        }
-        target(finder, resource, &child(at, "resource.target"));
-    }
-}
-
-fn target(finder: &mut Finder<'_>, source: &Body, at: &str) {
-    let empty = Body::new();
-    let target = map(source, "target").unwrap_or(&empty);
-    if text(target, "type").is_empty() {
-        finder.required(child(at, "type"), "must specify a metric target type");
-    }
-    let known = ["AverageValue", "Utilization", "Value"];
-    if !known.contains(&text(target, "type")) {
-        let value = text(target, "type").into();
-        finder.invalid(
-            child(at, "type"),
-            &value,
-            "must be either Utilization, Value, or AverageValue",
-        );
-    }
-    if !target.contains_key("averageUtilization") && !target.contains_key("averageValue") {
-        let message = "must set either a target raw value or a target utilization";
-        finder.required(child(at, "averageUtilization"), message);
-    }
-    if let Some(share) = number(target, "averageUtilization").filter(|share| *share < 1) {
-        finder.invalid(
-            child(at, "averageUtilization"),
-            &share.into(),
-            "must be greater than 0",
-        );
-    }
-}
-
 fn budget(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     let (least, most) = (spec.get("minAvailable"), spec.get("maxUnavailable"));
     if let (Some(least), Some(most)) = (least, most) {
@@ -301,6 +202,14 @@ fn budget(finder: &mut Finder<'_>, spec: &Body, at: &str) {
 fn priority_class(finder: &mut Finder<'_>, body: &Body, _: &str) {
     let name = meta_text(body, "name");
     let value = number(body, "value").unwrap_or_default();
+    match body.get("preemptionPolicy").and_then(Value::as_str) {
+        None | Some("PreemptLowerPriority" | "Never") => {}
+        Some("") => finder.required("preemptionPolicy", ""),
+        Some(other) => {
+            let known = ["PreemptLowerPriority", "Never"];
+            finder.unsupported("preemptionPolicy", &other.into(), &known);
+        }
+    }
     let known = [
         ("system-node-critical", 2_000_001_000),
         ("system-cluster-critical", 2_000_000_000),
@@ -318,5 +227,67 @@ fn priority_class(finder: &mut Finder<'_>, body: &Body, _: &str) {
     } else if value > 1_000_000_000 {
         let message = "maximum allowed value of a user defined priority is 1000000000";
         finder.forbidden("value", message);
+    }
+}
+
+fn api_service(finder: &mut Finder<'_>, body: &Body, _: &str) {
+    let empty = Body::new();
+    let spec = map(body, "spec").unwrap_or(&empty);
+    let (group, version) = (text(spec, "group"), text(spec, "version"));
+    let name = meta_text(body, "name");
+    let wanted = format!("{version}.{group}");
+    if name != wanted {
+        let message = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+        finder.invalid("metadata.name", &name.into(), &message);
+    }
+    if !group.is_empty() {
+        let messages = names::subdomain(group).into_iter().collect();
+        finder.all("spec.group", &group.into(), messages);
+    } else if version != "v1" {
+        let message = "only v1 may have an empty group and it better be legacy kube";
+        finder.required("spec.group", message);
+    }
+    let messages = names::dns_1035(version).into_iter().collect();
+    finder.all("spec.version", &version.into(), messages);
+    for (field, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
+        let priority = number(spec, field).unwrap_or_default();
+        if !(1..=most).contains(&priority) {
+            let message = format!("must be positive and less than {most}");
+            finder.invalid(format!("spec.{field}"), &priority.into(), &message);
+        }
+    }
+    api_service_place(finder, spec);
+}
+
+/// Where others serve an API, and whom to trust there.
+fn api_service_place(finder: &mut Finder<'_>, spec: &Body) {
+    let bundle = decoded(spec.get("caBundle").unwrap_or(&Value::Null));
+    let careless = spec.get("insecureSkipTLSVerify") == Some(&Value::Bool(true));
+    let at = "spec.insecureSkipTLSVerify";
+    let Some(service) = map(spec, "service") else {
+        if !bundle.is_empty() {
+            let shown = format!("{} bytes", bundle.len());
+            let message = "local APIServices may not have a caBundle";
+            finder.invalid("spec.caBundle", &shown.into(), message);
+        }
+        if careless {
+            let message = "local APIServices may not have insecureSkipTLSVerify";
+            finder.invalid(at, &true.into(), message);
+        }
+        return;
+    };
+    for field in ["namespace", "name"] {
+        if text(service, field).is_empty() {
+            finder.required(format!("spec.service.{field}"), "");
+        }
+    }
+    let port = number(service, "port").unwrap_or(443);
+    if !(1..=65535).contains(&port) {
+        let message = "port is not valid: must be between 1 and 65535, inclusive";
+        finder.invalid("spec.service.port", &port.into(), message);
+    }
+    if careless && !bundle.is_empty() {
+        let message = "may not be true if caBundle is present";
+        finder.invalid(at, &true.into(), message);
     }
 }

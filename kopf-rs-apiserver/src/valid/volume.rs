@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::finder::{Finder, child, items, map, maps};
+use super::finder::{Finder, child, is_true, items, map, maps};
 use super::format::inner_path;
 use super::rule::Named;
 use crate::object::{Body, at_path, text};
@@ -54,6 +54,7 @@ pub(super) fn check(finder: &mut Finder<'_>, spec: &Body, at: &str) {
     for list in ["containers", "initContainers"] {
         for (at, container) in maps(spec, list, at) {
             mounts(finder, container, &at, &names);
+            devices(finder, spec, container, &at, &names);
         }
     }
 }
@@ -82,6 +83,20 @@ fn mounts(finder: &mut Finder<'_>, container: &Body, at: &str, names: &HashSet<&
         if !paths.insert(path) {
             finder.invalid(child(&at, "mountPath"), &path.into(), "must be unique");
         }
+        let devices = items(container, "volumeDevices");
+        if devices.iter().any(|device| device["name"] == name) {
+            let message = "must not already exist in volumeDevices";
+            finder.invalid(child(&at, "name"), &name.into(), message);
+        }
+        if devices.iter().any(|device| device["devicePath"] == path) {
+            let message = "must not already exist as a path in volumeDevices";
+            finder.invalid(child(&at, "mountPath"), &path.into(), message);
+        }
+        if !text(mount, "subPath").is_empty() && !text(mount, "subPathExpr").is_empty() {
+            let message = "subPathExpr and subPath are mutually exclusive";
+            let value = &mount["subPathExpr"];
+            finder.invalid(child(&at, "subPathExpr"), value, message);
+        }
         for field in ["subPath", "subPathExpr"] {
             let inner = text(mount, field);
             if !inner.is_empty() {
@@ -96,6 +111,80 @@ fn mounts(finder: &mut Finder<'_>, container: &Body, at: &str, names: &HashSet<&
                 mode,
                 &child(&list_at, "mountPropagation"),
             );
+        }
+        read_only(finder, mount, &child(&list_at, "recursiveReadOnly"));
+    }
+}
+
+fn read_only(finder: &mut Finder<'_>, mount: &Body, at: &str) {
+    let Some(mode) = mount.get("recursiveReadOnly") else {
+        return;
+    };
+    let known = ["Disabled", "Enabled", "IfPossible"];
+    if !known.iter().any(|word| mode == word) {
+        return finder.unsupported(at, mode, &known);
+    }
+    if mode == "Disabled" {
+        return;
+    }
+    if !is_true(mount, "readOnly") {
+        finder.forbidden(at, "may only be specified when readOnly is true");
+    }
+    if !matches!(text(mount, "mountPropagation"), "" | "None") {
+        let message = "may only be specified when mountPropagation is None or not specified";
+        finder.forbidden(at, message);
+    }
+}
+
+/// Volumes as block devices.
+fn devices(
+    finder: &mut Finder<'_>,
+    spec: &Body,
+    container: &Body,
+    at: &str,
+    names: &HashSet<&str>,
+) {
+    let mounts: Vec<&Body> = items(container, "volumeMounts")
+        .iter()
+        .filter_map(Value::as_object)
+        .collect();
+    let (mut seen, mut paths) = (HashSet::new(), HashSet::new());
+    for (at, device) in maps(container, "volumeDevices", at) {
+        let (name, path) = (text(device, "name"), text(device, "devicePath"));
+        let (at_name, at_path) = (child(&at, "name"), child(&at, "devicePath"));
+        let mut told: Vec<(&str, &str, &str)> = Vec::new();
+        if !name.is_empty() && !seen.insert(name) {
+            told.push((&at_name, name, "must be unique"));
+        }
+        let volumes = items(spec, "volumes");
+        let volume = volumes.iter().find(|volume| volume["name"] == name);
+        let fits = volume.is_none_or(|volume| {
+            volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some()
+        });
+        if !fits {
+            let message = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+            told.push((&at_name, name, message));
+        }
+        if !names.contains(name) {
+            finder.not_found(at_name.as_str(), &name.into());
+        }
+        if paths.contains(path) {
+            told.push((&at_path, path, "must be unique"));
+        }
+        if path.split('/').any(|part| part == "..") {
+            told.push((&at_path, path, "can not contain backsteps ('..')"));
+        } else {
+            paths.insert(path);
+        }
+        if mounts.iter().any(|mount| text(mount, "name") == name) {
+            told.push((&at_name, name, "must not already exist in volumeMounts"));
+        }
+        if mounts.iter().any(|mount| text(mount, "mountPath") == path) {
+            let message = "must not already exist as a path in volumeMounts";
+            told.push((&at_path, path, message));
+        }
+        for (at, value, message) in told {
+            finder.invalid(at, &value.into(), message);
         }
     }
 }

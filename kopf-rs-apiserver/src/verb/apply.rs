@@ -7,10 +7,12 @@ use serde_json::Value;
 
 use super::create::{Birth, create_body, place, shaped};
 use super::{Answer, Part, Target, update};
+use crate::call::{UnknownFields, go, unmarshal_errors};
 use crate::convert::{self, Sight};
 use crate::kind::shape;
 use crate::managed::apply::{self, Application, Applied, LAST_APPLIED, Stop};
 use crate::managed::merge::{Flaw, flaws};
+use crate::managed::outline::Outline;
 use crate::managed::{Author, Failure, Managed};
 use crate::object::{
     Body, MANAGED, Stored, at_path, map_mut, meta_text, metadata, metadata_mut, text,
@@ -28,6 +30,9 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     let kind = &target.kind;
     let dry_run = target.call.dry_run()?;
     check_manager(target)?;
+    if target.part == Part::Scale {
+        return super::apply_scale::apply(store, target, dry_run);
+    }
     let author = target.author(store)?;
     let config = config(target)?;
     let old = target.found(store)?;
@@ -51,21 +56,43 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     let versions = &mut Sight { kind, store };
     let applied = application
         .apply(versions, target.call.switch("force"))
-        .map_err(|stop| match stop {
-            Stop::Conflicts(found) => Refusal::apply_conflict(&apply::told(&found), &found),
-            Stop::Failed(Failure::Wrong(why)) => Refusal::internal(why),
-            Stop::Failed(Failure::Missing | Failure::Unasked) => convert::unasked(),
-        })?;
+        .map_err(refused)?;
     let Applied { body, managed } = applied;
-    let body = decoded(target, &author, &config, body)?;
-    let warnings = target.worth_a_word(&body);
+    let repeated = repeated(target)?;
+    let stored = store_applied(
+        store,
+        target,
+        &author,
+        (&config, body),
+        managed,
+        old.as_deref(),
+    );
+    let mut answer = stored.map_err(|refusal| refusal.warned_first(&repeated))?;
+    answer.warnings.splice(0..0, repeated);
+    Ok(answer)
+}
+
+/// Store what came of applying.
+fn store_applied(
+    store: &mut Store,
+    target: &Target<'_>,
+    author: &Author,
+    (config, body): (&Body, Body),
+    managed: Managed,
+    old: Option<&Stored>,
+) -> Result<Answer, Refusal> {
+    let kind = &target.kind;
+    let dry_run = target.call.dry_run()?;
+    let body = decoded(target, author, config, (body, old.is_none()))?;
+    let warnings = target.worth_a_word(old, &body);
     let Some(old) = old else {
         target.check_escalation(store, None, &body)?;
         let birth = Birth {
             kind,
             namespace: target.namespace(),
-            author: &author,
+            author,
             managed: Some(managed),
+            upserted: true,
             dry_run,
         };
         let stored = create_body(store, &birth, body)?;
@@ -74,17 +101,26 @@ pub(crate) fn apply(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         answer.warnings = warnings;
         return Ok(answer);
     };
-    write::check_revision(kind, &old, &body)?;
+    write::check_revision(kind, old, &body)?;
     let change = write::Change {
         kind,
         part: target.part,
-        author: &author,
+        author,
         managed: Some(managed),
         dry_run,
     };
-    let mut answer = update::store_change(store, target, change, &old, body)?;
+    let mut answer = update::store_change(store, target, change, old, body)?;
     answer.warnings.extend(warnings);
     Ok(answer)
+}
+
+/// Why nothing came of applying.
+pub(super) fn refused(stop: Stop) -> Refusal {
+    match stop {
+        Stop::Conflicts(found) => Refusal::apply_conflict(&apply::told(&found), &found),
+        Stop::Failed(Failure::Wrong(why)) => Refusal::internal(why),
+        Stop::Failed(Failure::Missing | Failure::Unasked) => convert::unasked(),
+    }
 }
 
 fn check_manager(target: &Target<'_>) -> Result<(), Refusal> {
@@ -96,12 +132,33 @@ fn check_manager(target: &Target<'_>) -> Result<(), Refusal> {
     Err(target.call.bad_options(&[cause]))
 }
 
+/// What there is to say of fields that are applied twice; or why that is a refusal.
+pub(super) fn repeated(target: &Target<'_>) -> Result<Vec<String>, Refusal> {
+    let judgement = target.call.unknown_fields()?;
+    if judgement == UnknownFields::Ignore {
+        return Ok(Vec::new());
+    }
+    // Most of what is applied is JSON, and quickly seen to be in order.
+    let noted = go::parse_noting(&target.call.body);
+    if noted.is_ok_and(|(_, twice)| twice.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let (_, lines) = target.call.yaml()?;
+    if judgement == UnknownFields::Refuse && !lines.is_empty() {
+        let told = unmarshal_errors(&lines);
+        return Err(Refusal::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {told}"
+        )));
+    }
+    Ok(lines)
+}
+
 /// What came of applying, checked as any body is.
 fn decoded(
     target: &Target<'_>,
     author: &Author,
     config: &Body,
-    mut body: Body,
+    (mut body, new): (Body, bool),
 ) -> Result<Body, Refusal> {
     let kind = &target.kind;
     body.insert("apiVersion".to_owned(), kind.api_version().into());
@@ -122,8 +179,12 @@ fn decoded(
         let shaped = shaped(kind, body);
         shaped.map_err(|why| inconvertible(target, config, &why))?.0
     };
-    if meta_text(&body, "name").is_empty() {
-        metadata_mut(&mut body).insert("name".to_owned(), target.name().into());
+    let uid = meta_text(&body, "uid");
+    if new && !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Refusal::conflict(kind.subject(target.name()), &why));
     }
     update::check_name(&body, target.name())?;
     place(kind, target.namespace(), &mut body)?;
@@ -146,18 +207,43 @@ fn inconvertible(target: &Target<'_>, config: &Body, why: &str) -> Refusal {
     ))
 }
 
+/// The type of what is applied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Typed<'a> {
+    pub(super) outline: Outline<'a>,
+    pub(super) api_version: &'a str,
+    pub(super) kind: &'a str,
+}
+
 /// What is applied, in the form objects are stored in.
 fn config(target: &Target<'_>) -> Result<Body, Refusal> {
     let kind = &target.kind;
+    let typed = Typed {
+        outline: kind.outline(),
+        api_version: &kind.api_version(),
+        kind: &kind.kind,
+    };
+    let config = config_of(target, typed)?;
+    let mut config = shape::to_stored(kind, config);
+    config.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));
+    // Through YAML as in the real server, numbers lose their points.
+    config.values_mut().for_each(schema::whole_numbers);
+    Ok(config)
+}
+
+/// What is applied, once it is of its type.
+pub(super) fn config_of(target: &Target<'_>, typed: Typed<'_>) -> Result<Body, Refusal> {
     let parsed = match serde_json::from_slice(&target.call.body) {
         Ok(json) => json,
-        Err(_) => target.call.yaml()?,
+        Err(_) => target.call.yaml()?.0,
     };
-    let Value::Object(config) = parsed else {
-        return Err(Refusal::bad_request("error decoding YAML: no object"));
+    let config = match parsed {
+        Value::Object(config) => config,
+        Value::Null => Body::new(),
+        other => return Err(no_map(&other)),
     };
     let version = text(&config, "apiVersion");
-    if version != kind.api_version() || text(&config, "kind") != kind.kind {
+    if version != typed.api_version || text(&config, "kind") != typed.kind {
         let slash = if version.contains('/') { "" } else { "/" };
         let word = text(&config, "kind");
         return Err(Refusal::bad_request(format!(
@@ -167,16 +253,26 @@ fn config(target: &Target<'_>) -> Result<Body, Refusal> {
     if metadata(&config).is_some_and(|meta| meta.contains_key(MANAGED)) {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
-    let mut config = shape::to_stored(kind, config);
-    config.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));
-    // Through YAML as in the real server, numbers lose their points.
-    config.values_mut().for_each(schema::whole_numbers);
     Ok(config)
+}
+
+/// What is applied, and can be no object.
+fn no_map(value: &Value) -> Refusal {
+    let word = match value {
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    };
+    Refusal::bad_request(format!(
+        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into Go value of type \
+         map[string]interface {{}}"
+    ))
 }
 
 /// On the way to what an object has to be of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attempt {
+pub(super) enum Read {
     /// Finding managers for what nobody manages.
     Before,
     /// Reading what is applied.
@@ -193,40 +289,45 @@ fn check_shapes(
     live: &Body,
     config: &Body,
 ) -> Result<(), Refusal> {
+    let typed = Typed {
+        outline: target.kind.outline(),
+        api_version: &target.kind.api_version(),
+        kind: &target.kind.kind,
+    };
     let old = old.filter(|_| target.kind.schema.is_some());
     if old.is_some_and(|old| old.kept.managed.entries.is_empty()) {
-        check_shape(target, live, Attempt::Before)?;
+        check_shape(typed, live, Read::Before)?;
     }
-    check_shape(target, config, Attempt::Config)?;
+    check_shape(typed, config, Read::Config)?;
     if old.is_some() {
-        check_shape(target, live, Attempt::Live)?;
+        check_shape(typed, live, Read::Live)?;
     }
     Ok(())
 }
 
 /// Refuse what is not of its type: that is an internal error of the real server.
-fn check_shape(target: &Target<'_>, body: &Body, attempt: Attempt) -> Result<(), Refusal> {
-    let found = flaws(target.kind.outline(), body, attempt != Attempt::Config);
+pub(super) fn check_shape(typed: Typed<'_>, body: &Body, attempt: Read) -> Result<(), Refusal> {
+    let found = flaws(typed.outline, body, attempt != Read::Config);
     let lines: Vec<String> = found.iter().map(Flaw::told).collect();
     let told = match lines.as_slice() {
         [] => return Ok(()),
         [one] => one.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
-    let version = target.kind.api_version();
+    let version = typed.api_version;
     let slash = if version.contains('/') { "" } else { "/" };
     let subject = format!(
         "({}/{}; {slash}{version}, Kind={})",
         meta_text(body, "namespace"),
         meta_text(body, "name"),
-        target.kind.kind
+        typed.kind
     );
     Err(Refusal::internal(match attempt {
-        Attempt::Before => format!(
+        Read::Before => format!(
             "failed to create manager for existing fields: failed to convert new object {subject} to smd typed: {told}"
         ),
-        Attempt::Config => format!("failed to create typed patch object {subject}: {told}"),
-        Attempt::Live => format!("failed to create typed live object {subject}: {told}"),
+        Read::Config => format!("failed to create typed patch object {subject}: {told}"),
+        Read::Live => format!("failed to create typed live object {subject}: {told}"),
     }))
 }
 

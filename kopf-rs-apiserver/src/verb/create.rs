@@ -11,7 +11,7 @@ use super::{Answer, Part, Target, pods};
 use crate::access::{self, review};
 use crate::admission;
 use crate::admission::writing::{self, View, Writing};
-use crate::call::Document;
+use crate::call::{Document, go};
 use crate::given;
 use crate::kind::{Kind, Shape, crd, defaults, shape};
 use crate::managed::{self, Author, Kept, Managed, Single};
@@ -52,7 +52,7 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     let also = [
         rules::warnings(&body, &[]),
         crd::warnings(&target.kind, None, &body),
-        target.worth_a_word(&body),
+        target.worth_a_word(None, &body),
     ]
     .concat();
     let created = create_decoded(store, target, body, dry_run);
@@ -80,6 +80,7 @@ fn create_decoded(
         namespace: target.namespace(),
         author: &target.author(store)?,
         managed: None,
+        upserted: false,
         dry_run,
     };
     create_body(store, &birth, body)
@@ -221,6 +222,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) author: &'a Author,
     /// Who manages what, where that is known.
     pub(crate) managed: Option<Managed>,
+    /// By a write to what might have been there.
+    pub(crate) upserted: bool,
     pub(crate) dry_run: bool,
 }
 
@@ -302,12 +305,12 @@ fn check(kind: &Kind, name: &str, body: &Body) -> Result<(), Refusal> {
     let mut causes = [rules::check(kind, body), crd::check(kind, body)].concat();
     causes.extend(access::check::check(kind, body, None));
     causes.extend(admission::check::check(kind, body));
-    causes.extend(valid::check(kind, body));
+    causes.extend(valid::check_new(kind, body));
     if let Some(schema) = &kind.schema {
         causes.extend(schema::check(schema, body));
         let scale = kind.scale.iter();
         causes.extend(scale.flat_map(|scale| schema::scale::check(scale, body, true)));
-        causes.extend(schema::rules::check(schema, body, None, &causes));
+        causes.extend(schema::rules::check(schema, body, None, &causes).causes);
     }
     if causes.is_empty() {
         return Ok(());
@@ -319,12 +322,7 @@ fn check(kind: &Kind, name: &str, body: &Body) -> Result<(), Refusal> {
 fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Refusal> {
     let kind = birth.kind;
     let meta = metadata_mut(body);
-    // The real store would notice, and a dry run does not come so far.
-    if !birth.dry_run && !text(meta, "resourceVersion").is_empty() {
-        return Err(Refusal::internal(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
+    check_revision(birth, meta)?;
     let born = writing::born(store);
     if let Some((_, name)) = born.as_ref().filter(|_| text(meta, "name").is_empty()) {
         meta.insert("name".to_owned(), name.as_str().into());
@@ -339,6 +337,29 @@ fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Re
     meta.insert("creationTimestamp".to_owned(), store.clock.stamp().into());
     if kind.traits.generation {
         meta.insert("generation".to_owned(), 1.into());
+    }
+    Ok(())
+}
+
+/// Refuse the version of a new object where it has one; who writes to what might have been there may give any.
+fn check_revision(birth: &Birth<'_>, meta: &mut Body) -> Result<(), Refusal> {
+    let given = text(meta, "resourceVersion");
+    let revision = match given {
+        "" => Ok(0),
+        given => go::parse_uint(given),
+    };
+    match revision {
+        Err(why) if birth.upserted => return Err(Refusal::internal(why)),
+        // The real store would notice, and a dry run does not come so far.
+        Ok(1..) if !birth.upserted && !birth.dry_run => {
+            return Err(Refusal::internal(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        _ => {}
+    }
+    if !birth.dry_run {
+        meta.remove("resourceVersion");
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::deletion::Deletion;
 use super::{Answer, Part, Target, list};
 use crate::admission;
 use crate::admission::writing::{self, Writing};
+use crate::call::Form;
 use crate::cascade::{self, FOREGROUND, ORPHAN};
 use crate::clock;
 use crate::convert;
@@ -35,10 +36,16 @@ pub(crate) fn delete(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     let mut deleted = delete_key(store, &target.kind, &target.key(), &how)?;
     deleted.stored = convert::renewed(&target.kind, &stored, &deleted.stored);
     let mut answer = if deleted.removed && !target.kind.traits.returns_deleted {
-        Answer::json(200, &success(&target.kind, &deleted.stored))
+        match (target.form, target.misfit(false)) {
+            (Form::Table(_), Some(refusal)) => Answer::json(refusal.code, &refusal.body()),
+            _ => Answer::json(200, &success(&target.kind, &deleted.stored)),
+        }
     } else {
         Answer::object(200, store, target, &deleted.stored)
     };
+    if how.without_orphans && !deleted.removed && answer.code == 200 {
+        answer.code = 202;
+    }
     answer.revision = Some(deleted.stored.slim.revision);
     answer.changed = deleted.changed;
     if how.by_default && target.kind.kind == "Job" {
@@ -66,7 +73,7 @@ pub(crate) fn delete_collection(store: &mut Store, target: &Target<'_>) -> Resul
             page.items.push(stored);
         }
     }
-    let mut answer = Answer::bytes(200, list::rendered(store, target, &page));
+    let mut answer = list::rendered(store, target, &page);
     answer.changed = changed;
     Ok(answer)
 }
@@ -200,6 +207,13 @@ fn check_protected(kind: &Kind, stored: &Stored) -> Result<(), Refusal> {
         return Err(Refusal::forbidden(
             kind.subject(name),
             "this namespace may not be deleted",
+        ));
+    }
+    let system = ["system-node-critical", "system-cluster-critical"];
+    if kind.kind == "PriorityClass" && kind.traits.builtin && system.contains(&name) {
+        return Err(Refusal::forbidden(
+            kind.subject(name),
+            "this is a system priority class and cannot be deleted",
         ));
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::object::{Body, Stored, at_path, text};
 use crate::rules;
 use crate::status::{Cause, Refusal, options};
-use crate::typed::proto;
+use crate::typed::{self, proto};
 
 /// What happens to dependants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) struct Deletion {
     uid: Option<String>,
     revision: Option<String>,
     pub(super) dry_run: bool,
+    /// Dependants are to go, in words of old.
+    pub(super) without_orphans: bool,
 }
 
 // === impl Deletion ===
@@ -72,6 +74,7 @@ impl Deletion {
             sent(call)?
         };
         check_kind(&given)?;
+        let given = shaped(given)?;
         let causes = complaints(&given);
         if !causes.is_empty() {
             return Err(Refusal::invalid(options("DeleteOptions"), &causes));
@@ -91,6 +94,7 @@ impl Deletion {
                 _ => Propagation::Background,
             },
             by_default,
+            without_orphans: orphan == Some(false),
             grace: given.get("gracePeriodSeconds").and_then(Value::as_i64),
             uid: precondition("uid"),
             revision: precondition("resourceVersion"),
@@ -172,6 +176,13 @@ fn beside(call: &Call) -> Result<Body, Refusal> {
     }
     let stages: Vec<&str> = call.params("dryRun").collect();
     options.insert("dryRun".to_owned(), stages.into());
+    let mut preconditions = Body::new();
+    for field in ["uid", "resourceVersion"] {
+        if let Some(found) = call.params(field).next() {
+            preconditions.insert(field.to_owned(), found.into());
+        }
+    }
+    options.insert("preconditions".to_owned(), preconditions.into());
     Ok(options)
 }
 
@@ -182,7 +193,7 @@ fn sent(call: &Call) -> Result<Body, Refusal> {
             let found = proto::decode(&call.body, "v1", "DeleteOptions");
             return found.map_err(|why| Refusal::bad_request(why.to_string()));
         }
-        "application/yaml" => call.yaml()?,
+        "application/yaml" => call.yaml()?.0,
         _ => go::parse(&call.body).map_err(|why| no_options(&why))?,
     };
     match value {
@@ -196,6 +207,17 @@ fn sent(call: &Call) -> Result<Body, Refusal> {
             )))
         }
     }
+}
+
+/// Options as their type has them.
+fn shaped(mut options: Body) -> Result<Body, Refusal> {
+    let Some(of) = typed::of_kind("v1", "DeleteOptions") else {
+        return Ok(options);
+    };
+    options.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind"));
+    let shaped = typed::shape(of, options);
+    let (options, _unknown) = shaped.map_err(|why| Refusal::bad_request(why.to_string()))?;
+    Ok(options)
 }
 
 fn no_options(why: &str) -> Refusal {

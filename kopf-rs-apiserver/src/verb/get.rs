@@ -7,6 +7,11 @@ use crate::status::Refusal;
 use crate::store::Store;
 
 pub(crate) fn get(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    if target.call.switch("export") {
+        return Err(Refusal::bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported",
+        ));
+    }
     if let Some(asked) = super::list::parse_revision(target.call.param("resourceVersion"))
         .map_err(Refusal::internal)?
         && asked > store.revision()

@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Answer, Target};
-use crate::call::{Form, go};
+use crate::call::{Call, Form, go};
 use crate::convert;
 use crate::object::Stored;
 use crate::render::{self, ListMeta};
@@ -20,10 +19,14 @@ use crate::selector::Selector;
 use crate::status::{Cause, Refusal, options};
 use crate::store::Store;
 
+/// The version of what tells where the next page begins.
+const VERSION: &str = "meta.k8s.io/v1";
+
 /// Where the next page begins, and at which revision.
 #[derive(Debug)]
 struct Continue {
-    revision: u64,
+    /// None is the newest.
+    revision: Option<u64>,
     start: String,
 }
 
@@ -36,23 +39,28 @@ pub(super) struct Page {
 
 pub(crate) fn list(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
     let page = page(store, target)?;
-    let mut answer = Answer::bytes(200, rendered(store, target, &page));
+    let mut answer = rendered(store, target, &page);
     answer.revision = Some(page.meta.revision);
     Ok(answer)
 }
 
 /// A page in the form asked for.
-pub(super) fn rendered(store: &Store, target: &Target<'_>, page: &Page) -> Bytes {
-    let items: Vec<&Stored> = page.items.iter().map(AsRef::as_ref).collect();
-    match target.form {
-        Form::Table => crate::table::many(store, &target.kind, &items, &page.meta),
-        form => render::list(&target.kind, items.into_iter(), &page.meta, form),
+pub(super) fn rendered(store: &Store, target: &Target<'_>, page: &Page) -> Answer {
+    if let Some(refusal) = target.misfit(true) {
+        return Answer::json(refusal.code, &refusal.body());
     }
+    let items: Vec<&Stored> = page.items.iter().map(AsRef::as_ref).collect();
+    let bytes = match target.form {
+        Form::Table(look) => crate::table::many(store, &target.kind, &items, &page.meta, look),
+        form => render::list(&target.kind, items.into_iter(), &page.meta, form),
+    };
+    Answer::bytes(200, bytes)
 }
 
 /// The objects that the path, the selectors and the limit of a request choose.
 pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refusal> {
     let call = target.call;
+    check_numbers(call)?;
     check_options(target)?;
     let selector = Selector::parse(
         &target.kind,
@@ -66,20 +74,20 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
         }
         limit => limit,
     };
-    let timeout = call.param("timeoutSeconds");
-    if !timeout.is_empty() && timeout.parse::<i64>().is_err() {
-        return Err(bad_number(timeout));
-    }
     let from = match call.param("continue") {
         "" => None,
-        _ if !matches!(call.param("resourceVersion"), "" | "0") => {
-            return Err(Refusal::bad_request(
-                "specifying resource version is not allowed when using continue",
-            ));
+        token => {
+            let from = parse_continue(token)?;
+            if !matches!(call.param("resourceVersion"), "" | "0") {
+                return Err(Refusal::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            Some(from)
         }
-        token => Some(parse_continue(token)?),
     };
-    let revision = revision(store, target, from.as_ref())?;
+    let paged = limit < usize::MAX;
+    let revision = revision(store, target, from.as_ref(), paged)?;
     let objects = snapshot(store, target, revision);
     let start = from.map(|found| found.start).unwrap_or_default();
     let objects = in_version(store, target, objects, &start)?;
@@ -107,6 +115,17 @@ pub(super) fn page(store: &mut Store, target: &Target<'_>) -> Result<Page, Refus
 /// Counting what remains is promised only for lists without selectors.
 fn is_unselected(target: &Target<'_>) -> bool {
     target.call.param("labelSelector").is_empty() && target.call.param("fieldSelector").is_empty()
+}
+
+/// Refuse parameters that are no numbers.
+pub(super) fn check_numbers(call: &Call) -> Result<(), Refusal> {
+    for name in ["limit", "timeoutSeconds"] {
+        let text = call.param(name);
+        if !text.is_empty() && text.parse::<i64>().is_err() {
+            return Err(bad_number(text));
+        }
+    }
+    Ok(())
 }
 
 fn limit(text: &str) -> Result<usize, Refusal> {
@@ -151,40 +170,68 @@ fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
         call.param("resourceVersion"),
     );
     let forbidden = |message: &str| Cause::forbidden("resourceVersionMatch", message);
-    let cause = if !call.param("sendInitialEvents").is_empty() {
-        Cause::forbidden(
+    let mut causes = Vec::new();
+    if !call.param("sendInitialEvents").is_empty() {
+        causes.push(Cause::forbidden(
             "sendInitialEvents",
             "sendInitialEvents is forbidden for list",
-        )
-    } else if matching.is_empty() {
+        ));
+    }
+    if !matching.is_empty() {
+        if revision.is_empty() {
+            causes.push(forbidden(
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if !call.param("continue").is_empty() {
+            causes.push(forbidden(
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            let message = format!(
+                "Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+            );
+            causes.push(Cause::new(
+                "FieldValueNotSupported",
+                "resourceVersionMatch",
+                message,
+            ));
+        }
+        if matching == "Exact" && revision == "0" {
+            causes.push(forbidden(
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+    }
+    if causes.is_empty() {
         return Ok(());
-    } else if revision.is_empty() {
-        forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    } else if !matches!(matching, "Exact" | "NotOlderThan") {
-        let message = format!(
-            "Unsupported value: {matching:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
-        );
-        Cause::new("FieldValueNotSupported", "resourceVersionMatch", message)
-    } else if !call.param("continue").is_empty() {
-        forbidden("resourceVersionMatch is forbidden when continue is provided")
-    } else if matching == "Exact" && revision == "0" {
-        forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
-    } else {
-        return Ok(());
-    };
-    Err(Refusal::invalid(options("ListOptions"), &[cause]))
+    }
+    Err(Refusal::invalid(options("ListOptions"), &causes))
 }
 
 /// The revision this list shows.
-fn revision(store: &Store, target: &Target<'_>, from: Option<&Continue>) -> Result<u64, Refusal> {
+fn revision(
+    store: &Store,
+    target: &Target<'_>,
+    from: Option<&Continue>,
+    paged: bool,
+) -> Result<u64, Refusal> {
     let oldest = store.oldest(target.kind.collection);
     if let Some(from) = from {
-        if from.revision < oldest {
+        let newest = store.revision();
+        let Some(revision) = from.revision else {
+            return Ok(newest);
+        };
+        if revision > newest {
+            return Err(Refusal::too_new(revision, newest));
+        }
+        if revision < oldest {
             return Err(Refusal::expired(
                 "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
             ));
         }
-        return Ok(from.revision.min(store.revision()));
+        return Ok(revision);
     }
     let asked = parse_revision(target.call.param("resourceVersion"))
         .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?;
@@ -194,7 +241,13 @@ fn revision(store: &Store, target: &Target<'_>, from: Option<&Continue>) -> Resu
     if asked > store.revision() {
         return Err(Refusal::too_new(asked, store.revision()));
     }
-    if target.call.param("resourceVersionMatch") == "Exact" && asked > 0 {
+    let exact = match target.call.param("resourceVersionMatch") {
+        "Exact" => true,
+        // Pages of a version are of that one.
+        "" => paged,
+        _ => false,
+    };
+    if exact && asked > 0 {
         if asked < oldest {
             return Err(Refusal::expired(
                 "The resourceVersion for the provided list is too old.",
@@ -238,7 +291,7 @@ fn in_version(
 }
 
 fn token(revision: u64, last: &str) -> String {
-    let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": format!("{last}\0")});
+    let token = json!({"v": VERSION, "rv": revision, "start": format!("{last}\0")});
     URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
@@ -248,17 +301,42 @@ fn parse_continue(token: &str) -> Result<Continue, Refusal> {
             "invalid continue token: continue key is not valid: {why}"
         ))
     };
-    let text = URL_SAFE_NO_PAD
-        .decode(token.trim_end_matches('='))
-        .map_err(|_| bad("illegal base64 data"))?;
+    let text = URL_SAFE_NO_PAD.decode(token).map_err(|_| {
+        let at = corrupt_at(token);
+        bad(&format!("illegal base64 data at input byte {at}"))
+    })?;
     let token: Value = go::parse(&text).map_err(|why| bad(&why))?;
+    let version = token["v"].as_str().unwrap_or_default();
+    if version != VERSION {
+        return Err(bad(&format!(
+            "server does not recognize this encoded version {version}"
+        )));
+    }
+    let revision = token["rv"].as_i64().unwrap_or_default();
+    if revision == 0 {
+        return Err(bad(&format!(
+            "incorrect encoded start resourceVersion (version {version})"
+        )));
+    }
+    let start = token["start"].as_str().unwrap_or_default();
+    if start.is_empty() {
+        return Err(bad(&format!("encoded start key empty (version {version})")));
+    }
+    let plain = start.strip_prefix('/').unwrap_or(start);
+    if plain.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(bad(start));
+    }
     Ok(Continue {
-        revision: token["rv"]
-            .as_u64()
-            .ok_or_else(|| bad("a part is missing"))?,
-        start: token["start"]
-            .as_str()
-            .ok_or_else(|| bad("a part is missing"))?
-            .to_owned(),
+        revision: u64::try_from(revision).ok(),
+        start: start.to_owned(),
     })
+}
+
+/// Where a text stops being base64.
+fn corrupt_at(token: &str) -> usize {
+    let foreign = |byte: u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    token
+        .bytes()
+        .position(foreign)
+        .unwrap_or_else(|| token.len().saturating_sub(1))
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::Answer;
+use super::{Answer, health};
 use crate::access::token;
 use crate::call::{Call, Form};
 use crate::kind::{discovery, openapi, swagger};
@@ -17,21 +17,48 @@ use crate::store::Store;
 /// The Kubernetes version whose behaviour is followed.
 const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.3");
 
-/// The parts of the server whose health can be asked for alone.
-const CHECKS: &[&str] = &["etcd", "log", "ping"];
+/// The media type of the keys of tokens.
+const KEYS: &str = "application/jwk-set+json";
 
 /// Whether a page can only be read; others heed no method.
-fn is_strict(segments: &[&str]) -> bool {
-    matches!(segments, ["version" | "api"] | ["api", _] | ["apis", _, _])
+fn is_strict(store: &Store, segments: &[&str]) -> bool {
+    match segments {
+        ["version" | "api"]
+        | ["api", _]
+        | [".well-known", "openid-configuration"]
+        | ["openid", "v1", "jwks"] => true,
+        ["apis", group, _] => store.kinds.group(group).is_none_or(|group| group.builtin),
+        _ => false,
+    }
+}
+
+/// Whether a page is the same with a slash behind its path.
+fn bears_slash(segments: &[&str]) -> bool {
+    matches!(
+        segments.first(),
+        None | Some(&("api" | "apis" | "version" | ".well-known" | "openid"))
+    )
 }
 
 pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> {
     let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
-    if call.method != "GET" && is_strict(&segments) {
+    if call.ends_in_slash && !bears_slash(&segments) {
+        return Err(Refusal::no_page());
+    }
+    if matches!(
+        segments.as_slice(),
+        ["api", _, "watch"] | ["apis", _, _, "watch"]
+    ) {
+        return Err(Refusal::undeterminable(&call.raw_path));
+    }
+    if call.method != "GET" && is_strict(store, &segments) {
         return Err(Refusal::method_not_allowed());
     }
+    if let Some(refusal) = unacceptable(store, call, &segments) {
+        return Err(refusal);
+    }
     match segments.as_slice() {
-        [] => Ok(Answer::json(200, &root(store))),
+        [] | ["index.html"] => Ok(Answer::json(200, &root(store))),
         ["api"] => discover(store, call, true),
         ["apis"] => discover(store, call, false),
         ["api", version] => resources(store, "", version).map_err(|_| Refusal::no_resource()),
@@ -47,24 +74,50 @@ pub(crate) fn answer(store: &mut Store, call: &Call) -> Result<Answer, Refusal> 
             }
         }),
         ["openapi", "v2"] => Ok(described(store, call)),
-        ["openapi", "v3"] => Ok(Answer::json(200, &openapi::index(&store.kinds))),
+        ["openapi", "v3"] => {
+            let mut answer = Answer::json(200, &openapi::index(&store.kinds));
+            answer.content_type = "text/plain; charset=utf-8";
+            Ok(answer)
+        }
         ["openapi", "v3", "api", version] => document(store, "", version),
         ["openapi", "v3", "apis", group, version] => document(store, group, version),
         [".well-known", "openid-configuration"] => Ok(Answer::json(200, &issuer(store))),
+        ["openid", "v1", "jwks"] if !call.accepted.has(&[KEYS]) => {
+            Err(Refusal::not_acceptable(KEYS))
+        }
         ["openid", "v1", "jwks"] => keys(store),
+        ["metrics"] if call.method == "DELETE" => Ok(reset()),
         ["metrics"] => Ok(metrics(store)),
         ["version"] => Ok(Answer::json(200, &version())),
-        [page @ ("healthz" | "readyz" | "livez")] => Ok(healthy(call, page)),
-        [page @ ("healthz" | "readyz" | "livez"), check] if CHECKS.contains(check) => {
-            Ok(healthy(call, page))
+        [page @ ("healthz" | "readyz" | "livez"), part @ ..] => {
+            health::answer(call, page, part).ok_or_else(Refusal::no_page)
         }
-        ["readyz", "etcd-readiness" | "informer-sync" | "shutdown"] => Ok(healthy(call, "readyz")),
+        ["version", ..] => Err(Refusal::no_resource()),
         _ => Err(Refusal::no_page()),
     }
 }
 
+/// Why a page of discovery cannot be had in any form that is accepted.
+fn unacceptable(store: &Store, call: &Call, segments: &[&str]) -> Option<Refusal> {
+    let builtin = |group: &str| store.kinds.group(group).is_some_and(|group| group.builtin);
+    let accepted = &call.accepted;
+    match segments {
+        ["version"] if !accepted.has(&["application/json"]) => {
+            Some(Refusal::not_acceptable("application/json"))
+        }
+        ["api"] | ["api", _] if accepted.is_foreign() => Some(Refusal::no_representation(false)),
+        ["apis", group, _] if accepted.is_foreign() && builtin(group) => {
+            Some(Refusal::no_representation(false))
+        }
+        ["api" | "apis", _] | ["apis", _, _] if !accepted.is_known() => {
+            Some(Refusal::no_such_form())
+        }
+        _ => None,
+    }
+}
+
 fn discover(store: &Store, call: &Call, core: bool) -> Result<Answer, Refusal> {
-    match call.form {
+    match call.accepted.page() {
         Some(Form::Aggregated(version)) => {
             let page = discovery::aggregated(&store.kinds, core, version);
             let mut answer = Answer::json(200, &page);
@@ -76,7 +129,7 @@ fn discover(store: &Store, call: &Call, core: bool) -> Result<Answer, Refusal> {
         }
         Some(_) if core => Ok(Answer::json(200, &discovery::core_versions(&store.address))),
         Some(_) => Ok(Answer::json(200, &discovery::groups(&store.kinds))),
-        None => Err(Refusal::not_acceptable()),
+        None => Err(Refusal::no_such_form()),
     }
 }
 
@@ -94,7 +147,7 @@ fn document(store: &Store, group: &str, version: &str) -> Result<Answer, Refusal
 
 /// `OpenAPI` v2: Go's clients name no form that is JSON.
 fn described(store: &Store, call: &Call) -> Answer {
-    if call.form.is_some() {
+    if call.accepted.page().is_some() {
         return Answer::json(200, &openapi::second(&store.kinds));
     }
     let definitions = openapi::definitions(&store.kinds);
@@ -143,7 +196,7 @@ fn issuer(store: &Store) -> serde_json::Value {
 fn keys(store: &mut Store) -> Result<Answer, Refusal> {
     let key = token::public_key(store).map_err(|error| Refusal::internal(error.to_string()))?;
     let mut answer = Answer::json(200, &json!({"keys": [key]}));
-    answer.content_type = "application/jwk-set+json";
+    answer.content_type = KEYS;
     Ok(answer)
 }
 
@@ -171,6 +224,12 @@ fn version() -> serde_json::Value {
     })
 }
 
+fn reset() -> Answer {
+    let mut answer = Answer::bytes(200, "metrics reset\n".into());
+    answer.content_type = "text/plain; charset=utf-8";
+    answer
+}
+
 /// How many objects there are of each kind, as Prometheus reads it.
 fn metrics(store: &Store) -> Answer {
     let name = "apiserver_resource_objects";
@@ -193,17 +252,6 @@ fn metrics(store: &Store) -> Answer {
         debug_assert!(line.is_ok(), "texts take all that is written to them");
     }
     let mut answer = Answer::bytes(200, text.into());
-    answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    answer
-}
-
-fn healthy(call: &Call, page: &str) -> Answer {
-    let text = if call.switch("verbose") {
-        format!("[+]ping ok\n{page} check passed\n")
-    } else {
-        "ok".to_owned()
-    };
-    let mut answer = Answer::bytes(200, text.into());
-    answer.content_type = "text/plain; charset=utf-8";
+    answer.content_type = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
     answer
 }

@@ -10,13 +10,17 @@ use super::{Answer, Part, Target, apply, scale, update};
 use crate::call::go;
 use crate::kind::shape;
 use crate::object::{Body, MANAGED, Stored, text};
-use crate::patch::{self, PatchError, strategic};
+use crate::patch::strategic::{self, Misguided};
+use crate::patch::{self, PatchError};
 use crate::rules;
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
+use crate::typed::{self, Struct};
 use crate::write;
 
 const JSON: &str = "application/json-patch+json";
+/// The fields of an operation.
+const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
@@ -29,18 +33,26 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         return apply::apply(store, target);
     }
     let dry_run = target.call.dry_run()?;
-    if !target.call.param("force").is_empty() {
+    if target.call.params("force").next().is_some() {
         let why = "may not be specified for non-apply patch";
         return Err(target.call.bad_options(&[Cause::forbidden("force", why)]));
     }
     let old = target.stored(store)?;
-    let Value::Object(body) = patched(target, &old, names_managers(target))? else {
-        return Err(Refusal::bad_request("Invalid JSON Patch"));
+    let Change { twice, value } = change(target)?;
+    let (body, warnings) = match (strategy(target), value) {
+        (Some(of), Value::Object(change)) => strategic(target, &old, of, change, &twice)?,
+        (Some(_), other) => return Err(Refusal::bad_request(no_map(&other))),
+        (None, value) => {
+            let patched = patched(target, &old, names_managers(target), value)?;
+            let Value::Object(body) = patched else {
+                return Err(Refusal::bad_request("Invalid JSON Patch"));
+            };
+            if target.part == Part::Scale {
+                return scale::patched(store, target, &old, body, dry_run);
+            }
+            decode(target, &old, body)?
+        }
     };
-    if target.part == Part::Scale {
-        return scale::patched(store, target, &old, body, dry_run);
-    }
-    let (body, warnings) = decode(target, &old, body)?;
     let written = patch_decoded(store, target, &old, body, dry_run);
     let mut answer = written.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.splice(0..0, warnings);
@@ -61,20 +73,35 @@ fn patch_decoded(
 }
 
 fn accepted(target: &Target<'_>) -> Vec<&'static str> {
-    match (target.part, target.kind.traits.builtin) {
-        (Part::Scale, true) => vec![JSON, MERGE, STRATEGIC],
-        (Part::Scale, false) => vec![JSON, MERGE],
-        (_, true) => vec![JSON, MERGE, STRATEGIC, APPLY],
-        (_, false) => vec![JSON, MERGE, APPLY],
+    if target.kind.traits.builtin {
+        vec![JSON, MERGE, STRATEGIC, APPLY]
+    } else {
+        vec![JSON, MERGE, APPLY]
     }
 }
 
 /// Check what came out of the patch and bring it into its stored shape.
-fn decode(target: &Target<'_>, old: &Stored, body: Body) -> Result<(Body, Vec<String>), Refusal> {
+fn decode(
+    target: &Target<'_>,
+    old: &Stored,
+    mut body: Body,
+) -> Result<(Body, Vec<String>), Refusal> {
     let kind = &target.kind;
+    // What a kind of Go's has no word for has it from its path.
+    for (field, word) in [
+        ("apiVersion", kind.api_version()),
+        ("kind", kind.kind.clone()),
+    ] {
+        if kind.traits.builtin && text(&body, field).is_empty() && !body.contains_key(field) {
+            body.insert(field.to_owned(), word.into());
+        }
+    }
     let judgement = target.call.unknown_fields()?;
     // Who reads of it sees the managers, too.
-    let document = || patched(target, old, true).unwrap_or_default();
+    let document = || {
+        let again = change(target).and_then(|change| patched(target, old, true, change.value));
+        again.unwrap_or_default()
+    };
     let (version, word) = (text(&body, "apiVersion"), text(&body, "kind"));
     if word.is_empty() {
         let why = format!("Object 'Kind' is missing in '{}'", document());
@@ -97,13 +124,36 @@ fn decode(target: &Target<'_>, old: &Stored, body: Body) -> Result<(Body, Vec<St
     if !causes.is_empty() {
         let mut subject = kind.subject(target.name());
         subject.word = word;
+        subject.group = version.split_once('/').map_or("", |(group, _)| group);
         return Err(Refusal::invalid(subject, &causes));
     }
     let undecodable = |why: String| Refusal::undecodable_patch(&document(), &why);
     let (body, unknown) = shaped(kind, body).map_err(undecodable)?;
-    let complaints = target.call.complaints(unknown, &[], kind.traits.builtin);
+    let also = target.call.complaints(unknown, &[], kind.traits.builtin);
+    let complaints = [complaints(target), also].concat();
     let warnings = judgement.judge(complaints).map_err(undecodable)?;
     Ok((body, warnings))
+}
+
+/// What there is to say of a patch itself: fields that are there twice, and operations with fields that operations do not have.
+fn complaints(target: &Target<'_>) -> Vec<String> {
+    let Ok((patch, twice)) = go::parse_noting(&target.call.body) else {
+        return Vec::new();
+    };
+    if target.call.media_type() != JSON {
+        let told = |path: &String| format!("duplicate field {path:?}");
+        return twice.iter().map(told).collect();
+    }
+    let mut told: Vec<String> = twice
+        .iter()
+        .map(|path| format!("json patch duplicate field {path:?}"))
+        .collect();
+    for (at, operation) in patch.as_array().into_iter().flatten().enumerate() {
+        let fields = operation.as_object().into_iter().flatten();
+        let unknown = fields.filter(|(name, _)| !OPERATION.contains(&name.as_str()));
+        told.extend(unknown.map(|(name, _)| format!("json patch unknown field \"[{at}].{name}\"")));
+    }
+    told
 }
 
 /// Whether a patch speaks of managers: they are looked at only by who changes them.
@@ -112,15 +162,79 @@ fn names_managers(target: &Target<'_>) -> bool {
     windows.any(|part| part == MANAGED.as_bytes())
 }
 
+/// A patch as it was sent, and the fields that are in it more than once.
+struct Change {
+    value: Value,
+    twice: Vec<String>,
+}
+
+fn change(target: &Target<'_>) -> Result<Change, Refusal> {
+    match go::parse_noting(&target.call.body) {
+        Ok((value, twice)) => Ok(Change { value, twice }),
+        Err(why) => Err(Refusal::bad_request(format!("error decoding patch: {why}"))),
+    }
+}
+
+fn repeated(twice: &[String]) -> impl Iterator<Item = String> {
+    twice.iter().map(|path| format!("duplicate field {path:?}"))
+}
+
+fn no_map(found: &Value) -> String {
+    let found = rules::go_type(found);
+    format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+}
+
+/// The type that a strategic merge patch goes by.
+fn strategy(target: &Target<'_>) -> Option<&'static Struct> {
+    let strategic = target.call.media_type() == STRATEGIC && target.part != Part::Scale;
+    target.kind.typed().filter(|_| strategic)
+}
+
+fn document(target: &Target<'_>, old: &Stored, whole: bool) -> Body {
+    let body = if whole { old.whole_body() } else { old.body() };
+    shape::from_stored(&target.kind, body)
+}
+
+/// An object with a strategic merge patch, in its stored shape, and the warnings that are due.
+fn strategic(
+    target: &Target<'_>,
+    old: &Stored,
+    of: &'static Struct,
+    mut change: Body,
+    twice: &[String],
+) -> Result<(Body, Vec<String>), Refusal> {
+    let document = document(target, old, names_managers(target));
+    let merged = strategic::merge(of, document, &mut change);
+    let mut body = merged.map_err(|why| match why {
+        Misguided::Malformed(why) => Refusal::bad_request(why),
+        Misguided::Nested => Refusal::unprocessable(),
+        Misguided::Impossible(why) => Refusal::internal(why),
+    })?;
+    let refused = |why: &str| Refusal::undecodable_text(strategic::entries(&change), why);
+    let unknown = typed::restore(of, &mut body).map_err(|why| refused(&why))?;
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    let judgement = target.call.unknown_fields()?;
+    let warnings = judgement
+        .judge(repeated(twice).chain(unknown).collect())
+        .map_err(|why| refused(&why))?;
+    // Such a patch is applied to a Go struct, and its type is no part of that.
+    body.insert("apiVersion".to_owned(), target.kind.api_version().into());
+    body.insert("kind".to_owned(), target.kind.kind.as_str().into());
+    let (body, _) = shaped(&target.kind, body).map_err(|why| refused(&why))?;
+    Ok((body, warnings))
+}
+
 /// An object with the patch, and with its managers where they matter.
-fn patched(target: &Target<'_>, old: &Stored, whole: bool) -> Result<Value, Refusal> {
+fn patched(
+    target: &Target<'_>,
+    old: &Stored,
+    whole: bool,
+    change: Value,
+) -> Result<Value, Refusal> {
     let bad = |why: &str| Refusal::bad_request(format!("error decoding patch: {why}"));
-    let change = go::parse(&target.call.body).map_err(|why| bad(&why))?;
-    let document = if target.part == Part::Scale {
-        scale::to_patch(&target.kind, old)?
-    } else {
-        let body = if whole { old.whole_body() } else { old.body() };
-        Value::Object(shape::from_stored(&target.kind, body))
+    let mut document = match target.part {
+        Part::Scale => scale::to_patch(&target.kind, old)?,
+        _ => Value::Object(document(target, old, whole)),
     };
     if target.call.media_type() == JSON {
         return patch::apply(&document, &change).map_err(|error| match error {
@@ -129,31 +243,13 @@ fn patched(target: &Target<'_>, old: &Stored, whole: bool) -> Result<Value, Refu
             PatchError::TooLarge(message) => Refusal::too_large(message),
         });
     }
-    match (change, document) {
-        (Value::Object(change), Value::Object(document))
-            if target.call.media_type() == STRATEGIC && target.part != Part::Scale =>
-        {
-            let of = target.kind.typed();
-            let mut merged = strategic::merge(of, document, change).map_err(Refusal::internal)?;
-            // Such a patch is applied to a Go struct, and its type is no part of that.
-            merged.insert("apiVersion".to_owned(), target.kind.api_version().into());
-            merged.insert("kind".to_owned(), target.kind.kind.as_str().into());
-            Ok(Value::Object(merged))
-        }
-        (change @ Value::Object(_), mut document) => {
+    match change {
+        Value::Object(_) => {
             patch::merge(&mut document, change);
             Ok(document)
         }
-        (Value::Null, _) => Err(Refusal::bad_request("Invalid JSON Patch")),
-        (other, _) => {
-            let found = rules::go_type(&other);
-            let why = format!(
-                "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            );
-            Err(match target.call.media_type() {
-                STRATEGIC => Refusal::bad_request(why),
-                _ => bad(&why),
-            })
-        }
+        Value::Null => Err(Refusal::bad_request("Invalid JSON Patch")),
+        other if target.call.media_type() == STRATEGIC => Err(Refusal::bad_request(no_map(&other))),
+        other => Err(bad(&no_map(&other))),
     }
 }

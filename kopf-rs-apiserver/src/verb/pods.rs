@@ -196,8 +196,11 @@ fn bind_decoded(store: &mut Store, target: &Target<'_>, binding: &Body) -> Resul
 
 /// The log of a container, of which none runs.
 pub(crate) fn log(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
-    choose_container(target, &target.stored(store)?.body())?;
-    let mut answer = Answer::bytes(200, Bytes::new());
+    let pod = target.stored(store)?.body();
+    choose_container(target, &pod)?;
+    let node = at_path(&pod, ".spec.nodeName").and_then(Value::as_str);
+    let placed = node.is_some_and(|node| !node.is_empty());
+    let mut answer = Answer::bytes(if placed { 200 } else { 204 }, Bytes::new());
     answer.content_type = "text/plain";
     Ok(answer)
 }

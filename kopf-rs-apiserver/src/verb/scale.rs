@@ -7,11 +7,13 @@ use serde_json::{Map, Value, json};
 use super::{Answer, Target, update};
 use crate::call::{Document, Wanted};
 use crate::kind::Kind;
+use crate::managed::Managed;
 use crate::object::{Body, Stored, at_path, meta_text, metadata, metadata_mut, set_path};
 use crate::schema::scale::leaf;
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::typed;
+use crate::write::Change;
 
 /// Stands in a patched scale for a number that is not there.
 const NONE: i64 = -2_147_483_648;
@@ -134,7 +136,7 @@ pub(super) fn update(
     let warnings = judgement.judge(complaints).map_err(bad)?;
     let written = update::check_name(&scale, target.name())
         .and_then(|()| target.stored(store))
-        .and_then(|old| write(store, target, &old, &scale, dry_run));
+        .and_then(|old| write(store, target, &old, (&scale, None), dry_run));
     let mut answer = written.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.extend(warnings);
     Ok(answer)
@@ -155,10 +157,26 @@ pub(super) fn patched(
     let complaints = target.call.complaints(unknown, &[], true);
     let warnings = judgement.judge(complaints).map_err(bad)?;
     let done = update::check_name(&scale, target.name())
-        .and_then(|()| write(store, target, old, &scale, dry_run));
+        .and_then(|()| write(store, target, old, (&scale, None), dry_run));
     let mut answer = done.map_err(|refusal| refusal.warned_first(&warnings))?;
     answer.warnings.extend(warnings);
     Ok(answer)
+}
+
+/// Store what came of applying to a scale, and who manages what from then on.
+pub(super) fn applied(
+    store: &mut Store,
+    target: &Target<'_>,
+    old: &Stored,
+    (mut scale, managed): (Body, Managed),
+    dry_run: bool,
+) -> Result<Answer, Refusal> {
+    if meta_text(&scale, "name").is_empty() {
+        metadata_mut(&mut scale).insert("name".to_owned(), target.name().into());
+    }
+    update::check_name(&scale, target.name())?;
+    let (scale, _declared) = shaped(scale).map_err(Refusal::internal)?;
+    write(store, target, old, (&scale, Some(managed)), dry_run)
 }
 
 /// A patched scale as the real server has it: what the patch does not touch is in the order of Go's type.
@@ -207,13 +225,13 @@ fn write(
     store: &mut Store,
     target: &Target<'_>,
     old: &Stored,
-    scale: &Body,
+    (scale, managed): (&Body, Option<Managed>),
     dry_run: bool,
 ) -> Result<Answer, Refusal> {
     let Some(paths) = &target.kind.scale else {
         return Err(Refusal::no_resource());
     };
-    update::check_uid(target, old, meta_text(scale, "uid"))?;
+    update::check_uid(target, &old.slim.uid, meta_text(scale, "uid"))?;
     let given = meta_text(scale, "resourceVersion");
     if !matches!(given, "" | "0") && given != old.slim.revision.to_string() {
         return Err(Refusal::stale(target.kind.subject(target.name())));
@@ -239,5 +257,13 @@ fn write(
     }
     set_path(&mut body, &paths.spec, replicas.into());
     metadata_mut(&mut body).remove("resourceVersion");
-    update::replace(store, target, old, body, dry_run)
+    let author = target.author(store)?;
+    let change = Change {
+        kind: &target.kind,
+        part: target.part,
+        author: &author,
+        managed,
+        dry_run,
+    };
+    update::store_change(store, target, change, old, body)
 }

@@ -7,7 +7,7 @@ use super::{Answer, Part, Target, scale};
 use crate::access;
 use crate::call::Verb;
 use crate::kind::crd;
-use crate::object::{Body, Stored, finalizers, meta_text, metadata_mut};
+use crate::object::{Body, Stored, finalizers, meta_text};
 use crate::rules;
 use crate::status::Refusal;
 use crate::store::Store;
@@ -39,21 +39,20 @@ fn update_decoded(
         if !target.kind.traits.create_on_update || target.part != Part::Main {
             return Err(Refusal::not_found(target.kind.subject(target.name())));
         }
+        check_uid(target, "", meta_text(&body, "uid"))?;
         target.check_escalation(store, None, &body)?;
         let birth = Birth {
             kind: &target.kind,
             namespace: target.namespace(),
             author: &target.author(store)?,
             managed: None,
+            upserted: true,
             dry_run,
         };
-        if !dry_run {
-            metadata_mut(&mut body).remove("resourceVersion");
-        }
         let warnings = [
             rules::unite_owners(&mut body, false).into_iter().collect(),
             rules::warnings(&body, &[]),
-            target.worth_a_word(&body),
+            target.worth_a_word(None, &body),
         ]
         .concat();
         let stored = create_body(store, &birth, body)?;
@@ -62,7 +61,7 @@ fn update_decoded(
         answer.warnings = warnings;
         return Ok(answer);
     };
-    check_uid(target, &old, meta_text(&body, "uid"))?;
+    check_uid(target, &old.slim.uid, meta_text(&body, "uid"))?;
     write::check_revision(&target.kind, &old, &body)?;
     replace_telling(store, target, &old, body, dry_run)
 }
@@ -78,7 +77,7 @@ pub(crate) fn replace_telling(
 ) -> Result<Answer, Refusal> {
     let also = [
         crd::warnings(&target.kind, Some(old), &body),
-        target.worth_a_word(&body),
+        target.worth_a_word(Some(old), &body),
     ]
     .concat();
     let mut answer = replace(store, target, old, body, dry_run).map_err(|refusal| {
@@ -139,7 +138,7 @@ pub(crate) fn store_change(
     })?;
     let mut answer = Answer::object(200, store, target, &written.stored);
     answer.changed = written.changed;
-    answer.warnings = [repeated, warnings].concat();
+    answer.warnings = [repeated, warnings, written.warnings].concat();
     Ok(answer)
 }
 
@@ -155,9 +154,9 @@ pub(crate) fn check_name(body: &Body, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Refuse another uid than the stored one, where one is given.
-pub(crate) fn check_uid(target: &Target<'_>, old: &Stored, given: &str) -> Result<(), Refusal> {
-    if given.is_empty() || given == old.slim.uid {
+/// Refuse another uid than that of what is there, or than none, where one is given.
+pub(crate) fn check_uid(target: &Target<'_>, uid: &str, given: &str) -> Result<(), Refusal> {
+    if given.is_empty() || given == uid {
         return Ok(());
     }
     let resource = &target.kind.subject("");
@@ -166,13 +165,18 @@ pub(crate) fn check_uid(target: &Target<'_>, old: &Stored, given: &str) -> Resul
     } else {
         format!("{}/{}", resource.group, resource.word)
     };
+    // A dry run does not come as far as the store, where the place begins.
+    let root = if target.call.dry_run()? {
+        ""
+    } else {
+        "/registry"
+    };
     Err(Refusal::conflict(
-        target.kind.subject(&old.slim.name),
+        target.kind.subject(target.name()),
         &format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{place}/{}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {}",
-            target.key(),
-            old.slim.uid
+            "StorageError: invalid object, Code: 4, Key: {root}/{place}/{}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {uid}",
+            target.key()
         ),
     ))
 }

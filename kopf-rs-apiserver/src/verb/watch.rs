@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::list::parse_revision;
 use super::{Answer, Content, Target};
-use crate::call::Form;
+use crate::call::{Call, Form};
 use crate::clock::Clock;
 use crate::convert::{self, Waiting};
 use crate::kind::{Kind, Shape};
@@ -76,19 +76,16 @@ pub(crate) fn watch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     if let Some(name) = &target.path.name {
         selector = selector.named(name);
     }
-    check_options(target)?;
-    let streaming = call.switch("sendInitialEvents");
-    let asked = parse_revision(call.param("resourceVersion"))
-        .map_err(Refusal::internal)?
-        .unwrap_or_default();
+    let asked = asked(target)?;
+    let told = is_told_of_start(call);
+    // From any version, the real server takes a watch for one that sends what is there first.
+    let unsaid = !told && matches!(call.param("resourceVersion"), "" | "0");
+    let streaming = unsaid || call.switch("sendInitialEvents");
     if streaming && asked > store.revision() {
         return Err(Refusal::too_new(asked, store.revision()));
     }
     let from_now = asked == 0 || streaming;
-    let wants_initial = match call.param("sendInitialEvents") {
-        "" => asked == 0,
-        _ => streaming,
-    };
+    let wants_initial = if told { streaming } else { asked == 0 };
     let prefix = target.prefix();
     let mut initial = VecDeque::new();
     if wants_initial {
@@ -121,13 +118,35 @@ pub(crate) fn watch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         columns_told: false,
     };
     let mut answer = Answer::bytes(200, Bytes::new());
-    answer.content = if !from_now && asked < oldest {
+    let late = call.param("timeoutSeconds").starts_with('-');
+    answer.content = if late || matches!(target.form, Form::Partials(_)) {
+        // There is no time; or events are no lists, and the first that cannot be told ends the watch.
+        Content::Bytes(Bytes::new())
+    } else if !from_now && asked < oldest {
         // A watch that begins too late is one error event.
         Content::Bytes(error_line(&Refusal::too_old(asked, oldest)))
     } else {
         Content::Watch(Box::new(watch))
     };
     Ok(answer)
+}
+
+/// The version that a watch is to begin at, where it is in order.
+fn asked(target: &Target<'_>) -> Result<u64, Refusal> {
+    super::list::check_numbers(target.call)?;
+    check_options(target)?;
+    let asked = parse_revision(target.call.param("resourceVersion"))
+        .map_err(Refusal::internal)?
+        .unwrap_or_default();
+    match (target.form, target.misfit(true)) {
+        (Form::Table(_), Some(refusal)) => Err(refusal),
+        _ => Ok(asked),
+    }
+}
+
+/// Whether a request says if it wants what is there first.
+fn is_told_of_start(call: &Call) -> bool {
+    call.query.iter().any(|(key, _)| key == "sendInitialEvents")
 }
 
 fn lifetime(text: &str) -> Duration {
@@ -139,19 +158,17 @@ fn lifetime(text: &str) -> Duration {
 
 fn check_options(target: &Target<'_>) -> Result<(), Refusal> {
     let call = target.call;
-    let (initial, matching) = (
-        call.param("sendInitialEvents"),
-        call.param("resourceVersionMatch"),
-    );
+    let told = is_told_of_start(call);
+    let matching = call.param("resourceVersionMatch");
     let mut causes = Vec::new();
     let mut forbidden =
         |message: &str| causes.push(Cause::forbidden("resourceVersionMatch", message));
-    if initial.is_empty() && !matching.is_empty() {
+    if !told && !matching.is_empty() {
         forbidden(
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         );
     }
-    if !initial.is_empty() && matching != "NotOlderThan" {
+    if told && matching != "NotOlderThan" {
         forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     }
     // From any version, a watch counts as one that sends what is there first.
@@ -351,44 +368,44 @@ impl Watch {
 
     fn event_line(&mut self, event: Event, stored: &Stored) -> Bytes {
         let word = event.word();
-        if self.form == Form::Table {
+        if let Form::Table(look) = self.form {
             let meta = ListMeta {
                 revision: stored.slim.revision,
                 ..ListMeta::default()
             };
-            let mut table = table::table(&self.kind, &[stored], &meta, self.clock.now());
-            // The columns are told once.
-            if std::mem::replace(&mut self.columns_told, true) {
-                table["columnDefinitions"] = Value::Null;
-            }
-            return line(word, &render::to_bytes(&table));
+            let table = table::table(&self.kind, &[stored], &meta, self.clock.now(), look);
+            return self.table_line(word, table);
         }
         line(word, &render::object(&self.kind, stored, self.form))
     }
 
-    fn bookmark(&self, revision: u64, initial_end: bool) -> Line {
+    /// A line with a table: the columns are told once.
+    fn table_line(&mut self, word: &str, mut table: Value) -> Bytes {
+        if std::mem::replace(&mut self.columns_told, true) {
+            table["columnDefinitions"] = Value::Null;
+        }
+        line(word, &render::to_bytes(&table))
+    }
+
+    fn bookmark(&mut self, revision: u64, initial_end: bool) -> Line {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object: Value = match self.form {
-            Form::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision.to_string()},
-                "columnDefinitions": [],
-                "rows": [{"cells": [], "object": {
-                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                }}],
-            }),
-            Form::Partial => json!({
-                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-            }),
-            _ => json!({
-                "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
-            }),
+        let object = json!({
+            "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
+        });
+        let text = match self.form {
+            Form::Table(look) => {
+                let table = table::bookmark(&self.kind, &object, self.clock.now(), look);
+                self.table_line("BOOKMARK", table)
+            }
+            Form::Partial(version) => {
+                let partial = render::metadata_of(&object, version);
+                line("BOOKMARK", &render::to_bytes(&partial))
+            }
+            _ => line("BOOKMARK", &render::to_bytes(&object)),
         };
-        Line {
-            text: line("BOOKMARK", &render::to_bytes(&object)),
-            event: false,
-        }
+        Line { text, event: false }
     }
 }

@@ -53,6 +53,7 @@ pub(super) fn create(store: &mut Store, kind: &Kind, body: Value) -> Option<Arc<
         namespace: Some(namespace.as_str()).filter(|name| !name.is_empty()),
         author: &author,
         managed: None,
+        upserted: false,
         dry_run: false,
     };
     create_body(store, &birth, body).ok()

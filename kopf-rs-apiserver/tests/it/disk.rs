@@ -150,12 +150,56 @@ async fn damage_is_named_by_file_and_place() {
         error.to_string().contains("is damaged at byte 0"),
         "{error}"
     );
+}
 
+#[tokio::test]
+async fn an_identity_that_is_not_as_it_was_written_is_refused() {
     let dir = folder("damaged-identity");
     drop(open(&dir));
-    fs::write(dir.join("identity.json"), "{").unwrap();
-    let error = ApiServer::open(&*dir).unwrap_err().to_string();
-    assert!(error.contains("identity.json is damaged"), "{error}");
+    let file = dir.join("identity.json");
+    let whole = fs::read(&file).unwrap();
+    let refused = |bytes: &[u8], at: usize| {
+        fs::write(&file, bytes).unwrap();
+        let error = ApiServer::open(&*dir).unwrap_err();
+        let named = matches!(&error, OpenError::Damaged { path, .. } if *path == file);
+        assert!(named, "{at}: {error}");
+        assert!(
+            error.to_string().contains("identity.json is damaged"),
+            "{error}"
+        );
+    };
+    for at in 0..whole.len() {
+        let mut other = whole.clone();
+        other[at] ^= 1;
+        refused(&other, at);
+    }
+    for end in [0, 1, whole.len() / 2, whole.len() - 1] {
+        refused(&whole[..end], end);
+    }
+    fs::write(&file, &whole).unwrap();
+    drop(open(&dir));
+    assert_eq!(fs::read(&file).unwrap(), whole);
+}
+
+#[tokio::test]
+async fn an_identity_that_is_missing_is_named() {
+    let dir = folder("missing-identity");
+    let file = dir.join("identity.json");
+    // Its objects are in the changes, and then in a snapshot.
+    for after in [u64::MAX, 1] {
+        let server = ApiServer::open(DataDir::new(&dir).snapshot_after(after)).unwrap();
+        done(&server, "POST", MAPS, map(&format!("m{after}"))).await;
+        drop(server);
+        assert_eq!(dir.join("snapshot").is_file(), after == 1);
+        assert_eq!(missing_without(&dir, &file, "away"), "identity.json");
+    }
+    drop(open(&dir));
+
+    // One that ended before it was anybody had no objects either.
+    let dir = folder("nobody-yet");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("changes.1"), "").unwrap();
+    assert_eq!(open(&dir).recovered().unwrap().objects, 0);
 }
 
 /// Refused for a file that is missing; which one.

@@ -457,6 +457,12 @@ impl Worker {
         self.raw = raw;
     }
 
+    /// The answer to an own write is the newest state from now on.
+    pub(super) fn know_reply(&mut self, reply: Raw) {
+        self.look_for_strangers(&reply);
+        self.know(reply);
+    }
+
     /// Sleep, unless the object is deleted or the operator stops meanwhile: then `false`.
     pub(super) async fn pause(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;

@@ -61,8 +61,7 @@ impl Worker {
                 self.trouble = Trouble::default();
                 (self.unsure, self.owing) = (false, false);
                 let changed = reply.facts().resource_version != self.raw.facts().resource_version;
-                self.look_for_strangers(&reply);
-                self.know(reply);
+                self.know_reply(reply);
                 if changed && effects.concluded {
                     self.count_round();
                 }
@@ -122,8 +121,7 @@ impl Worker {
                 self.unsure = false;
                 let version = Version::of(&reply.facts().resource_version);
                 if !self.memory.version.covers(&version) {
-                    self.look_for_strangers(&reply);
-                    self.know(reply);
+                    self.know_reply(reply);
                     self.due = Due::Now;
                 }
             }
@@ -174,8 +172,7 @@ impl Worker {
             if let Written::Landed(reply) = self.send(&effects.patch, &left, finalizers).await {
                 self.memory.seen = effects.seen;
                 self.trouble = Trouble::default();
-                self.look_for_strangers(&reply);
-                self.know(reply);
+                self.know_reply(reply);
                 return Due::Now;
             }
         }

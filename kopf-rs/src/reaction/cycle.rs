@@ -206,9 +206,8 @@ impl Cycle {
             return Record::fresh(self.reason, input.now);
         }
         let stands = stands || (self.reason == Reason::Delete && deletion);
-        let (seen, field) = (record.target.as_ref(), handler.options.field.as_ref());
-        let ahead = || seen.is_some_and(|it| !it.is_of(&self.sides.newest, field));
-        if record.is_final() && !stands && ahead() {
+        let field = handler.options.field.as_ref();
+        if record.is_final() && !stands && !record.saw(&self.sides.newest, field) {
             return record.again(Some(self.reason), input.now);
         }
         Record {

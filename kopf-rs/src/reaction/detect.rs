@@ -243,17 +243,10 @@ pub(super) fn left_behind(
         let entry = entries.iter().find(|entry| entry.id == handler.id);
         let done = entry.and_then(|entry| entry.record.as_ref());
         let done = done.filter(|record| record.is_final());
-        let saw = |record: &Record, essence| {
-            let seen = record.target.as_ref();
-            seen.is_none_or(|seen| seen.is_of(essence, field))
-        };
         match done {
-            Some(record) if saw(record, &sides.target) => return None,
+            Some(record) if record.saw(&sides.target, field) => return None,
             // Done with what is now: it counts as long as that is.
-            Some(record) if saw(record, &sides.newest) => Some(Record {
-                purpose: None,
-                ..record.clone()
-            }),
+            Some(record) if record.saw(&sides.newest, field) => Some(record.as_mark()),
             _ => Some(Record {
                 target: Some(sides.seen_by(handler)),
                 ..Record::begun(input.now)

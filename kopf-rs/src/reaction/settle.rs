@@ -15,7 +15,6 @@ use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
-use crate::object::path::FieldPath;
 use crate::reaction::children::{Offspring, refer, waiting};
 use crate::reaction::cycle::{Cycle, Member, Mode, next_due, title};
 use crate::reaction::judge::{Judge, next_chance, shortened};
@@ -592,24 +591,17 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 /// The records of handlers whose last attempt has seen another state than the one stored as handled. Who has seen the newest is done with
 /// that, and need not be called for it; anybody else is to be called again.
 fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
-    let saw = |record: &Record, essence: &Essence, field: Option<&FieldPath>| {
-        let seen = record.target.as_ref();
-        seen.is_none_or(|seen| seen.is_of(essence, field))
-    };
     let mark = |member: &Member| {
         let refs = &member.record.subrefs;
         let children = refs.iter().filter_map(|id| cycle.children.get(id.as_str()));
         let records = children.map(|child| &child.record).chain([&member.record]);
         let field = member.handler.options.field.as_ref();
-        let all_saw = |essence| records.clone().all(|record| saw(record, essence, field));
+        let all_saw = |essence| records.clone().all(|record| record.saw(essence, field));
         if !member.recurs || all_saw(&cycle.sides.target) {
             return None;
         }
         let record = if all_saw(&cycle.sides.newest) {
-            Record {
-                purpose: None,
-                ..member.record.clone()
-            }
+            member.record.as_mark()
         } else {
             member.record.again(None, now)
         };

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::handler::cause::Reason;
 use crate::object::body::Body;
-use crate::object::essence::Sight;
+use crate::object::essence::{Essence, Sight};
 use crate::object::patch::Patch;
+use crate::object::path::FieldPath;
 use crate::state::naming::Annotations;
 use crate::state::storage::StorageError;
 use crate::state::{Damaged, NotKept};
@@ -116,6 +117,18 @@ impl Record {
     /// Whether an attempt may be made now.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         !self.is_final() && self.delayed.is_none_or(|delayed| delayed <= now)
+    }
+    /// Whether all that was attempted has seen `essence`, at `field`: so has who has attempted nothing.
+    pub(crate) fn saw(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
+        let seen = self.target.as_ref();
+        seen.is_none_or(|seen| seen.is_of(essence, field))
+    }
+    /// The same as a mark: what was done, whatever for.
+    pub(crate) fn as_mark(&self) -> Self {
+        Self {
+            purpose: None,
+            ..self.clone()
+        }
     }
     /// The same handler from the start, remembering only what it has seen.
     pub(crate) fn again(&self, purpose: Option<Reason>, now: Timestamp) -> Self {

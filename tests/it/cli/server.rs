@@ -140,7 +140,7 @@ async fn what_is_in_the_way_is_named() {
         ),
         (
             vec!["--data-dir", &folder.at("damaged")],
-            vec!["changes.1 is damaged at byte 0", "begin anew"],
+            vec!["identity.json is missing: there is changes.1", "begin anew"],
         ),
         (
             vec!["--data-dir", &folder.at("file")],

@@ -231,8 +231,11 @@ impl Side {
 
 /// Whether an event is a bookmark that says no more than how far the watch has come.
 fn is_in_passing(event: &Value) -> bool {
-    let end = "/object/metadata/annotations/k8s.io~1initial-events-end";
-    event["type"] == "BOOKMARK" && event.pointer(end).is_none()
+    let marks_end = |object: &str| {
+        let end = format!("{object}/metadata/annotations/k8s.io~1initial-events-end");
+        event.pointer(&end).is_some()
+    };
+    event["type"] == "BOOKMARK" && !marks_end("/object") && !marks_end("/object/rows/0/object")
 }
 
 fn failed(body: impl Into<Value>) -> Answer {

@@ -134,7 +134,7 @@ impl Marker<'_> {
     }
 
     fn text(&self, text: &str) -> String {
-        if text.starts_with("Too large resource version")
+        if text.starts_with("Timeout: Too large resource version")
             || text.starts_with("too old resource version")
         {
             return digits_hidden(text);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::absent;
 use crate::kind::Kind;
 use crate::object::{Body, at_path, map_mut, meta_text, metadata, metadata_mut};
+use crate::typed;
 
 /// Before defaults are filled in.
 pub(super) fn begin(kind: &Kind, body: &mut Body) {
@@ -46,13 +47,15 @@ pub(super) fn begin(kind: &Kind, body: &mut Body) {
 pub(super) fn finish(kind: &Kind, body: &mut Body) {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => pod(body),
-        ("", "persistentvolumeclaims") => protect(body, "kubernetes.io/pvc-protection"),
+        ("", "persistentvolumeclaims") => {
+            join_sources(map_mut(body, "spec"));
+            protect(body, "kubernetes.io/pvc-protection");
+        }
         ("", "persistentvolumes") => protect(body, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "volumeattributesclasses") => {
+            protect(body, "kubernetes.io/vac-protection");
+        }
         ("", "nodes") => {
-            let spec = map_mut(body, "spec");
-            if let Some(first) = spec.get("podCIDR").cloned() {
-                spec.entry("podCIDRs").or_insert_with(|| json!([first]));
-            }
             let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
             let slot = map_mut(body, "spec")
                 .entry("taints")
@@ -70,6 +73,28 @@ pub(super) fn finish(kind: &Kind, body: &mut Body) {
         ("batch", "jobs") => select_by_uid(body),
         _ => {}
     }
+    tidy(kind, body);
+}
+
+/// Drop what is said in vain, after it was noted who said so.
+pub(crate) fn tidy(kind: &Kind, body: &mut Body) {
+    // Definitions are kept in another form.
+    if let Some(of) = kind.stored_type().filter(|_| !kind.is_crd()) {
+        typed::forget_empty(of, body);
+    }
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => tolerate_trouble(map_mut(body, "spec")),
+        ("coordination.k8s.io", "leases") => {
+            let spec = map_mut(body, "spec");
+            for field in ["strategy", "preferredHolder"] {
+                spec.remove(field);
+            }
+        }
+        ("", "nodes") => {
+            map_mut(body, "spec").remove("configSource");
+        }
+        _ => {}
+    }
 }
 
 /// Where a `DaemonSet` counts the changes of its template.
@@ -84,6 +109,66 @@ fn pod(body: &mut Body) {
     let spec = map_mut(body, "spec");
     absent(spec, "preemptionPolicy", "PreemptLowerPriority".into());
     absent(spec, "priority", 0.into());
+    tolerate_trouble(spec);
+}
+
+/// The first address of a Pod stands alone, too; who writes that one means it.
+pub(crate) fn join_addresses(body: &mut Body) {
+    let status = map_mut(body, "status");
+    let first = status
+        .get("podIPs")
+        .and_then(|found| found[0]["ip"].as_str())
+        .map(str::to_owned);
+    match status
+        .get("podIP")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+    {
+        Some(alone) if !alone.is_empty() => {
+            if first.is_none_or(|first| first != alone) {
+                status.insert("podIPs".to_owned(), json!([{"ip": alone}]));
+            }
+        }
+        _ => {
+            if let Some(first) = first {
+                status.insert("podIP".to_owned(), first.into());
+            }
+        }
+    }
+}
+
+/// What a claim is filled from stands in two fields, unless it is of another namespace or of an odd kind.
+fn join_sources(spec: &mut Body) {
+    let word = |source: &Value, field: &str| {
+        let found = source.get(field).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let usual = |source: &Value| {
+        let (group, kind) = (word(source, "apiGroup"), word(source, "kind"));
+        matches!(
+            (group.as_str(), kind.as_str()),
+            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+        )
+    };
+    if spec.get("dataSource").is_some_and(|source| !usual(source)) {
+        spec.remove("dataSource");
+    }
+    if let Some(source) = spec.get("dataSourceRef")
+        && !word(source, "namespace").is_empty()
+    {
+        spec.remove("dataSourceRef");
+    }
+    for (from, to) in [
+        ("dataSource", "dataSourceRef"),
+        ("dataSourceRef", "dataSource"),
+    ] {
+        if let Some(source) = spec.get(from).cloned() {
+            spec.entry(to).or_insert(source);
+        }
+    }
+}
+
+fn tolerate_trouble(spec: &mut Body) {
     for key in [
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",

@@ -17,11 +17,13 @@ pub(super) fn named(name: &str) -> Option<fn(&mut Body)> {
         "claims" => claims,
         "controller" => controller,
         "counted" => counted,
+        "endpoint" => endpoint,
         "event" => event,
         "image" => image,
         "job" => job,
         "limits" => limits,
         "namespace" => namespace,
+        "networks" => networks,
         "node" => node,
         "pod" => pod,
         "policy" => policy,
@@ -43,10 +45,31 @@ fn account(spec: &mut Body) {
     }
 }
 
+/// A field of former versions.
+fn endpoint(endpoint: &mut Body) {
+    endpoint.remove("deprecatedTopology");
+}
+
+/// The first network stands alone, too.
+fn networks(spec: &mut Body) {
+    let first = spec.get("podCIDRs").and_then(|found| found.get(0)).cloned();
+    match (spec.get("podCIDR").cloned(), first) {
+        (Some(alone), None) => {
+            spec.insert("podCIDRs".to_owned(), json!([alone]));
+        }
+        (_, Some(first)) => {
+            spec.insert("podCIDR".to_owned(), first);
+        }
+        (None, None) => {}
+    }
+}
+
 /// Whether an image is the newest of its name, whatever that is today.
 fn is_newest(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
-    !last.contains('@') && last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+    !last.is_empty()
+        && !last.contains('@')
+        && last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
 fn pull_policy(image: &str) -> Value {
@@ -77,6 +100,12 @@ fn volume(volume: &mut Body) {
 fn pod(pod: &mut Body) {
     let spec = map_mut(pod, "spec");
     absent(spec, "enableServiceLinks", true.into());
+    let grace = spec
+        .get("terminationGracePeriodSeconds")
+        .and_then(Value::as_i64);
+    if grace.is_some_and(|seconds| seconds < 0) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
     let host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
         let found = spec.get_mut(list).and_then(Value::as_array_mut);

@@ -1,12 +1,11 @@
 //! Rules in CEL when they are defined: whether they compile, what their parts are, and what they cost.
 //!
-//! Promise: a build that cannot evaluate rules says nothing of them. Must not know how expressions are read or costs estimated.
+//! Promise: what is accepted can be evaluated. Must not know how expressions are read or costs estimated.
 
 use serde_json::Value;
 
 use super::printed;
-use crate::schema::cel::{self, Checked, Declared, Kind};
-use crate::schema::expression;
+use crate::cel::{self, Checked, Declared, Kind, Program};
 use crate::status::Cause;
 
 /// What one expression may cost, and all of a schema together.
@@ -38,7 +37,7 @@ pub(super) fn check(schema: &Value, whole: bool, sight: &Sight, field: &str) -> 
     let rules = rules.and_then(Value::as_array);
     let rules = rules.map_or(&[][..], Vec::as_slice);
     let mut found = Found::default();
-    if !expression::AVAILABLE || rules.is_empty() {
+    if rules.is_empty() {
         return found;
     }
     let field = format!("{field}.x-kubernetes-validations");
@@ -119,7 +118,8 @@ impl Ruled<'_> {
         } else {
             kind.clone()
         };
-        let uses_old = expression::compile(source)?;
+        cel::syntax(source)?;
+        let uses_old = Program::of(source)?.names("oldSelf");
         Ok((
             uses_old,
             cel::check(source, &[("self", kind), ("oldSelf", old)])?,
@@ -136,6 +136,12 @@ impl Ruled<'_> {
             Ok((_, checked)) if !matches!(checked.kind(), Kind::Bool | Kind::Unknown) => {
                 let why = "cel expression must evaluate to a bool";
                 found.causes.push(self.wrong("rule", why));
+                false
+            }
+            Ok((_, checked)) if checked.flaw().is_some() => {
+                let why = checked.flaw().unwrap_or_default();
+                let why = format!("program instantiation failed: {why}");
+                found.causes.push(self.wrong("rule", &why));
                 false
             }
             Ok((uses_old, checked)) => {
@@ -170,6 +176,11 @@ impl Ruled<'_> {
         match self.compile(source) {
             Err(why) => {
                 let why = format!("messageExpression compilation failed: {why}");
+                found.causes.push(self.wrong("messageExpression", &why));
+            }
+            Ok((_, checked)) if checked.flaw().is_some() => {
+                let why = checked.flaw().unwrap_or_default();
+                let why = format!("messageExpression instantiation failed: {why}");
                 found.causes.push(self.wrong("messageExpression", &why));
             }
             Ok((_, checked)) if matches!(checked.kind(), Kind::Text | Kind::Unknown) => {

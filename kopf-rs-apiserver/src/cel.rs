@@ -1,0 +1,328 @@
+//! Expressions in CEL: what their parts are, whether that fits together, what they cost, and what they come to.
+//!
+//! Promise: complaints and faults are cel-go's, in its words and at its places; what cannot be evaluated is a fault, never a
+//! yes. The same expression on the same values gives the same answer; nothing is changed. Must not know rules or requests.
+
+mod bounds;
+mod check;
+mod clauses;
+mod cost;
+mod declared;
+mod expand;
+pub(crate) mod kind;
+mod library;
+mod literal;
+mod parse;
+mod run;
+mod tree;
+mod unify;
+mod value;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+pub(crate) use declared::Declared;
+pub(crate) use kind::Kind;
+pub(crate) use value::moment;
+pub(crate) use value::{Fault, Outcome, Value};
+
+use check::{Checker, Found};
+use cost::Estimate;
+use run::Run;
+use tree::Tree;
+
+/// How many expressions are kept parsed.
+const KEPT: usize = 4096;
+
+type Parsed = Result<Arc<Program>, String>;
+
+static PARSED: LazyLock<Mutex<HashMap<String, Parsed>>> = LazyLock::new(Mutex::default);
+
+/// An expression that can be evaluated.
+#[derive(Debug)]
+pub(crate) struct Program {
+    tree: Tree,
+    /// How many parts it has.
+    count: usize,
+}
+
+/// A complaint and the place in the source, counted in letters.
+type Complaint = (usize, String);
+
+/// The names an expression may use beside its own, and what they stand for.
+pub(crate) type Names<'a> = [(&'a str, Kind)];
+
+/// An expression whose parts fit together.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    program: Arc<Program>,
+    found: Found,
+}
+
+// === impl Program ===
+
+impl Program {
+    /// The expression, read once.
+    pub(crate) fn of(source: &str) -> Parsed {
+        let mut known = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(source) {
+            return found.clone();
+        }
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        let fresh = bounds::check(source).and_then(|()| {
+            let parsed = parse::parse(source);
+            let (tree, count) = parsed.ok_or("this server does not understand the expression")?;
+            Ok(Arc::new(Self { tree, count }))
+        });
+        known.insert(source.to_owned(), fresh.clone());
+        fresh
+    }
+
+    /// Whether it uses a name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.tree.names(name)
+    }
+
+    /// What it comes to with these names, and what that cost.
+    pub(crate) fn run<'a>(
+        &'a self,
+        names: Vec<(&'a str, Outcome<'a>)>,
+        limit: u64,
+    ) -> (Outcome<'a>, u64) {
+        let mut run = Run::new(names, limit);
+        let made = run.value(&self.tree);
+        (made, run.cost())
+    }
+}
+
+/// What is wrong with how an expression is written.
+#[cfg(feature = "cel")]
+pub(crate) fn syntax(source: &str) -> Result<(), String> {
+    bounds::check(source)?;
+    // The other parser reads no texts in three quotes.
+    if source.contains("\"\"\"") || source.contains("'''") {
+        return Program::of(source).map(|_| ());
+    }
+    let parser = ::cel::parser::Parser::default().enable_optional_syntax(true);
+    let parsed = parser.parse(source);
+    parsed.map_err(|errors| errors.to_string().replace("\n| ", "\n | "))?;
+    Program::of(source).map(|_| ())
+}
+
+/// What is wrong with how an expression is written, without saying where.
+#[cfg(not(feature = "cel"))]
+pub(crate) fn syntax(source: &str) -> Result<(), String> {
+    Program::of(source).map(|_| ())
+}
+
+// === impl Checked ===
+
+impl Checked {
+    /// What it is.
+    pub(crate) fn kind(&self) -> &Kind {
+        self.found.kind(&self.program.tree)
+    }
+
+    /// What can be said of it before it is evaluated: that a part which needs no values fails.
+    pub(crate) fn flaw(&self) -> Option<String> {
+        let mut flaw = None;
+        self.program.tree.each_part(&mut |part| {
+            if flaw.is_none() {
+                flaw = run::flaw(part);
+            }
+        });
+        flaw
+    }
+
+    /// What it costs at most to evaluate it for such a value.
+    pub(crate) fn cost(&self, of: &Declared) -> u64 {
+        Estimate::new(&self.found, of).cost(&self.program.tree)
+    }
+}
+
+/// An expression with what its parts are, or what is wrong with it.
+pub(crate) fn check(source: &str, names: &Names<'_>) -> Result<Checked, String> {
+    let program = Program::of(source)?;
+    let mut checker = Checker::new(names, program.count);
+    checker.visit(&program.tree);
+    match checker.found(&program.tree) {
+        Ok(found) => Ok(Checked { program, found }),
+        Err(mut complaints) => {
+            complaints.sort_by_key(|(place, _)| *place);
+            let lines = complaints.iter().map(|found| shown(source, found));
+            Err(lines.collect::<Vec<String>>().join("\n"))
+        }
+    }
+}
+
+/// A complaint with the line it is about.
+fn shown(source: &str, (place, why): &Complaint) -> String {
+    let (mut number, mut start) = (1, 0);
+    for (at, letter) in source.chars().enumerate().take(*place) {
+        if letter == '\n' {
+            number += 1;
+            start = at + 1;
+        }
+    }
+    let line = source.lines().nth(number - 1).unwrap_or_default();
+    let column = place - start;
+    let dots = ".".repeat(column);
+    format!(
+        "ERROR: <input>:{number}:{}: {why}\n | {line}\n | {dots}^",
+        column + 1
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(source: &str) -> Result<Kind, String> {
+        let schema = json!({"type": "object", "properties": {
+            "i": {"type": "integer"}, "s": {"type": "string"}, "b": {"type": "boolean"},
+            "l": {"type": "array", "items": {"type": "string"}},
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "o": {"type": "object", "properties": {"x": {"type": "string"}, "in": {"type": "integer"}}},
+            "ios": {"x-kubernetes-int-or-string": true},
+        }});
+        let kind = Kind::of(&schema, false).unwrap();
+        let checked = check(source, &[("self", kind.clone()), ("oldSelf", kind)])?;
+        Ok(checked.kind().clone())
+    }
+
+    #[test]
+    fn what_evaluating_costs_by_table() {
+        let given = json!({"o": {"x": "y"}, "l": ["a", "b"], "i": 3});
+        let mut wrong = Vec::new();
+        for (source, cost) in [
+            ("1 + 1 == 2", 2),
+            ("i > 2", 2),
+            ("o.x == 'y'", 3),
+            ("has(o.x)", 1),
+            ("l.all(x, x != '')", 10),
+            ("lists.range(2).all(x, x >= 0)", 24),
+            ("[i, i] == [3]", 13),
+            ("i in [1, 2]", 1),
+            ("o.?x.orValue('z') == 'y'", 3),
+            ("l[?5].hasValue()", 2),
+            ("(i > 2 ? o : o).x == 'y'", 4),
+            ("l.filter(x, x == 'a').size()", 20),
+        ] {
+            let program = Program::of(source).unwrap();
+            let names = ["o", "l", "i"].map(|name| (name, Ok(Value::plain(&given[name]))));
+            let (made, spent) = program.run(names.to_vec(), u64::MAX);
+            assert!(made.is_ok(), "{source}: {made:?}");
+            wrong.extend((spent != cost).then_some((source, spent)));
+        }
+        assert_eq!(wrong, []);
+    }
+
+    #[test]
+    fn the_deepest_expressions_fit_on_the_stack_of_a_thread() {
+        let selects = format!("i{}", ".x".repeat(500));
+        let sums = format!("i{}", " + 1".repeat(500));
+        let nots = format!("{}b", "!".repeat(500));
+        let brackets = format!("{}i{}", "[".repeat(50), "]".repeat(50));
+        let folds = format!("{}i{}", "[1].map(x, ".repeat(25), ")".repeat(25));
+        for source in [selects, sums, nots, brackets, folds] {
+            let program = Program::of(&source).unwrap();
+            let names = vec![("i", Ok(Value::Int(1))), ("b", Ok(Value::Bool(true)))];
+            let (made, _) = program.run(names, 1_000_000);
+            assert_eq!(made.is_ok(), !source.contains(".x"), "{source}");
+            assert!(check(&source, &[("i", Kind::Dyn), ("b", Kind::Bool)]).is_ok());
+        }
+    }
+
+    #[test]
+    fn costs_by_table() {
+        let schema = json!({"type": "object", "properties": {
+            "s": {"type": "string", "maxLength": 10}, "long": {"type": "string"},
+            "l": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 10}},
+        }});
+        let (kind, declared) = (Kind::of(&schema, false), Declared::of(&schema, false));
+        let (kind, declared) = (kind.unwrap(), declared.unwrap());
+        for (source, cost) in [
+            ("self.s == 'abc'", 3),
+            ("self.s.contains('abcdefghijklmn')", 10),
+            ("self.l.all(x, x == 'a')", 53),
+            ("self.l.map(x, x + 'a').size() > 0", 195),
+            ("self.long.contains(self.long)", 98_956_172_333),
+            ("has(self.s) && self.s != ''", 3),
+        ] {
+            let checked = check(source, &[("self", kind.clone())]).unwrap();
+            assert_eq!(checked.cost(&declared), cost, "{source}");
+        }
+    }
+
+    #[test]
+    fn what_fits_by_table() {
+        for source in [
+            "self.i > 0",
+            "self.i > 1.0",
+            "self.l.all(x, x.startsWith('a'))",
+            "self.m.all(k, k.size() > 0 && self.m[k] > 0)",
+            "!has(self.o.x) || self.o.__in__ > 0",
+            "type(self.ios) == int ? self.ios > 0 : self.ios == 'a'",
+            "self.s in self.l && self.i in [1, 2]",
+            "self.l.filter(x, x != '').map(x, x.size()).sum() > 0",
+            "quantity(self.s).isGreaterThan(quantity('1Gi')) && isURL(self.s)",
+            "self == oldSelf && self.s.matches('^a') && {'a': 1}.a == 1",
+            "dyn(self.i) == 'a'",
+            "[].all(x, x == [x])",
+        ] {
+            assert_eq!(told(source), Ok(Kind::Bool), "{source}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_by_table() {
+        for (source, why) in [
+            ("self.zz > 0", "1:5: undefined field 'zz'"),
+            (
+                "other > 0",
+                "1:1: undeclared reference to 'other' (in container '')",
+            ),
+            (
+                "self.s > 0",
+                "1:8: found no matching overload for '_>_' applied to '(string, int)'",
+            ),
+            (
+                "self.i == 'a'",
+                "1:8: found no matching overload for '_==_' applied to '(int, string)'",
+            ),
+            (
+                "self.s.nonsense()",
+                "1:16: undeclared reference to 'nonsense' (in container '')",
+            ),
+            (
+                "self.i.startsWith('a')",
+                "1:18: found no matching overload for 'startsWith' applied to 'int.(string)'",
+            ),
+            (
+                "self.b && self.i",
+                "1:15: expected type 'bool' but found 'int'",
+            ),
+            (
+                "self.b ? self.i > 0 : self.s",
+                "1:8: found no matching overload for '_?_:_' applied to '(bool, bool, string)'",
+            ),
+            (
+                "[1, 'a'].size() > 0",
+                "1:5: expected type 'int' but found 'string'",
+            ),
+            ("has(self.zz)", "1:4: undefined field 'zz'"),
+            (
+                "self.i in ['a']",
+                "1:8: found no matching overload for '@in' applied to '(int, list(string))'",
+            ),
+            ("self.s.matches('[')", "1:16: invalid matches argument"),
+        ] {
+            let found = told(source).unwrap_err();
+            let first = found.lines().next().unwrap_or_default();
+            assert_eq!(first, format!("ERROR: <input>:{why}"), "{source}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What the values of an expression are.
+//!
+//! Promise: written as cel-go writes types. Must not know expressions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// Anything; told when it is evaluated.
+    Dyn,
+    /// What was not understood, or was complained about already.
+    Unknown,
+    Null,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    Text,
+    Bytes,
+    Timestamp,
+    Duration,
+    Type,
+    List(Box<Kind>),
+    Map(Box<Kind>, Box<Kind>),
+    Optional(Box<Kind>),
+    Object(Arc<Object>),
+    /// A type of Kubernetes' own.
+    Named(&'static str),
+    /// Whatever it turns out to be.
+    Open(usize),
+}
+
+/// A map with fields of its own.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Object {
+    name: String,
+    pub(super) fields: BTreeMap<String, Kind>,
+}
+
+/// Names that mean something else in expressions.
+const WORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The types of values that expressions may name.
+pub(crate) const TYPES: [&str; 9] = [
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+];
+
+// === impl Kind ===
+
+impl Kind {
+    /// What the values of a schema are; none where expressions cannot see them.
+    pub(crate) fn of(schema: &Value, whole: bool) -> Option<Self> {
+        of_schema(schema, whole, "selfType1")
+    }
+
+    pub(super) fn list(of: Self) -> Self {
+        Self::List(Box::new(of))
+    }
+
+    pub(super) fn is_loose(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Unknown)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self {
+            Self::Dyn | Self::Open(_) => "dyn",
+            Self::Unknown => "!error!",
+            Self::Null => "null",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Uint => "uint",
+            Self::Double => "double",
+            Self::Text => "string",
+            Self::Bytes => "bytes",
+            Self::Timestamp => "timestamp",
+            Self::Duration => "duration",
+            Self::Type => "type",
+            Self::List(of) => return write!(f, "list({of})"),
+            Self::Map(key, of) => return write!(f, "map({key}, {of})"),
+            Self::Optional(of) => return write!(f, "optional_type({of})"),
+            Self::Object(of) => &of.name,
+            Self::Named(name) => name,
+        };
+        f.write_str(word)
+    }
+}
+
+fn of_schema(schema: &Value, whole: bool, name: &str) -> Option<Kind> {
+    let is = |flag: &str| schema.get(flag) == Some(&Value::Bool(true));
+    if is("x-kubernetes-int-or-string") {
+        return Some(Kind::Dyn);
+    }
+    let embedded = |part: &Value| part.get("x-kubernetes-embedded-resource") == Some(&true.into());
+    let text = |name: &str| schema.get(name).and_then(Value::as_str);
+    Some(match text("type")? {
+        "array" => {
+            let items = schema.get("items")?;
+            let of = of_schema(items, embedded(items), &format!("{name}.@idx"))?;
+            Kind::list(of)
+        }
+        "object" => {
+            let extra = schema.get("additionalProperties").filter(|e| e.is_object());
+            if let Some(extra) = extra {
+                let of = of_schema(extra, embedded(extra), &format!("{name}.@elem"))?;
+                return Some(Kind::Map(Box::new(Kind::Text), Box::new(of)));
+            }
+            object(schema, whole, name)
+        }
+        "string" => match text("format") {
+            Some("byte") => Kind::Bytes,
+            Some("duration") => Kind::Duration,
+            Some("date" | "date-time") => Kind::Timestamp,
+            _ => Kind::Text,
+        },
+        "boolean" => Kind::Bool,
+        "number" => Kind::Double,
+        "integer" => Kind::Int,
+        _ => return None,
+    })
+}
+
+fn object(schema: &Value, whole: bool, name: &str) -> Kind {
+    let mut fields = BTreeMap::new();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (field, part) in properties.into_iter().flatten() {
+        let embedded = part.get("x-kubernetes-embedded-resource") == Some(&true.into());
+        let Some(escaped) = escaped(field) else {
+            continue;
+        };
+        if let Some(of) = of_schema(part, embedded, &format!("{name}.{escaped}")) {
+            fields.insert(escaped, of);
+        }
+    }
+    if whole {
+        let names = ["name", "generateName"].map(|field| (field.to_owned(), Kind::Text));
+        let metadata = Object {
+            name: format!("{name}.metadata"),
+            fields: BTreeMap::from(names),
+        };
+        fields.insert("metadata".to_owned(), Kind::Object(Arc::new(metadata)));
+        fields.insert("kind".to_owned(), Kind::Text);
+        fields.insert("apiVersion".to_owned(), Kind::Text);
+    }
+    Kind::Object(Arc::new(Object {
+        name: name.to_owned(),
+        fields,
+    }))
+}
+
+/// The name of a property as expressions write it; none if they cannot.
+pub(crate) fn escaped(name: &str) -> Option<String> {
+    if WORDS.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let escaped = name
+        .replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__");
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts = name.starts_with(|c: char| !c.is_ascii_digit());
+    (starts && escaped.chars().all(letter)).then_some(escaped)
+}
+
+/// The field that is meant by a name; words that mean something else may stand for the fields that are called so.
+pub(super) fn meant<'a, T>(fields: &'a BTreeMap<String, T>, name: &str) -> Option<&'a T> {
+    let escaped = || {
+        WORDS
+            .contains(&name)
+            .then(|| fields.get(&format!("__{name}__")))
+    };
+    fields.get(name).or_else(|| escaped().flatten())
+}
+
+/// The name of a property that expressions write so; none if there is no such name.
+pub(super) fn unescaped(name: &str) -> Option<std::borrow::Cow<'_, str>> {
+    if !name.contains("__") {
+        return Some(name.into());
+    }
+    let mut rest = name;
+    let mut made = String::new();
+    while let Some(at) = rest.find("__") {
+        made.push_str(&rest[..at]);
+        let tail = &rest[at + 2..];
+        let end = tail
+            .find('_')
+            .filter(|end| *end > 0 && tail[*end..].starts_with("__"));
+        let Some(end) = end else {
+            // No escape begins there, but one may begin with the next letter.
+            made.push('_');
+            rest = &rest[at + 1..];
+            continue;
+        };
+        made.push_str(match &tail[..end] {
+            "underscores" => "__",
+            "dot" => ".",
+            "dash" => "-",
+            "slash" => "/",
+            word if WORDS.contains(&word) && word.len() + 4 == name.len() => word,
+            _ => return None,
+        });
+        rest = &tail[end + 2..];
+    }
+    made.push_str(rest);
+    Some(made.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_fields_by_table() {
+        for (name, written) in [
+            ("plain", "plain"),
+            ("namespace", "__namespace__"),
+            ("while", "__while__"),
+            ("a-b.c/d", "a__dash__b__dot__c__slash__d"),
+            ("a__b", "a__underscores__b"),
+            (".a", "__dot__a"),
+        ] {
+            assert_eq!(escaped(name).as_deref(), Some(written));
+            assert_eq!(unescaped(written).as_deref(), Some(name));
+        }
+        assert_eq!(escaped("1a"), None);
+        assert_eq!(escaped("a b"), None);
+        assert_eq!(unescaped("namespace").as_deref(), Some("namespace"));
+        assert_eq!(unescaped("a__b").as_deref(), Some("a__b"));
+        assert_eq!(unescaped("a___b").as_deref(), Some("a___b"));
+        assert_eq!(unescaped("__nonsense__"), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! From the text of an expression to its tree, with the place of every part.
+//!
+//! Promise: what cannot be read is no tree; what is wrong with it is for others to say. Must not know what parts are.
+
+use super::expand;
+use super::literal;
+use super::tree::{Maker, Part, Tree};
+
+/// The tree of an expression, if it is one, and how many parts it has.
+pub(super) fn parse(source: &str) -> Option<(Tree, usize)> {
+    let mut reader = Reader {
+        letters: source.chars().collect(),
+        at: 0,
+        depth: 0,
+        maker: Maker::default(),
+    };
+    let tree = reader.ternary()?;
+    reader.space();
+    (reader.at == reader.letters.len()).then(|| (tree, reader.maker.count()))
+}
+
+/// How deep expressions may be nested.
+const DEPTH: usize = 60;
+
+struct Reader {
+    letters: Vec<char>,
+    at: usize,
+    depth: usize,
+    maker: Maker,
+}
+
+/// Operators from the loosest to the tightest; longer ones come first.
+const LEVELS: [&[(&str, &str)]; 5] = [
+    &[("||", "_||_")],
+    &[("&&", "_&&_")],
+    &[
+        ("<=", "_<=_"),
+        (">=", "_>=_"),
+        ("==", "_==_"),
+        ("!=", "_!=_"),
+        ("<", "_<_"),
+        (">", "_>_"),
+        ("in", "@in"),
+    ],
+    &[("+", "_+_"), ("-", "_-_")],
+    &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
+];
+
+pub(super) fn is_word(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
+// === impl Reader ===
+
+impl Reader {
+    fn space(&mut self) {
+        while let Some(letter) = self.letters.get(self.at) {
+            if letter.is_whitespace() {
+                self.at += 1;
+            } else if *letter == '/' && self.letters.get(self.at + 1) == Some(&'/') {
+                while self
+                    .letters
+                    .get(self.at)
+                    .is_some_and(|letter| *letter != '\n')
+                {
+                    self.at += 1;
+                }
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.letters.get(self.at).copied()
+    }
+
+    /// Take a sign, if it comes next.
+    fn take(&mut self, sign: &str) -> bool {
+        self.space();
+        let signs: Vec<char> = sign.chars().collect();
+        let end = self.at + signs.len();
+        let found = self.letters.get(self.at..end) == Some(&signs[..]);
+        let goes_on = self.letters.get(end).is_some_and(|next| is_word(*next));
+        let whole = !signs[0].is_alphabetic() || !goes_on;
+        if found && whole {
+            self.at = end;
+        }
+        found && whole
+    }
+
+    fn ternary(&mut self) -> Option<Tree> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return None;
+        }
+        let condition = self.level(0)?;
+        self.space();
+        let place = self.at;
+        let found = if self.take("?") {
+            let yes = self.level(0)?;
+            if !self.take(":") {
+                return None;
+            }
+            let no = self.ternary()?;
+            self.maker.call(place, "_?_:_", vec![condition, yes, no])
+        } else {
+            condition
+        };
+        self.depth -= 1;
+        Some(found)
+    }
+
+    fn level(&mut self, level: usize) -> Option<Tree> {
+        let Some(signs) = LEVELS.get(level) else {
+            return self.unary();
+        };
+        let mut left = self.level(level + 1)?;
+        loop {
+            self.space();
+            let place = self.at;
+            let Some((_, name)) = signs.iter().find(|(sign, _)| self.take(sign)) else {
+                return Some(left);
+            };
+            let right = self.level(level + 1)?;
+            left = self.maker.call(place, name, vec![left, right]);
+        }
+    }
+
+    fn unary(&mut self) -> Option<Tree> {
+        self.space();
+        let place = self.at;
+        for (sign, name) in [("!", "!_"), ("-", "-_")] {
+            if self.take(sign) {
+                self.space();
+                if sign == "-" && self.peek().is_some_and(|next| next.is_ascii_digit()) {
+                    let mut number = self.member()?;
+                    match &mut number.part {
+                        Part::Int(value) => *value = value.wrapping_neg(),
+                        Part::Double(value) => *value = -*value,
+                        _ => {}
+                    }
+                    return Some(Tree { place, ..number });
+                }
+                let of = self.unary()?;
+                return Some(self.maker.call(place, name, vec![of]));
+            }
+        }
+        self.member()
+    }
+
+    fn member(&mut self) -> Option<Tree> {
+        let mut of = self.primary()?;
+        loop {
+            self.space();
+            let place = self.at;
+            if self.take("[") {
+                let optional = self.take("?");
+                let index = self.ternary()?;
+                if !self.take("]") {
+                    return None;
+                }
+                let name = if optional { "_[?_]" } else { "_[_]" };
+                of = self.maker.call(place, name, vec![of, index]);
+            } else if self.take(".") {
+                let optional = self.take("?");
+                self.space();
+                let field = self.word()?;
+                self.space();
+                let open = self.at;
+                if !optional && self.take("(") {
+                    let given = self.many(")")?;
+                    let made = expand::method(&mut self.maker, open, &field, &of, &given);
+                    of = match made {
+                        Some(made) => made,
+                        None => self.maker.method(open, &field, of, given),
+                    };
+                } else {
+                    let select = Part::Select {
+                        of: Box::new(of),
+                        field,
+                        optional,
+                        test: false,
+                    };
+                    of = self.maker.make(place, select);
+                }
+            } else {
+                return Some(of);
+            }
+        }
+    }
+
+    fn many(&mut self, end: &str) -> Option<Vec<Tree>> {
+        let mut found = Vec::new();
+        while !self.take(end) {
+            found.push(self.ternary()?);
+            if !self.take(",") {
+                return self.take(end).then_some(found);
+            }
+        }
+        Some(found)
+    }
+
+    fn word(&mut self) -> Option<String> {
+        let start = self.at;
+        let first = self.peek()?;
+        if !first.is_ascii_alphabetic() && first != '_' {
+            return None;
+        }
+        while self.peek().is_some_and(is_word) {
+            self.at += 1;
+        }
+        Some(self.letters[start..self.at].iter().collect())
+    }
+
+    fn primary(&mut self) -> Option<Tree> {
+        self.space();
+        let place = self.at;
+        if self.take("(") {
+            let inner = self.ternary()?;
+            return self.take(")").then_some(inner);
+        }
+        if self.take("[") {
+            let items = self.many("]")?;
+            return Some(self.maker.make(place, Part::List(items)));
+        }
+        if self.take("{") {
+            return self.map(place);
+        }
+        let first = self.peek()?;
+        if first.is_ascii_digit() {
+            let (part, end) = literal::number(&self.letters, self.at);
+            self.at = end;
+            return Some(self.maker.make(place, part));
+        }
+        if let Some(found) = literal::quoted(&self.letters, self.at) {
+            let (part, end) = found?;
+            self.at = end;
+            return Some(self.maker.make(place, part));
+        }
+        let word = self.word()?;
+        let part = match word.as_str() {
+            "true" | "false" => Part::Bool(word == "true"),
+            "null" => Part::Null,
+            "in" => return None,
+            _ => {
+                self.space();
+                let open = self.at;
+                if self.take("(") {
+                    let given = self.many(")")?;
+                    let made = (word == "has").then(|| expand::has(&mut self.maker, open, &given));
+                    let made = made.flatten();
+                    return Some(made.unwrap_or_else(|| self.maker.call(open, &word, given)));
+                }
+                Part::Name(word)
+            }
+        };
+        Some(self.maker.make(place, part))
+    }
+
+    fn map(&mut self, place: usize) -> Option<Tree> {
+        let mut entries = Vec::new();
+        while !self.take("}") {
+            let key = self.ternary()?;
+            if !self.take(":") {
+                return None;
+            }
+            entries.push((key, self.ternary()?));
+            if !self.take(",") {
+                return self
+                    .take("}")
+                    .then(|| self.maker.make(place, Part::Map(entries)));
+            }
+        }
+        Some(self.maker.make(place, Part::Map(entries)))
+    }
+}

@@ -1,0 +1,159 @@
+//! Addresses on the web, taken apart as Go's `net/url` does.
+//!
+//! Promise: absolute ones only. Must not know expressions.
+
+use std::collections::BTreeMap;
+
+/// An address in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) scheme: String,
+    /// With the port.
+    pub(crate) host: String,
+    /// As it is written.
+    pub(crate) path: String,
+    query: String,
+}
+
+// === impl Url ===
+
+impl Url {
+    /// Read an address; else what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| Err(format!("parse {text:?}: {why}"));
+        if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+            return wrong("net/url: invalid control character in URL");
+        }
+        if text.is_empty() {
+            return wrong("empty url");
+        }
+        let (scheme, rest) = match scheme(text) {
+            Ok(found) => found,
+            Err(why) => return wrong(why),
+        };
+        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if !rest.starts_with('/') {
+            if scheme.is_empty() {
+                return wrong("invalid URI for request");
+            }
+            return Ok(Self::new(scheme, "", "", query));
+        }
+        let Some(rest) = rest.strip_prefix("//").filter(|_| !scheme.is_empty()) else {
+            return match escapes(rest) {
+                Some(part) => wrong(&format!("invalid URL escape {part:?}")),
+                None => Ok(Self::new(scheme, "", rest, query)),
+            };
+        };
+        let end = rest.find('/').unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        if let Some(letter) = host.chars().find(|letter| " <>\"\\^`{|}".contains(*letter)) {
+            return wrong(&format!(
+                "invalid character {:?} in host name",
+                letter.to_string()
+            ));
+        }
+        let port = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
+        if let Some((_, port)) = port.rsplit_once(':')
+            && !port.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            return wrong(&format!("invalid port {:?} after host", format!(":{port}")));
+        }
+        if host.starts_with('[') && !host.contains(']') {
+            return wrong("missing ']' in host");
+        }
+        if let Some(part) = escapes(path) {
+            return wrong(&format!("invalid URL escape {part:?}"));
+        }
+        Ok(Self::new(scheme, host, path, query))
+    }
+
+    fn new(scheme: &str, host: &str, path: &str, query: &str) -> Self {
+        Self {
+            scheme: scheme.to_ascii_lowercase(),
+            host: host.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+        }
+    }
+
+    pub(super) fn hostname(&self) -> &str {
+        let bare = self.port().map_or(&*self.host, |port| {
+            &self.host[..self.host.len() - port.len() - 1]
+        });
+        let inner = bare
+            .strip_prefix('[')
+            .and_then(|bare| bare.strip_suffix(']'));
+        inner.unwrap_or(bare)
+    }
+
+    pub(super) fn port(&self) -> Option<&str> {
+        let (before, port) = self.host.rsplit_once(':')?;
+        let within = before.contains('[') && !before.contains(']');
+        (!within).then_some(port)
+    }
+
+    /// The parameters of the query; what cannot be read is left out.
+    pub(super) fn query(&self) -> BTreeMap<String, Vec<String>> {
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in self
+            .query
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+        {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if let (Some(name), Some(value)) = (unescaped(name), unescaped(value)) {
+                found.entry(name).or_default().push(value);
+            }
+        }
+        found
+    }
+}
+
+/// The scheme of an address and what follows; nothing if it has none.
+fn scheme(text: &str) -> Result<(&str, &str), &'static str> {
+    for (at, letter) in text.char_indices() {
+        match letter {
+            'a'..='z' | 'A'..='Z' => {}
+            '0'..='9' | '+' | '-' | '.' if at > 0 => {}
+            ':' if at == 0 => return Err("missing protocol scheme"),
+            ':' => return Ok((&text[..at], &text[at + 1..])),
+            _ => return Ok(("", text)),
+        }
+    }
+    Ok(("", text))
+}
+
+/// The first escape that is none.
+fn escapes(text: &str) -> Option<&str> {
+    let mut starts = text.match_indices('%').map(|(at, _)| at);
+    let wrong = |at: &usize| {
+        let digits = text.as_bytes().get(at + 1..at + 3);
+        !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let at = starts.find(wrong)?;
+    let rest = &text[at..];
+    let end = rest
+        .char_indices()
+        .nth(3)
+        .map_or(rest.len(), |(end, _)| end);
+    Some(&rest[..end])
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut octets = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(octet) = rest.next() {
+        octets.push(match octet {
+            b'+' => b' ',
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                u8::from_str_radix(digits, 16).ok()?
+            }
+            other => other,
+        });
+    }
+    Some(String::from_utf8_lossy(&octets).into_owned())
+}

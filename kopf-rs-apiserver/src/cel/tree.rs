@@ -1,0 +1,237 @@
+//! Expressions as trees, with the place and the number of every part.
+//!
+//! Promise: numbers are given once within an expression. Must not know texts, nor what parts are.
+
+/// A part of an expression.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    /// Tells the parts of an expression apart.
+    pub(super) id: usize,
+    /// Where it is, in letters: of what has an operator, the operator.
+    pub(super) place: usize,
+    pub(super) part: Part,
+}
+
+/// What a part of an expression does.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    Bytes(Vec<u8>),
+    Text(String),
+    Name(String),
+    Select {
+        of: Box<Tree>,
+        field: String,
+        optional: bool,
+        /// Whether it only asks if the field is there.
+        test: bool,
+    },
+    Call {
+        name: String,
+        target: Option<Box<Tree>>,
+        given: Vec<Tree>,
+    },
+    List(Vec<Tree>),
+    Map(Vec<(Tree, Tree)>),
+    Fold(Box<Fold>),
+}
+
+/// What macros stand for: a value that is made anew with each part of a range.
+#[derive(Clone, Debug)]
+pub(super) struct Fold {
+    pub(super) range: Tree,
+    /// The names of a part: of an item or a key; of an index or a key, and of what is there.
+    pub(super) names: (String, Option<String>),
+    /// The name of the value.
+    pub(super) value: String,
+    pub(super) start: Tree,
+    pub(super) while_true: Tree,
+    pub(super) step: Tree,
+    pub(super) end: Tree,
+}
+
+// === impl Tree ===
+
+impl Tree {
+    /// Whether a name is used anywhere within.
+    pub(super) fn names(&self, wanted: &str) -> bool {
+        let mut used = false;
+        self.each_part(&mut |part| {
+            used |= matches!(&part.part, Part::Name(name) if name == wanted);
+        });
+        used
+    }
+
+    /// Look at this part and at all within it.
+    pub(super) fn each_part<'a>(&'a self, look: &mut impl FnMut(&'a Self)) {
+        look(self);
+        match &self.part {
+            Part::Select { of, .. } => of.each_part(look),
+            Part::Call { target, given, .. } => {
+                for part in target.as_deref().into_iter().chain(given) {
+                    part.each_part(look);
+                }
+            }
+            Part::List(items) => {
+                for item in items {
+                    item.each_part(look);
+                }
+            }
+            Part::Map(entries) => {
+                for (key, of) in entries {
+                    key.each_part(look);
+                    of.each_part(look);
+                }
+            }
+            Part::Fold(fold) => {
+                let parts = [
+                    &fold.range,
+                    &fold.start,
+                    &fold.while_true,
+                    &fold.step,
+                    &fold.end,
+                ];
+                for part in parts {
+                    part.each_part(look);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it is the same whatever the names stand for, and written as a value.
+    pub(super) fn is_constant(&self) -> bool {
+        match &self.part {
+            Part::Null
+            | Part::Bool(_)
+            | Part::Int(_)
+            | Part::Uint(_)
+            | Part::Double(_)
+            | Part::Bytes(_)
+            | Part::Text(_) => true,
+            Part::List(items) => items.iter().all(Self::is_constant),
+            Part::Map(entries) => {
+                let constant =
+                    |(key, value): &(Self, Self)| key.is_constant() && value.is_constant();
+                entries.iter().all(constant)
+            }
+            Part::Call {
+                name,
+                target: None,
+                given,
+            } => matches!(given.as_slice(), [of] if is_conversion(name) && of.is_constant()),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a function makes a value of one type of one of another.
+pub(super) fn is_conversion(name: &str) -> bool {
+    matches!(
+        name,
+        "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp" | "uint"
+    )
+}
+
+/// Gives numbers to the parts of an expression.
+#[derive(Debug, Default)]
+pub(super) struct Maker {
+    next: usize,
+}
+
+// === impl Maker ===
+
+impl Maker {
+    pub(super) fn count(&self) -> usize {
+        self.next
+    }
+
+    pub(super) fn make(&mut self, place: usize, part: Part) -> Tree {
+        self.next += 1;
+        Tree {
+            id: self.next - 1,
+            place,
+            part,
+        }
+    }
+
+    pub(super) fn call(&mut self, place: usize, name: &str, given: Vec<Tree>) -> Tree {
+        let name = name.to_owned();
+        let target = None;
+        self.make(
+            place,
+            Part::Call {
+                name,
+                target,
+                given,
+            },
+        )
+    }
+
+    pub(super) fn method(
+        &mut self,
+        place: usize,
+        name: &str,
+        target: Tree,
+        given: Vec<Tree>,
+    ) -> Tree {
+        let name = name.to_owned();
+        let target = Some(Box::new(target));
+        self.make(
+            place,
+            Part::Call {
+                name,
+                target,
+                given,
+            },
+        )
+    }
+
+    /// The same once more, as parts of their own.
+    pub(super) fn copy(&mut self, tree: &Tree) -> Tree {
+        let part = match &tree.part {
+            Part::Select {
+                of,
+                field,
+                optional,
+                test,
+            } => Part::Select {
+                of: Box::new(self.copy(of)),
+                field: field.clone(),
+                optional: *optional,
+                test: *test,
+            },
+            Part::Call {
+                name,
+                target,
+                given,
+            } => Part::Call {
+                name: name.clone(),
+                target: target.as_ref().map(|target| Box::new(self.copy(target))),
+                given: given.iter().map(|part| self.copy(part)).collect(),
+            },
+            Part::List(items) => Part::List(items.iter().map(|item| self.copy(item)).collect()),
+            Part::Map(entries) => {
+                let copied = entries
+                    .iter()
+                    .map(|(key, value)| (self.copy(key), self.copy(value)));
+                Part::Map(copied.collect())
+            }
+            Part::Fold(fold) => Part::Fold(Box::new(Fold {
+                range: self.copy(&fold.range),
+                names: fold.names.clone(),
+                value: fold.value.clone(),
+                start: self.copy(&fold.start),
+                while_true: self.copy(&fold.while_true),
+                step: self.copy(&fold.step),
+                end: self.copy(&fold.end),
+            })),
+            leaf => leaf.clone(),
+        };
+        self.make(tree.place, part)
+    }
+}

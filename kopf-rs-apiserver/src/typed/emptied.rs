@@ -1,0 +1,62 @@
+//! What becomes of empty lists where objects are kept: in the form they are kept in, empty ones are none.
+//!
+//! Promise: what is left out when it is empty is gone already. Must not know the store.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use super::reach::Reach;
+use super::{Field, Struct, TYPES, Type};
+
+static REACH: LazyLock<Reach> = LazyLock::new(|| {
+    Reach::to(|name| {
+        let mut structs = TYPES.structs.iter();
+        let of = structs.find(|of| of.name == name);
+        of.is_some_and(|of| of.fields.iter().any(is_kept))
+    })
+});
+
+/// Whether a field is written when it is empty, and may be.
+fn is_kept(field: &Field) -> bool {
+    let list = matches!(field.of, Type::List(_) | Type::Wrapped(_) | Type::Map(_));
+    list && !field.omit_empty && !field.omit_zero
+}
+
+/// Turn empty lists into nothing, where they are written at all.
+pub(crate) fn forget_empty(of: &'static Struct, body: &mut Map<String, Value>) {
+    for field in &of.fields {
+        if field.is_inline() {
+            if let Some(inner) = field.of.as_struct() {
+                forget_empty(inner, body);
+            }
+            continue;
+        }
+        let Some(found) = body.get_mut(field.name) else {
+            continue;
+        };
+        let empty = match found {
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        if empty && is_kept(field) {
+            *found = Value::Null;
+        } else if REACH.leads(&field.of) {
+            below(&field.of, found);
+        }
+    }
+}
+
+fn below(of: &Type, found: &mut Value) {
+    match (of.element(), found) {
+        (Some(inner), Value::Array(items)) => items.iter_mut().for_each(|item| below(inner, item)),
+        (Some(inner), Value::Object(map)) => map.values_mut().for_each(|item| below(inner, item)),
+        (None, Value::Object(map)) => {
+            if let Some(of) = of.as_struct() {
+                forget_empty(of, map);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,42 @@
+//! Addresses that are not written as they should be.
+//!
+//! Promise: what is no address is not told of. Must not know where addresses stand.
+
+use std::net::IpAddr;
+
+use crate::object::Body;
+use crate::valid::finder::items;
+use crate::valid::format::block;
+
+/// Of an address.
+pub(super) fn of_one(text: &str, at: &str) -> Option<String> {
+    let address: IpAddr = text.parse().ok()?;
+    let right = address.to_string();
+    (address.is_ipv6() && right != text).then(|| {
+        format!("{at}: IPv6 address {text:?} should be in RFC 5952 canonical format ({right:?})")
+    })
+}
+
+/// Of a block of addresses.
+pub(super) fn of_block(text: &str, at: &str) -> Option<String> {
+    let (address, length) = block(text)?;
+    let right = format!("{address}/{length}");
+    (address.is_ipv6() && right != text).then(|| {
+        format!("{at}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format ({right:?})")
+    })
+}
+
+pub(super) fn of_list(body: &Body, list: &str, at: &str) -> Vec<String> {
+    each(body, list, at, of_one)
+}
+
+pub(super) fn of_blocks(body: &Body, list: &str, at: &str) -> Vec<String> {
+    each(body, list, at, of_block)
+}
+
+fn each(body: &Body, list: &str, at: &str, tell: fn(&str, &str) -> Option<String>) -> Vec<String> {
+    let found = items(body, list).iter().enumerate();
+    found
+        .filter_map(|(index, item)| tell(item.as_str()?, &format!("{at}.{list}[{index}]")))
+        .collect()
+}
