@@ -166,7 +166,7 @@ impl Worker {
                     tokio::select! {
                         biased;
                         () = self.shared.stopping.cancelled() => {}
-                        () = self.wake.notified() => self.log_interruption(at),
+                        () = self.wake.notified() => {}
                         () = tokio::time::sleep_until(at) => self.due = Due::Now,
                     }
                 }
@@ -196,6 +196,7 @@ impl Worker {
     async fn turn(&mut self, turn: Turn) {
         match turn {
             Turn::Mail(mail) if mail.event == EventType::Deleted => {
+                self.log_interruption();
                 self.raw = mail.raw;
                 self.due = self.deleted().await;
             }
@@ -203,6 +204,7 @@ impl Worker {
                 self.echo(&mail).await;
             }
             Turn::Mail(mail) => {
+                self.log_interruption();
                 self.look_for_rivals(&mail.raw);
                 self.memory.rounds.end();
                 self.know(mail.raw);
@@ -507,9 +509,10 @@ impl Worker {
         }
     }
 
-    fn log_interruption(&self, at: Instant) {
-        if self.shared.queue.has_newer(&self.key, &self.memory.version) {
-            let seconds = seconds(at.saturating_duration_since(Instant::now()));
+    /// What has come in before the sleep began interrupts it as well, as in Kopf: whoever reads of the sleep reads of its end.
+    fn log_interruption(&self) {
+        if let Due::At(at) = self.due {
+            let seconds = seconds(since(self.shared.setup.clock.now(), at));
             self.log(
                 Level::DEBUG,
                 format_args!("Sleeping was interrupted by new changes, {seconds} seconds left."),
