@@ -74,13 +74,11 @@ impl Contender {
 
     /// Builds it in release, or installs it.
     pub fn prepare(self) -> Result<()> {
-        match self.package() {
-            Some(package) => build_release(package),
-            None => {
-                python_of(Package::Kopf)?;
-                Ok(())
-            }
+        if let Some(package) = self.package() {
+            return build_release(package);
         }
+        python_of(Package::Kopf)?;
+        Ok(())
     }
 
     /// Its operator over one namespace; the kubeconfig comes by the environment.

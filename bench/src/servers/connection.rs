@@ -2,17 +2,16 @@
 //!
 //! Promises that whatever is not a success is an error. Must not know what is asked.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use anyhow::{Context as _, Result, bail, ensure};
 use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::contender::credentials;
 
@@ -27,7 +26,20 @@ pub struct Place {
 /// An open connection.
 pub struct Connection {
     place: Place,
-    sender: SendRequest<Full<Bytes>>,
+    stream: TlsStream<TcpStream>,
+    /// What has come in.
+    input: Vec<u8>,
+    /// How much of it was read.
+    read: usize,
+    output: Vec<u8>,
+    left: Left,
+}
+
+/// What of an answer's body is still to come.
+#[derive(Clone, Copy)]
+enum Left {
+    Bytes(usize),
+    Chunks,
 }
 
 impl Place {
@@ -54,48 +66,130 @@ impl Place {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("127.0.0.1")?;
-        let stream = self.tls.connect(name, stream).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // It ends with its sender.
-        tokio::spawn(connection);
         Ok(Connection {
+            stream: self.tls.connect(name, stream).await?,
             place: self.clone(),
-            sender,
+            input: Vec::new(),
+            read: 0,
+            output: Vec::new(),
+            left: Left::Bytes(0),
         })
     }
 }
 
 impl Connection {
     /// Sends a request; the answer's body is still to be read.
-    pub async fn open(&mut self, method: &str, path: &str, body: Bytes) -> Result<Incoming> {
+    pub async fn open(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
         let kind = match method {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
         };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", &self.place.authority)
-            .header("authorization", &self.place.token)
-            .header("content-type", kind)
-            .header("accept", "application/json")
-            .body(Full::new(body))?;
-        self.sender.ready().await?;
-        let answer = self.sender.send_request(request).await?;
-        let status = answer.status();
-        if !status.is_success() {
-            let said = answer.into_body().collect().await?.to_bytes();
+        let Place {
+            authority, token, ..
+        } = &self.place;
+        self.output.clear();
+        write!(
+            self.output,
+            "{method} {path} HTTP/1.1\r\nHost: {authority}\r\nAuthorization: {token}\r\nContent-Type: {kind}\r\n\
+             Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len(),
+        )?;
+        self.stream.write_all(&self.output).await?;
+        self.stream.flush().await?;
+        let status = self.head().await?;
+        if !(200..300).contains(&status) {
+            let said = self.rest().await?;
             bail!(
                 "{method} {path}: {status}: {}",
                 String::from_utf8_lossy(&said)
             );
         }
-        Ok(answer.into_body())
+        Ok(())
     }
 
     /// Sends a request and reads the whole answer.
-    pub async fn ask(&mut self, method: &str, path: &str, body: Bytes) -> Result<Bytes> {
-        let answer = self.open(method, path, body).await?;
-        Ok(answer.collect().await?.to_bytes())
+    pub async fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Vec<u8>> {
+        self.open(method, path, body).await?;
+        self.rest().await
+    }
+
+    /// The next part of the answer's body; nothing at its end.
+    pub async fn part(&mut self) -> Result<&[u8]> {
+        let (size, end) = match self.left {
+            Left::Bytes(0) => return Ok(&[]),
+            Left::Bytes(left) => {
+                if self.read == self.input.len() {
+                    self.more().await?;
+                }
+                (left.min(self.input.len() - self.read), 0)
+            }
+            Left::Chunks => (self.chunk_size().await?, 2),
+        };
+        while self.input.len() < self.read + size + end {
+            self.more().await?;
+        }
+        match &mut self.left {
+            Left::Bytes(left) => *left -= size,
+            Left::Chunks if size == 0 => self.left = Left::Bytes(0),
+            Left::Chunks => {}
+        }
+        let part = self.read..self.read + size;
+        self.read = part.end + end;
+        Ok(&self.input[part])
+    }
+
+    /// All that is left of the answer's body.
+    async fn rest(&mut self) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        loop {
+            let part = self.part().await?;
+            if part.is_empty() {
+                return Ok(all);
+            }
+            all.extend_from_slice(part);
+        }
+    }
+
+    /// The status of an answer.
+    async fn head(&mut self) -> Result<u16> {
+        loop {
+            let mut headers = [httparse::EMPTY_HEADER; 32];
+            let mut answer = httparse::Response::new(&mut headers);
+            let httparse::Status::Complete(size) = answer.parse(&self.input[self.read..])? else {
+                self.more().await?;
+                continue;
+            };
+            let length = answer
+                .headers
+                .iter()
+                .find(|header| header.name.eq_ignore_ascii_case("content-length"));
+            self.left = match length {
+                Some(length) => Left::Bytes(std::str::from_utf8(length.value)?.parse()?),
+                None => Left::Chunks,
+            };
+            self.read += size;
+            return answer.code.context("an answer without a status");
+        }
+    }
+
+    async fn chunk_size(&mut self) -> Result<usize> {
+        loop {
+            let found = httparse::parse_chunk_size(&self.input[self.read..]);
+            if let httparse::Status::Complete((start, size)) =
+                found.map_err(|_| anyhow::anyhow!("a chunk without a size"))?
+            {
+                self.read += start;
+                return Ok(usize::try_from(size)?);
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        self.input.drain(..self.read);
+        self.read = 0;
+        let came = self.stream.read_buf(&mut self.input).await?;
+        ensure!(came > 0, "the server has hung up");
+        Ok(())
     }
 }

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
-use http_body_util::BodyExt as _;
-use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
@@ -84,9 +82,7 @@ impl Job<'_> {
         });
         let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let mut connection = self.place.connect().await?;
-        connection
-            .ask("POST", all, definition.to_string().into())
-            .await?;
+        connection.ask("POST", all, &definition.to_string()).await?;
         let deadline = Instant::now() + SETTLED_WITHIN;
         let mut pulse = tokio::time::interval(Duration::from_millis(20));
         loop {
@@ -94,14 +90,14 @@ impl Job<'_> {
             let mut connection = self.place.connect().await?;
             let probe = object("probe", 0).to_string();
             // A young server serves a kind some time before it takes its objects.
-            match connection.ask("POST", &self.objects, probe.into()).await {
+            match connection.ask("POST", &self.objects, &probe).await {
                 Ok(_) => break,
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => {}
             }
         }
         let probe = format!("{}/probe", self.objects);
-        connection.ask("DELETE", &probe, Bytes::new()).await?;
+        connection.ask("DELETE", &probe, "").await?;
         Ok(())
     }
 
@@ -154,7 +150,7 @@ impl Job<'_> {
         let mut times = Vec::new();
         for _ in 0..LISTS {
             let began = Instant::now();
-            let list = connection.ask("GET", &self.objects, Bytes::new()).await?;
+            let list = connection.ask("GET", &self.objects, "").await?;
             times.push(began.elapsed().as_secs_f64() * 1000.0);
             let items = list.windows(6).filter(|part| part == b"\"uid\":").count();
             ensure!(items == self.options.stored, "{items} objects are listed");
@@ -168,8 +164,7 @@ impl Job<'_> {
     async fn fan_out(&mut self) -> Result<()> {
         let mut connection = self.place.connect().await?;
         let page = format!("{}?limit=1", self.objects);
-        let page: Value =
-            serde_json::from_slice(&connection.ask("GET", &page, Bytes::new()).await?)?;
+        let page: Value = serde_json::from_slice(&connection.ask("GET", &page, "").await?)?;
         let version = page["metadata"]["resourceVersion"].as_str();
         let version = version.context("a list without resourceVersion")?;
         let url = format!("{}?watch=true&resourceVersion={version}", self.objects);
@@ -228,19 +223,19 @@ async fn work(
             }
             other => (other, &one, String::new()),
         };
-        connection.ask(method, path, body.into()).await?;
+        connection.ask(method, path, &body).await?;
     }
 }
 
 /// Read a watch until all changes were seen.
 async fn follow(mut connection: Connection, url: String, open: Arc<Barrier>) -> Result<()> {
-    let mut body = connection.open("GET", &url, Bytes::new()).await?;
+    connection.open("GET", &url, "").await?;
     open.wait().await;
     let mut seen = 0;
     while seen < CHANGES {
-        let frame = body.frame().await.context("the watch ended")??;
-        let bytes = frame.data_ref().map_or(&b""[..], |bytes| bytes);
-        seen += bytes.iter().filter(|byte| **byte == b'\n').count();
+        let bytes = connection.part().await?;
+        ensure!(!bytes.is_empty(), "the watch ended");
+        seen += bytes.split(|byte| *byte == b'\n').count() - 1;
     }
     ensure!(seen == CHANGES, "{seen} events of {API_VERSION}");
     Ok(())
