@@ -9,6 +9,7 @@ pub(crate) mod crd;
 pub(crate) mod defaults;
 pub(crate) mod discovery;
 pub(crate) mod openapi;
+pub(crate) mod registration;
 pub(crate) mod shape;
 pub(crate) mod swagger;
 

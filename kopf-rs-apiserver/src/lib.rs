@@ -115,6 +115,7 @@ impl ApiServer {
     pub fn new() -> Self {
         let mut store = Store::new(Clock::new());
         verb::seed(&mut store);
+        kind::registration::seed(&mut store);
         access::bootstrap::seed(&mut store);
         // In memory, nothing can be in the way.
         let _kept = store.commit();
@@ -143,6 +144,7 @@ impl ApiServer {
         {
             let mut store = core.store();
             verb::seed(&mut store);
+            kind::registration::seed(&mut store);
             access::bootstrap::seed(&mut store);
             store.commit()?;
         }

@@ -14,7 +14,7 @@ use crate::admission::writing::{self, View, Writing};
 use crate::cascade;
 use crate::convert::{self, Sight};
 use crate::given;
-use crate::kind::{Kind, crd, defaults, shape};
+use crate::kind::{Kind, crd, defaults, registration, shape};
 use crate::managed::scale::Scaled;
 use crate::managed::set::Set;
 use crate::managed::{self, Author, Failure, Kept, Managed};
@@ -359,6 +359,8 @@ pub(crate) fn remove(store: &mut Store, kind: &Kind, key: &str) -> Option<Arc<St
     let removed = store.remove(kind.collection, key)?;
     if kind.is_crd() {
         crd::forget(store, &removed);
+        let (_, group) = removed.slim.name.split_once('.').unwrap_or_default();
+        registration::settle(store, group);
     }
     if kind.group == access::GROUP && kind.plural == "clusterroles" {
         access::aggregate::settle(store);

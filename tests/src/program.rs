@@ -15,6 +15,8 @@ use crate::watchdog::Watchdog;
 /// A running program; dropping it kills it and all it started.
 #[derive(Debug)]
 pub struct Program {
+    /// The command, as it would be typed.
+    title: String,
     child: Child,
     lines: Lines,
     patience: Duration,
@@ -31,6 +33,7 @@ impl Program {
     /// When it cannot be started.
     #[must_use]
     pub fn start(command: Command, patience: Duration) -> Self {
+        let title = format!("{command:?}");
         let mut watchdog = Watchdog::start(None).expect("a shell can be started");
         let mut command = tokio::process::Command::from(command);
         command
@@ -50,6 +53,7 @@ impl Program {
             sink.end();
         });
         Self {
+            title,
             child,
             lines,
             patience,
@@ -101,7 +105,8 @@ impl Program {
         let shown = || self.lines.all().join("\n");
         let status = waited.unwrap_or_else(|_| {
             panic!(
-                "it still runs after {:?}; lines:\n{}",
+                "{} still runs after {:?}; lines:\n{}",
+                self.title,
                 self.patience,
                 shown()
             )

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Column, Kind, Scale, Traits, api_version, version_order};
+use super::{Column, Kind, Scale, Traits, api_version, registration, version_order};
 use crate::cascade;
 use crate::convert::{Conversion, Schemas};
 use crate::managed::outline::Outline;
@@ -112,6 +112,8 @@ pub(crate) fn settle(store: &mut Store, stored: &Arc<Stored>) {
     write_status(store, stored, &before, &body, now);
     if established {
         serve(store, &body);
+        let group = at_path(&body, ".spec.group").and_then(Value::as_str);
+        registration::settle(store, group.unwrap_or_default());
     }
 }
 

@@ -81,6 +81,7 @@ async fn all_effects_of_a_request_are_told() {
             vec![
                 "ADDED customresourcedefinitions myapps.demo.example",
                 "MODIFIED customresourcedefinitions myapps.demo.example",
+                "ADDED apiservices v1.demo.example",
             ],
         ]
     );

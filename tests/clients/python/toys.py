@@ -35,7 +35,7 @@ def count(text):
 
 
 def eventually(condition):
-    for _ in range(1200):
+    for _ in range(2400):
         if condition():
             return True
         time.sleep(0.05)

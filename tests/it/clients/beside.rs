@@ -13,7 +13,7 @@ use super::ledger::Ledger;
 use super::plain::{Own, plain, unequal};
 
 /// How long a program may take, on a machine busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs the program of a client with the kubeconfig file of each server.
 ///
