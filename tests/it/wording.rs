@@ -215,6 +215,8 @@ async fn log_lines_have_kopfs_words_and_levels(bed: Bed) {
     create(&field, "a", "life", json!([])).await;
     field.until("it is handled", "a", is_handled).await;
     field.line("Handling cycle is finished").await;
+    field.patch("a", json!({"status": {"x": 0}})).await;
+    field.line("Something has changed, but").await;
     working.stop().await;
     let working = field.start(registry(&field, &gate));
     field.line("Resuming is processed: ").await;
