@@ -144,7 +144,7 @@ fn describe_subresource(kind: &Kind, name: &str) -> Value {
 }
 
 /// The group and kind of what a subresource reads or writes, if that is not its object.
-fn foreign(kind: &str, name: &str) -> Option<(&'static str, &'static str)> {
+pub(super) fn foreign(kind: &str, name: &str) -> Option<(&'static str, &'static str)> {
     match name {
         "proxy" => Some((
             "",
@@ -165,7 +165,7 @@ fn foreign(kind: &str, name: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-fn subresource_verbs(name: &str) -> &'static [&'static str] {
+pub(super) fn subresource_verbs(name: &str) -> &'static [&'static str] {
     match name {
         "token" | "eviction" | "binding" => &["create"],
         "attach" | "exec" | "portforward" => &["create", "get"],

@@ -4,6 +4,8 @@
 //! for.
 
 mod custom;
+mod operations;
+mod paths;
 mod reference;
 mod second;
 
@@ -16,6 +18,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::{Kind, Kinds, Version};
+use paths::Dialect;
 use reference::Texts;
 
 /// What the subresources of a version read or write.
@@ -42,6 +45,7 @@ pub(crate) fn index(kinds: &Kinds) -> Value {
 /// `/openapi/v3/api/v1`, `/openapi/v3/apis/GROUP/VERSION`
 pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Bytes> {
     let found = kinds.version(group, version)?;
+    let builtin = kinds.group(group).is_some_and(|group| group.builtin);
     let mut all = schemas(found);
     say_versions(&mut all, &[(group, version)]);
     let made = all.made.iter().filter_map(|(name, schema)| {
@@ -53,7 +57,7 @@ pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Byte
     let document = Document {
         openapi: "3.0.0",
         info: info(),
-        paths: paths(found),
+        paths: paths::of_version(group, found, builtin, Dialect::Third),
         components: Components {
             schemas: texts.chain(made).collect(),
         },
@@ -76,17 +80,31 @@ struct Components<'a> {
 
 /// `/openapi/v2`
 pub(crate) fn second(kinds: &Kinds) -> Value {
+    let mut paths = paths::of_pages(kinds);
+    for group in &kinds.groups {
+        for version in &group.versions {
+            let more = paths::of_version(&group.name, version, group.builtin, Dialect::Second);
+            paths.extend(more);
+        }
+    }
     json!({
         "swagger": "2.0",
         "info": info(),
-        "paths": {},
+        "parameters": paths::shared(&paths),
+        "paths": paths,
         "definitions": definitions(kinds),
+        "securityDefinitions": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
+        "security": [{"BearerToken": []}],
     })
 }
 
 /// The schemas of `OpenAPI` v2.
 pub(crate) fn definitions(kinds: &Kinds) -> Map<String, Value> {
     let mut all = Schemas::default();
+    for page in ["APIGroupList", "APIVersions"] {
+        reference::add(&reference::meta(page), &mut all.texts);
+    }
+    reference::add(reference::VERSION, &mut all.texts);
     let mut versions = Vec::new();
     for group in &kinds.groups {
         for version in &group.versions {
@@ -127,41 +145,6 @@ fn path(group: &str, version: &str) -> String {
     } else {
         format!("apis/{group}/{version}")
     }
-}
-
-fn paths(version: &Version) -> Map<String, Value> {
-    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
-    let parameters = [
-        parameter("dryRun"),
-        parameter("fieldManager"),
-        parameter("fieldValidation"),
-    ];
-    let kinds = version.kinds.values();
-    kinds
-        .map(|kind| {
-            let scope = if kind.namespaced {
-                "namespaces/{namespace}/"
-            } else {
-                ""
-            };
-            let base = path(&kind.group, &kind.version);
-            let operation = |action: &str| {
-                json!({
-                    "parameters": parameters,
-                    "x-kubernetes-action": action,
-                    "x-kubernetes-group-version-kind": gvk(kind),
-                })
-            };
-            let path = format!("/{base}/{scope}{}", kind.plural);
-            if kind.traits.review {
-                return (path, json!({"post": operation("post")}));
-            }
-            (
-                format!("{path}/{{name}}"),
-                json!({"put": operation("put"), "patch": operation("patch")}),
-            )
-        })
-        .collect()
 }
 
 fn gvk(kind: &Kind) -> Value {

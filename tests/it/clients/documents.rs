@@ -68,11 +68,66 @@ async fn told(kubeconfig: &Path) -> Vec<(String, Vec<String>)> {
             format!("{path} in OpenAPI v3"),
             described(&document["components"]["schemas"]),
         ));
+        pages.push((format!("{path} in paths of OpenAPI v3"), asked(&document)));
     }
     let second = server.second().await;
     pages.push(("OpenAPI v2".to_owned(), described(&second["definitions"])));
+    pages.push(("paths of OpenAPI v2".to_owned(), asked(&second)));
     server.undefine().await;
     pages
+}
+
+/// A line per operation, wherever its parameters are written; without what is said to people.
+fn asked(document: &Value) -> Vec<String> {
+    let paths = document["paths"].as_object().expect("paths by name");
+    let known = |path: &str| {
+        let own = !path.contains(".example.com/") || path.contains(GROUP);
+        own && !EXCLUDED.iter().any(|group| path.contains(group))
+    };
+    let mut lines = Vec::new();
+    for (path, item) in paths.iter().filter(|(path, _)| known(path)) {
+        let methods = item.as_object().expect("operations by method");
+        for (method, operation) in methods.iter().filter(|(name, _)| *name != "parameters") {
+            let told = operation_with(operation, &item["parameters"], document);
+            lines.push(format!("{path} {method} {told}"));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+fn operation_with(operation: &Value, common: &Value, document: &Value) -> Value {
+    let lists = [common, &operation["parameters"]];
+    let lists = lists.into_iter().filter_map(Value::as_array).flatten();
+    let mut parameters: Vec<String> = lists
+        .map(|parameter| {
+            let shared = parameter["$ref"].as_str().map(|target| &target[1..]);
+            let found = shared.and_then(|pointer| document.pointer(pointer));
+            undescribed(found.unwrap_or(parameter)).to_string()
+        })
+        .collect();
+    parameters.sort();
+    let mut operation = undescribed(operation);
+    operation["parameters"] = parameters.into();
+    for field in ["consumes", "produces"] {
+        if let Some(forms) = operation.get_mut(field).and_then(Value::as_array_mut) {
+            forms.sort_by_key(Value::to_string);
+        }
+    }
+    operation
+}
+
+/// A value without the descriptions in it.
+fn undescribed(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, _)| *name != "description");
+            let kept = kept.map(|(name, inner)| (name.clone(), undescribed(inner)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => items.iter().map(undescribed).collect(),
+        other => other.clone(),
+    }
 }
 
 /// A line per schema; which versions share one depends on what else is served.

@@ -23,7 +23,7 @@ pub(super) fn add_kind(kind: &Kind, into: &mut Schemas) {
 }
 
 /// The group backwards, the version, and the word.
-fn name(kind: &Kind, word: &str) -> String {
+pub(super) fn name(kind: &Kind, word: &str) -> String {
     let mut words: Vec<&str> = kind.group.split('.').collect();
     words.reverse();
     format!("{}.{}.{word}", words.join("."), kind.version)

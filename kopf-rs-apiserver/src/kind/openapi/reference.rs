@@ -17,6 +17,9 @@ const TABLE: &str = include_str!("../../../tables/schemas.txt");
 /// How schemas refer to each other.
 pub(super) const REFERENCE: &str = "#/components/schemas/";
 
+/// The name of the schema of `/version`.
+pub(super) const VERSION: &str = "io.k8s.apimachinery.pkg.version.Info";
+
 /// Schemas by name, as they are written.
 pub(super) type Texts = BTreeMap<&'static str, &'static RawValue>;
 

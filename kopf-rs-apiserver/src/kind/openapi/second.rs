@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::reference::REFERENCE;
 
-const DEFINITIONS: &str = "#/definitions/";
+pub(super) const DEFINITIONS: &str = "#/definitions/";
 
 /// A schema that comes with the server.
 pub(super) fn builtin(schema: &mut Value) {
