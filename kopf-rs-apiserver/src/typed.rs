@@ -251,13 +251,13 @@ fn parse(table: &'static str) -> Types {
             _ => {}
         }
     }
-    // Templates of claims carry their type; whole objects have lost theirs when they come here.
-    let claim = index("core/v1.PersistentVolumeClaim");
-    if let Some(claim) = types.structs.get_mut(claim) {
-        for name in ["kind", "apiVersion"] {
-            claim
-                .fields
-                .push(field(name, "0", Type::Text("string"), &["o"]));
+    // Templates of claims and options of evictions carry their type; whole objects have lost theirs when they come here.
+    for inner in ["core/v1.PersistentVolumeClaim", "meta/v1.DeleteOptions"] {
+        if let Some(inner) = types.structs.get_mut(index(inner)) {
+            for name in ["kind", "apiVersion"] {
+                let text = field(name, "0", Type::Text("string"), &["o"]);
+                inner.fields.push(text);
+            }
         }
     }
     types

@@ -169,19 +169,36 @@ impl<'a> Parser<'a> {
             "(" => {}
             other => return Err(format!("found '{other}' expected: '('")),
         }
+        match self.peek() {
+            token if is_word(token) || matches!(token, "," | ")") => {}
+            other => return Err(format!("found '{other}', expected: ',', ')' or identifier")),
+        }
         let mut values = Vec::new();
         loop {
-            let value = if is_word(self.peek()) {
-                self.take()
-            } else {
-                ""
-            };
-            values.push(checked(key, values.len(), value)?);
+            let token = self.peek();
+            if is_word(token) {
+                self.take();
+            } else if !values.is_empty() && !matches!(token, "," | ")") {
+                return Err(format!("found '{token}', expected: ',', or identifier"));
+            }
+            values.push(if is_word(token) { token } else { "" });
             match self.take() {
                 "," => {}
-                ")" => return Ok(values),
+                ")" => break,
                 other => return Err(format!("found '{other}', expected: ',' or ')'")),
             }
+        }
+        // They are a set, which is checked in order.
+        values.sort_unstable();
+        values.dedup();
+        let mut complaints = Vec::new();
+        for (at, value) in values.iter().enumerate() {
+            complaints.extend(checked(key, at, value).err());
+        }
+        match complaints.as_slice() {
+            [] => Ok(values.into_iter().map(str::to_owned).collect()),
+            [one] => Err(one.clone()),
+            all => Err(format!("[{}]", all.join(", "))),
         }
     }
 }
@@ -251,6 +268,14 @@ mod tests {
             (
                 "a in (b",
                 "unable to parse requirement: found '', expected: ',' or ')'",
+            ),
+            (
+                "a in (",
+                "unable to parse requirement: found '', expected: ',', ')' or identifier",
+            ),
+            (
+                "a in (b,",
+                "unable to parse requirement: found '', expected: ',', or identifier",
             ),
             (
                 "=b",

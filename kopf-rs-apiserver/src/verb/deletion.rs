@@ -48,13 +48,15 @@ impl Deletion {
         }
     }
 
-    /// In the background, within that time.
-    pub(crate) fn within(grace: Option<i64>, dry_run: bool) -> Self {
-        Self {
-            grace,
-            dry_run,
-            ..Self::default()
-        }
+    /// Whether options ask for nothing to be done.
+    pub(super) fn is_dry(options: &Body) -> bool {
+        !stages(options).is_empty()
+    }
+
+    /// What is left to be done once the preconditions were looked at.
+    pub(super) fn without_preconditions(mut self) -> Self {
+        (self.uid, self.revision) = (None, None);
+        self
     }
 
     /// After what it owns.
@@ -75,19 +77,21 @@ impl Deletion {
         };
         check_kind(&given)?;
         let given = shaped(given)?;
-        let causes = complaints(&given);
-        if !causes.is_empty() {
-            return Err(Refusal::invalid(options("DeleteOptions"), &causes));
-        }
+        validate(&given)?;
+        Ok(Self::of_options(&given, target))
+    }
+
+    /// What options say that are in order.
+    pub(super) fn of_options(given: &Body, target: &Target<'_>) -> Self {
         let preconditions = given.get("preconditions").and_then(Value::as_object);
         let precondition = |field: &str| {
             let found = preconditions.map_or("", |map| text(map, field));
             Some(found.to_owned()).filter(|found| !found.is_empty())
         };
         let orphan = given.get("orphanDependents").and_then(Value::as_bool);
-        let by_default = policy(&given).is_none() && orphan.is_none() && leaves_orphans(target);
-        Ok(Self {
-            propagation: match policy(&given) {
+        let by_default = policy(given).is_none() && orphan.is_none() && leaves_orphans(target);
+        Self {
+            propagation: match policy(given) {
                 Some("Foreground") => Propagation::Foreground,
                 Some("Orphan") => Propagation::Orphan,
                 None if by_default || orphan == Some(true) => Propagation::Orphan,
@@ -98,8 +102,8 @@ impl Deletion {
             grace: given.get("gracePeriodSeconds").and_then(Value::as_i64),
             uid: precondition("uid"),
             revision: precondition("resourceVersion"),
-            dry_run: !stages(&given).is_empty(),
-        })
+            dry_run: !stages(given).is_empty(),
+        }
     }
 
     /// Whether an object is the one that is meant.
@@ -234,6 +238,15 @@ fn check_kind(options: &Body) -> Result<(), Refusal> {
     Err(Refusal::bad_request(format!(
         "no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
     )))
+}
+
+/// Refuse options that are not in order.
+pub(super) fn validate(given: &Body) -> Result<(), Refusal> {
+    let causes = complaints(given);
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::invalid(options("DeleteOptions"), &causes))
 }
 
 fn complaints(given: &Body) -> Vec<Cause> {

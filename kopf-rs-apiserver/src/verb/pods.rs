@@ -3,14 +3,19 @@
 //! Promise: an eviction is a deletion that budgets may refuse, a binding a Pod's way to its node. Nothing runs, so that logs are
 //! empty and nobody can be connected to. Must not know controllers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Answer, Deletion, Target, delete};
+use super::create::place;
+use super::list::bad_number;
+use super::{Answer, Deletion, Target, delete, deletion, update};
 use crate::call::{Document, Wanted};
+use crate::kind::Kind;
 use crate::object::{Body, at_path, map_mut, meta_text, set_path, text};
 use crate::selector::choice::chooses;
-use crate::status::Refusal;
+use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::typed;
 
@@ -20,12 +25,17 @@ fn done() -> Answer {
 }
 
 /// What is sent, as its type has it, and what is to be said of it.
-fn decoded(target: &Target<'_>, wanted: Wanted<'_>) -> Result<(Body, Vec<String>), Refusal> {
+fn decoded(
+    store: &Store,
+    target: &Target<'_>,
+    wanted: Wanted<'_>,
+) -> Result<(Body, Vec<String>), Refusal> {
     let Wanted {
         api_version, kind, ..
     } = wanted;
     let judgement = target.call.unknown_fields()?;
     let Document { mut body, twice } = target.call.object(wanted)?;
+    check_type(store, (api_version, kind), &body)?;
     let Some(of) = typed::of_kind(api_version, kind) else {
         return Ok((body, Vec::new()));
     };
@@ -38,9 +48,70 @@ fn decoded(target: &Target<'_>, wanted: Wanted<'_>) -> Result<(Body, Vec<String>
     for name in ["apiVersion", "kind"] {
         body.remove(name);
     }
-    let (body, unknown) = typed::shape(of, body).map_err(|misfit| bad(misfit.to_string()))?;
+    let (mut body, unknown) = typed::shape(of, body).map_err(|misfit| bad(misfit.to_string()))?;
     let complaints = target.call.complaints(unknown, &twice, true);
-    Ok((body, judgement.judge(complaints).map_err(bad)?))
+    let warnings = judgement.judge(complaints).map_err(bad)?;
+    place(&target.kind, target.namespace(), &mut body)
+        .map_err(|refusal| refusal.warned_first(&warnings))?;
+    Ok((body, warnings))
+}
+
+/// Refuse what is of another type than is read here.
+pub(super) fn check_type(
+    store: &Store,
+    (api_version, kind): (&str, &str),
+    body: &Body,
+) -> Result<(), Refusal> {
+    let given = |field, usual| {
+        Some(text(body, field))
+            .filter(|found| !found.is_empty())
+            .unwrap_or(usual)
+    };
+    let (version, word) = (given("apiVersion", api_version), given("kind", kind));
+    let older = KNOWN.contains(&(version, word));
+    if word == kind && (version == api_version || (older && kind == "Eviction")) {
+        return Ok(());
+    }
+    let served = |found: &Arc<Kind>| found.kind == word && found.api_version() == version;
+    let known = older || store.kinds.iter().any(served);
+    let short = version.rsplit('/').next().unwrap_or_default();
+    let why = if !known {
+        format!(
+            "no kind {word:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    } else if word == kind {
+        return Err(Refusal::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({api_version})"
+        )));
+    } else {
+        let group = api_version
+            .split_once('/')
+            .map_or("core", |(group, _)| group);
+        format!("converting ({short}.{word}) to ({group}.{kind}): unknown conversion")
+    };
+    Err(Refusal::bad_request(format!(
+        "{word} in version {short:?} cannot be handled as a {kind}: {why}"
+    )))
+}
+
+/// What is known beside the kinds that are served: what subresources are and were written in.
+const KNOWN: [(&str, &str); 6] = [
+    ("policy/v1", "Eviction"),
+    ("policy/v1beta1", "Eviction"),
+    ("extensions/v1beta1", "Scale"),
+    ("apps/v1beta1", "Scale"),
+    ("apps/v1beta2", "Scale"),
+    ("autoscaling/v1", "Scale"),
+];
+
+/// Refuse what is about another Pod than the path.
+fn check_name(target: &Target<'_>, kind: &str, body: &Body) -> Result<(), Refusal> {
+    if meta_text(body, "name") == target.name() {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(format!(
+        "name in URL does not match name in {kind} object"
+    )))
 }
 
 /// An answer, good or bad, with what is to be said of the body.
@@ -67,7 +138,7 @@ pub(crate) fn evict(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
         kind: "Eviction",
         ..target.wanted("policy/v1")
     };
-    let (eviction, warnings) = decoded(target, wanted)?;
+    let (eviction, warnings) = decoded(store, target, wanted)?;
     warned(warnings, evict_decoded(store, target, &eviction))
 }
 
@@ -76,11 +147,17 @@ fn evict_decoded(
     target: &Target<'_>,
     eviction: &Body,
 ) -> Result<Answer, Refusal> {
+    check_name(target, "Eviction", eviction)?;
+    let empty = Body::new();
+    let options = eviction.get("deleteOptions").and_then(Value::as_object);
+    let options = options.unwrap_or(&empty);
+    let dry_run = target.call.dry_run()? || Deletion::is_dry(options);
     let pod = target.stored(store)?;
     if !pod.slim.terminating {
         check_budgets(store, target, &pod.body())?;
     }
-    let dry_run = target.call.dry_run()?;
+    let mut how = Deletion::of_options(options, target);
+    how.check(&target.kind, &pod)?;
     if !dry_run {
         let mut body = pod.body();
         let condition = json!({
@@ -89,9 +166,10 @@ fn evict_decoded(
         add_condition(store, &mut body, condition);
         store.put(target.kind.collection, body);
     }
-    let options = eviction.get("deleteOptions").and_then(Value::as_object);
-    let grace = options.and_then(|options| options.get("gracePeriodSeconds")?.as_i64());
-    let how = Deletion::within(grace, dry_run);
+    // The condition stays also where the deletion is refused.
+    deletion::validate(options)?;
+    how.dry_run = dry_run;
+    let how = how.without_preconditions();
     let deleted = delete::delete_key(store, &target.kind, &target.key(), &how)?;
     let mut answer = done();
     answer.changed = deleted.changed;
@@ -141,7 +219,12 @@ pub(crate) fn bind(store: &mut Store, target: &Target<'_>) -> Result<Answer, Ref
         return bind_named(store, target);
     }
     let wanted = target.wanted("v1");
-    let name = meta_text(&target.call.object(wanted)?.body, "name").to_owned();
+    let binding = target.call.object(wanted)?.body;
+    check_type(store, ("v1", "Binding"), &binding)?;
+    let name = meta_text(&binding, "name").to_owned();
+    if name.is_empty() {
+        return Err(Refusal::bad_request("Name parameter required."));
+    }
     let pods = store.kinds.kind("", "v1", "pods").cloned();
     let kind = pods.ok_or_else(Refusal::no_resource)?;
     let mut path = target.path.clone();
@@ -160,12 +243,37 @@ fn bind_named(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal>
         kind: "Binding",
         ..target.wanted("v1")
     };
-    let (binding, warnings) = decoded(target, wanted)?;
+    let (binding, warnings) = decoded(store, target, wanted)?;
     warned(warnings, bind_decoded(store, target, &binding))
 }
 
+/// A Pod goes to a node that has a name.
+fn check_node(binding: &Body) -> Result<(), Refusal> {
+    let empty = Body::new();
+    let target = binding.get("target").and_then(Value::as_object);
+    let target = target.unwrap_or(&empty);
+    let mut causes = Vec::new();
+    let kind = text(target, "kind");
+    if !matches!(kind, "" | "Node") {
+        causes.push(format!(
+            "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+        ));
+    }
+    if text(target, "name").is_empty() {
+        causes.push("target.name: Required value".to_owned());
+    }
+    match causes.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Refusal::internal(one)),
+        all => Err(Refusal::internal(format!("[{}]", all.join(", ")))),
+    }
+}
+
 fn bind_decoded(store: &mut Store, target: &Target<'_>, binding: &Body) -> Result<Answer, Refusal> {
+    check_name(target, "Binding", binding)?;
+    check_node(binding)?;
     let pod = target.stored(store)?;
+    update::check_uid(target, &pod.slim.uid, meta_text(binding, "uid"))?;
     let mut body = pod.body();
     let node = binding
         .get("target")
@@ -196,6 +304,7 @@ fn bind_decoded(store: &mut Store, target: &Target<'_>, binding: &Body) -> Resul
 
 /// The log of a container, of which none runs.
 pub(crate) fn log(store: &mut Store, target: &Target<'_>) -> Result<Answer, Refusal> {
+    check_log(target)?;
     let pod = target.stored(store)?.body();
     choose_container(target, &pod)?;
     let node = at_path(&pod, ".spec.nodeName").and_then(Value::as_str);
@@ -226,6 +335,51 @@ pub(crate) fn stream(store: &mut Store, target: &Target<'_>) -> Refusal {
 }
 
 /// Refuse a container that is not there, or that is not named where there are several.
+/// Which part of a log is asked for.
+fn check_log(target: &Target<'_>) -> Result<(), Refusal> {
+    let call = target.call;
+    let number = |name: &str| -> Result<Option<i64>, Refusal> {
+        let text = call.param(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| bad_number(text))
+    };
+    let (seconds, tail, limit) = (
+        number("sinceSeconds")?,
+        number("tailLines")?,
+        number("limitBytes")?,
+    );
+    let since = call.param("sinceTime");
+    if !since.is_empty() && since.parse::<jiff::Timestamp>().is_err() {
+        return Err(Refusal::bad_request(format!(
+            "parsing time {since:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {since:?} as \"2006\""
+        )));
+    }
+    let mut causes = Vec::new();
+    let mut least = |field: &str, found: Option<i64>, least: i64, message: &str| {
+        let bad = found.filter(|found| *found < least);
+        causes.extend(bad.map(|found| Cause::invalid(field, &found.into(), message)));
+    };
+    least("tailLines", tail, 0, "must be greater than or equal to 0");
+    least("limitBytes", limit, 1, "must be greater than 0");
+    if since.is_empty() {
+        least("sinceSeconds", seconds, 1, "must be greater than 0");
+    } else if seconds.is_some() {
+        let message = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+        causes.push(Cause::forbidden("[]", message));
+    }
+    if !call.param("stream").is_empty() {
+        causes.push(Cause::forbidden("stream", "may not be specified"));
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let mut subject = target.kind.subject(target.name());
+    subject.word = "PodLogOptions";
+    Err(Refusal::invalid(subject, &causes))
+}
+
 fn choose_container(target: &Target<'_>, pod: &Body) -> Result<(), Refusal> {
     let names = |list: &str| {
         let found = at_path(pod, &format!(".spec.{list}")).and_then(Value::as_array);

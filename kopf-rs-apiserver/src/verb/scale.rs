@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Target, update};
+use super::create::place;
+use super::{Answer, Target, pods, update};
 use crate::call::{Document, Wanted};
 use crate::kind::Kind;
 use crate::managed::Managed;
@@ -131,10 +132,14 @@ pub(super) fn update(
         (Err(_), Some(_)) => return Err(bad(String::new())),
         (found, _) => found?,
     };
-    let (scale, unknown) = shaped(scale).map_err(bad)?;
+    if target.kind.traits.builtin {
+        pods::check_type(store, ("autoscaling/v1", "Scale"), &scale)?;
+    }
+    let (mut scale, unknown) = shaped(scale).map_err(bad)?;
     let complaints = target.call.complaints(unknown, &twice, true);
     let warnings = judgement.judge(complaints).map_err(bad)?;
-    let written = update::check_name(&scale, target.name())
+    let written = place(&target.kind, target.namespace(), &mut scale)
+        .and_then(|()| update::check_name(&scale, target.name()))
         .and_then(|()| target.stored(store))
         .and_then(|old| write(store, target, &old, (&scale, None), dry_run));
     let mut answer = written.map_err(|refusal| refusal.warned_first(&warnings))?;
