@@ -31,6 +31,15 @@ const FIELDS: [&str; 14] = [
     "uid",
 ];
 
+/// The groups of kinds that come with the server and still accept any finalizer, as custom kinds do.
+const LENIENT: [&str; 5] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+];
+
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
@@ -197,7 +206,8 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
             message,
         ));
     }
-    for (at, finalizer) in found.iter().enumerate().filter(|_| kind.traits.builtin) {
+    let strict = kind.traits.builtin && !LENIENT.contains(&kind.group.as_str());
+    for (at, finalizer) in found.iter().enumerate().filter(|_| strict) {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) {
             causes.push(Cause::invalid(
                 format!("metadata.finalizers[{at}]"),
@@ -343,10 +353,11 @@ fn shown_owners(owners: &[&Body]) -> String {
     format!("[{}]", shown.join(","))
 }
 
-/// Warnings the real server sends along with an answer: about finalizers that `known` does not have.
-pub(crate) fn warnings(body: &Body, known: &[String]) -> Vec<String> {
+/// Warnings the real server sends along with an answer: about finalizers of custom objects that `known` does not have.
+pub(crate) fn warnings(kind: &Kind, body: &Body, known: &[String]) -> Vec<String> {
     let fresh = finalizers(body)
         .into_iter()
+        .filter(|_| !kind.traits.builtin)
         .filter(|finalizer| !known.iter().any(|known| known == finalizer));
     let mut warnings = Vec::new();
     for finalizer in fresh {

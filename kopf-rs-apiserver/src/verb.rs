@@ -34,7 +34,7 @@ use serde_json::Value;
 use crate::access::escalate::{self, Wish};
 use crate::call::{Call, Form, Included, Path, Verb, Wanted};
 use crate::convert;
-use crate::kind::{Kind, shape};
+use crate::kind::{Kind, crd, shape};
 use crate::managed::Author;
 use crate::managed::set::Set;
 use crate::object::{Body, Stored};
@@ -235,7 +235,9 @@ impl Target<'_> {
             return Vec::new();
         }
         let old = old.map(|old| shape::of_version(&self.kind, old.body()));
-        valid::warnings(&self.kind, old.as_ref(), body)
+        let mut told = crd::warnings(&self.kind, old.as_ref(), body);
+        told.extend(valid::warnings(&self.kind, old.as_ref(), body));
+        told
     }
 
     /// The type bodies should have.

@@ -87,6 +87,7 @@ fn store_applied(
     let warnings = target.worth_a_word(old, &body);
     let Some(old) = old else {
         target.check_escalation(store, None, &body)?;
+        let warnings = [rules::warnings(kind, &body, &[]), warnings].concat();
         let birth = Birth {
             kind,
             namespace: target.namespace(),
@@ -95,7 +96,10 @@ fn store_applied(
             upserted: true,
             dry_run,
         };
-        let stored = create_body(store, &birth, body)?;
+        let stored = create_body(store, &birth, body).map_err(|refusal| {
+            let told = Some(&warnings).filter(|_| refusal.is_late());
+            refusal.warned(told.map_or(&[], Vec::as_slice))
+        })?;
         let mut answer = Answer::object(201, store, target, &stored);
         answer.changed = !dry_run;
         answer.warnings = warnings;

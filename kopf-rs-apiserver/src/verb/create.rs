@@ -50,8 +50,7 @@ pub(crate) fn create(store: &mut Store, target: &Target<'_>) -> Result<Answer, R
     }
     warnings.extend(rules::unite_owners(&mut body, false));
     let also = [
-        rules::warnings(&body, &[]),
-        crd::warnings(&target.kind, None, &body),
+        rules::warnings(&target.kind, &body, &[]),
         target.worth_a_word(None, &body),
     ]
     .concat();

@@ -6,7 +6,6 @@ use super::create::{Birth, create_body, decode, place};
 use super::{Answer, Part, Target, scale};
 use crate::access;
 use crate::call::Verb;
-use crate::kind::crd;
 use crate::object::{Body, Stored, finalizers, meta_text};
 use crate::rules;
 use crate::status::Refusal;
@@ -51,7 +50,7 @@ fn update_decoded(
         };
         let warnings = [
             rules::unite_owners(&mut body, false).into_iter().collect(),
-            rules::warnings(&body, &[]),
+            rules::warnings(&target.kind, &body, &[]),
             target.worth_a_word(None, &body),
         ]
         .concat();
@@ -75,11 +74,7 @@ pub(crate) fn replace_telling(
     body: Body,
     dry_run: bool,
 ) -> Result<Answer, Refusal> {
-    let also = [
-        crd::warnings(&target.kind, Some(old), &body),
-        target.worth_a_word(Some(old), &body),
-    ]
-    .concat();
+    let also = target.worth_a_word(Some(old), &body);
     let mut answer = replace(store, target, old, body, dry_run).map_err(|refusal| {
         let also = Some(&also).filter(|_| refusal.is_late());
         refusal.warned(also.map_or(&[], Vec::as_slice))
@@ -129,7 +124,7 @@ pub(crate) fn store_change(
             .into_iter()
             .map(str::to_owned)
             .collect();
-        rules::warnings(&body, &known)
+        rules::warnings(&target.kind, &body, &known)
     };
     let written = write::replace(store, change, old, body).map_err(|refusal| {
         let refusal = refusal.warned(&repeated);

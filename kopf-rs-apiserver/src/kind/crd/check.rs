@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::versions;
 use crate::kind::Kind;
-use crate::object::{Body, Stored, at_path, meta_text, metadata, text};
+use crate::object::{Body, at_path, meta_text, metadata, text};
 use crate::rules::names;
 use crate::schema::definition::{self, printed};
 use crate::status::Cause;
@@ -38,8 +38,9 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
         let message = "must be spec.names.plural+\".\"+spec.group";
         causes.push(Cause::invalid("metadata.name", &name.into(), message));
     }
+    causes.extend(spec(body, None));
+    causes.extend(status(body));
     causes.extend(approval(body, None));
-    causes.extend(whole(body, None));
     causes
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     if !kind.is_crd() {
         return Vec::new();
     }
-    let mut causes = whole(new, Some(old));
+    let mut causes = spec(new, Some(old));
     let established = is_established(old);
     for (field, always) in [
         ("spec.scope", false),
@@ -64,6 +65,7 @@ pub(crate) fn check_change(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
     if established && conversion::authorities(old).is_none_or(conversion::is_bundle) {
         causes.extend(conversion::bad_bundle(new));
     }
+    causes.extend(status(new));
     causes.extend(approval(new, Some(old)));
     causes
 }
@@ -78,7 +80,7 @@ pub(crate) fn check_status(kind: &Kind, new: &Body) -> Vec<Cause> {
 }
 
 /// What is worth a word about a definition that is taken; nothing for objects of other kinds.
-pub(crate) fn warnings(kind: &Kind, old: Option<&Stored>, new: &Body) -> Vec<String> {
+pub(crate) fn warnings(kind: &Kind, old: Option<&Body>, new: &Body) -> Vec<String> {
     if !kind.is_crd() {
         return Vec::new();
     }
@@ -90,7 +92,7 @@ pub(crate) fn warnings(kind: &Kind, old: Option<&Stored>, new: &Body) -> Vec<Str
         all.flat_map(definition::unknown_formats)
             .collect::<Vec<String>>()
     };
-    let known = old.map(|old| formats(&old.body())).unwrap_or_default();
+    let known = old.map(formats).unwrap_or_default();
     let fresh = formats(new)
         .into_iter()
         .filter(|format| !known.contains(format));
@@ -110,7 +112,7 @@ fn is_established(body: &Body) -> bool {
     conditions.any(|found| found["type"] == "Established" && found["status"] == "True")
 }
 
-fn whole(body: &Body, old: Option<&Body>) -> Vec<Cause> {
+fn spec(body: &Body, old: Option<&Body>) -> Vec<Cause> {
     let mut causes = Vec::new();
     group(string(body, "spec.group"), &mut causes);
     let scopes = ["Cluster", "Namespaced"];
@@ -132,8 +134,13 @@ fn whole(body: &Body, old: Option<&Body>) -> Vec<Cause> {
     if at_path(body, "spec.preserveUnknownFields") == Some(&Value::Bool(true)) {
         unknown_fields(body, &mut causes);
     }
-    stored_versions(body, &mut causes);
+    causes
+}
+
+fn status(body: &Body) -> Vec<Cause> {
+    let mut causes = Vec::new();
     spelling(body, "status.acceptedNames", &mut causes);
+    stored_versions(body, &mut causes);
     causes
 }
 
