@@ -73,10 +73,11 @@ pub(crate) fn list<'a>(
 /// `metadata` of a list or table.
 pub(crate) fn list_meta(meta: &ListMeta) -> Map<String, Value> {
     let mut map = Map::new();
-    map.insert(
-        "resourceVersion".to_owned(),
-        meta.revision.to_string().into(),
-    );
+    // What a dry run makes has no version.
+    if meta.revision > 0 {
+        let revision = meta.revision.to_string();
+        map.insert("resourceVersion".to_owned(), revision.into());
+    }
     if let Some(next) = &meta.next {
         map.insert("continue".to_owned(), next.as_str().into());
     }

@@ -144,6 +144,7 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
             "type",
         ],
         ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        ("resource.k8s.io", "resourceslices") => &["spec.nodeName", "spec.driver"],
         ("", "secrets") => &["type"],
         ("", "namespaces") => &["status.phase"],
         ("", "nodes") => &["spec.unschedulable"],

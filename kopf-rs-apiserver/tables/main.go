@@ -28,10 +28,12 @@ import (
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	events "k8s.io/api/events/v1"
+	flowcontrol "k8s.io/api/flowcontrol/v1"
 	networking "k8s.io/api/networking/v1"
 	node "k8s.io/api/node/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
+	resource "k8s.io/api/resource/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -126,7 +128,7 @@ func (t *table) kinds() []string {
 		autoscalingv1.AddToScheme, autoscaling.AddToScheme, batch.AddToScheme, certificates.AddToScheme,
 		coordination.AddToScheme, core.AddToScheme, discovery.AddToScheme, events.AddToScheme, networking.AddToScheme,
 		node.AddToScheme, policy.AddToScheme, rbac.AddToScheme, scheduling.AddToScheme, storage.AddToScheme,
-		apiextensions.AddToScheme, apiregistration.AddToScheme,
+		apiextensions.AddToScheme, apiregistration.AddToScheme, flowcontrol.AddToScheme, resource.AddToScheme,
 	} {
 		check(add(scheme))
 	}

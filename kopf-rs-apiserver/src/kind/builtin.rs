@@ -73,6 +73,12 @@ scheduling.k8s.io/v1 priorityclasses PriorityClass c gu pc -
 coordination.k8s.io/v1 leases Lease n c - -
 node.k8s.io/v1 runtimeclasses RuntimeClass c c - -
 discovery.k8s.io/v1 endpointslices EndpointSlice n g - -
+resource.k8s.io/v1 deviceclasses DeviceClass c gdu - -
+resource.k8s.io/v1 resourceclaims ResourceClaim n sdu - -
+resource.k8s.io/v1 resourceclaimtemplates ResourceClaimTemplate n du - -
+resource.k8s.io/v1 resourceslices ResourceSlice c gdu - -
+flowcontrol.apiserver.k8s.io/v1 flowschemas FlowSchema c sgu - -
+flowcontrol.apiserver.k8s.io/v1 prioritylevelconfigurations PriorityLevelConfiguration c sgu - -
 ";
 
 /// Serve everything in the table.

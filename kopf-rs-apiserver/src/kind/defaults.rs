@@ -33,6 +33,8 @@ static REACH: LazyLock<Reach> = LazyLock::new(|| Reach::to(|name| DEFAULTS.conta
 #[derive(Debug)]
 enum Default {
     Set(&'static str, Value),
+    /// Nought does not stand.
+    SetNought(&'static str, Value),
     /// Empty text stands.
     SetMissing(&'static str, Value),
     Run(fn(&mut Body)),
@@ -59,6 +61,11 @@ fn object(of: &'static Struct, body: &mut Body) {
     for default in DEFAULTS.get(of.name).into_iter().flatten() {
         match default {
             Default::Set(field, value) => absent(body, field, value.clone()),
+            Default::SetNought(field, value) => {
+                if body.get(*field).and_then(Value::as_i64).unwrap_or_default() == 0 {
+                    body.insert((*field).to_owned(), value.clone());
+                }
+            }
             Default::SetMissing(field, value) => {
                 let slot = body.entry(*field).or_insert(Value::Null);
                 if slot.is_null() {
@@ -114,6 +121,9 @@ fn parse(line: &'static str) -> Option<(&'static str, Vec<Default>)> {
         }
         let (field, text) = word.split_once('=')?;
         let value = serde_json::from_str(text).ok()?;
+        if let Some(field) = field.strip_suffix('+') {
+            return Some(Default::SetNought(field, value));
+        }
         Some(match field.strip_suffix('~') {
             Some(field) => Default::SetMissing(field, value),
             None => Default::Set(field, value),

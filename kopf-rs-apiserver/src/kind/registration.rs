@@ -22,7 +22,7 @@ const MANAGED_BY: &str = "kube-aggregator.kubernetes.io/automanaged";
 const CUSTOM: (i64, i64) = (1000, 100);
 
 /// `group/version`, the priority of the group, that of the version.
-const OWN: [(&str, i64, i64); 19] = [
+const OWN: [(&str, i64, i64); 21] = [
     ("/v1", 18000, 1),
     ("admissionregistration.k8s.io/v1", 16700, 15),
     ("apiextensions.k8s.io/v1", 16700, 15),
@@ -36,10 +36,12 @@ const OWN: [(&str, i64, i64); 19] = [
     ("coordination.k8s.io/v1", 16500, 15),
     ("discovery.k8s.io/v1", 16200, 15),
     ("events.k8s.io/v1", 17750, 15),
+    ("flowcontrol.apiserver.k8s.io/v1", 16100, 21),
     ("networking.k8s.io/v1", 17200, 15),
     ("node.k8s.io/v1", 16300, 15),
     ("policy/v1", 17100, 15),
     ("rbac.authorization.k8s.io/v1", 17000, 15),
+    ("resource.k8s.io/v1", 16200, 21),
     ("scheduling.k8s.io/v1", 16600, 15),
     ("storage.k8s.io/v1", 16800, 15),
 ];

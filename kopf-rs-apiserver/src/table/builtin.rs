@@ -41,6 +41,12 @@ policy/poddisruptionbudgets: Name; Min Available=.spec.minAvailable|N/A; Max Una
 rbac.authorization.k8s.io/rolebindings: Name; Role=@role; Age; *Users=@subjects User; *Groups=@subjects Group; *ServiceAccounts=@subjects ServiceAccount
 rbac.authorization.k8s.io/clusterrolebindings: Name; Role=@role; Age; *Users=@subjects User; *Groups=@subjects Group; *ServiceAccounts=@subjects ServiceAccount
 coordination.k8s.io/leases: Name; Holder=.spec.holderIdentity; Age
+resource.k8s.io/deviceclasses: Name; Age
+resource.k8s.io/resourceclaimtemplates: Name; Age
+resource.k8s.io/resourceclaims: Name; State=@allocated; Age
+resource.k8s.io/resourceslices: Name; Node=.spec.nodeName; Driver=.spec.driver; Pool=.spec.pool.name; Age
+flowcontrol.apiserver.k8s.io/flowschemas: Name; PriorityLevel=.spec.priorityLevelConfiguration.name; MatchingPrecedence=@number .spec.matchingPrecedence; DistinguisherMethod=.spec.distinguisherMethod.type|<none>; Age; MissingPL=@dangling
+flowcontrol.apiserver.k8s.io/prioritylevelconfigurations: Name; Type=.spec.type; NominalConcurrencyShares=@given .spec.limited.nominalConcurrencyShares; Queues=@given .spec.limited.limitResponse.queuing.queues; HandSize=@given .spec.limited.limitResponse.queuing.handSize; QueueLengthLimit=@given .spec.limited.limitResponse.queuing.queueLengthLimit; Age
 discovery.k8s.io/endpointslices: Name; AddressType=.addressType; Ports=@sliceports; Endpoints=@addresses; Age
 scheduling.k8s.io/priorityclasses: Name; #Value=.value; ?Global-Default=.globalDefault; Age; PreemptionPolicy=.preemptionPolicy
 node.k8s.io/runtimeclasses: Name; Handler=.handler; Age

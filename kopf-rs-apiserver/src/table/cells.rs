@@ -26,6 +26,7 @@ pub(super) fn cell(function: &str, body: &Body, now: Timestamp) -> Value {
             None => "<none>".into(),
         },
         "@number" => found().and_then(Value::as_i64).unwrap_or_default().into(),
+        "@given" => found().cloned().unwrap_or_else(|| "<none>".into()),
         "@size" => size(found()).into(),
         "@truth" => found().and_then(Value::as_bool).unwrap_or_default().into(),
         "@word" => match found().and_then(Value::as_bool) {

@@ -29,9 +29,29 @@ pub(super) fn cell(function: &str, argument: &str, body: &Body) -> Value {
         "@paramref" => param_ref(body),
         "@service" => service(body),
         "@available" => available(body),
+        "@allocated" => allocated(body),
+        "@dangling" => condition(body, "Dangling")
+            .and_then(|it| it["status"].as_str())
+            .unwrap_or("?")
+            .to_owned(),
         _ => String::new(),
     };
     shown.into()
+}
+
+/// How far a claim of devices is.
+fn allocated(body: &Body) -> String {
+    let deleted = !text(body, ".metadata.deletionTimestamp").is_empty();
+    let allocated = find(body, ".status.allocation").is_some();
+    let reserved = !items(find(body, ".status.reservedFor")).is_empty();
+    let words = [
+        (deleted, "deleted"),
+        (!allocated && !deleted, "pending"),
+        (allocated, "allocated"),
+        (allocated && reserved, "reserved"),
+    ];
+    let words = words.into_iter().filter(|(holds, _)| *holds);
+    words.map(|(_, word)| word).collect::<Vec<_>>().join(",")
 }
 
 fn node(body: &Body) -> String {

@@ -183,7 +183,7 @@ impl Reader {
             let name = group["name"].as_str().expect("a group has a name");
             let own = !name.contains('.') || name.ends_with(".k8s.io") || name == GROUP;
             let listed = group["versions"].as_array().into_iter().flatten();
-            for version in listed.filter(|_| own && !EXCLUDED.contains(&name)) {
+            for version in listed.filter(|_| own) {
                 let version = version["version"].as_str().expect("a version has a name");
                 versions.push((name.to_owned(), version.to_owned()));
             }
@@ -255,9 +255,6 @@ impl Reader {
         gone.expect("a definition can be removed");
     }
 }
-
-/// Groups that are not served here; FIDELITY.md has the reason.
-const EXCLUDED: [&str; 2] = ["flowcontrol.apiserver.k8s.io", "resource.k8s.io"];
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

@@ -19,6 +19,7 @@ pub(super) fn named(name: &str) -> Option<fn(&mut Body)> {
         "counted" => counted,
         "endpoint" => endpoint,
         "event" => event,
+        "exactly" => exactly,
         "image" => image,
         "job" => job,
         "limits" => limits,
@@ -346,5 +347,14 @@ fn fold_string_data(body: &mut Body) {
     for (key, value) in plain {
         let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
         data.insert(key, encoded.into());
+    }
+}
+
+/// A request for devices is for one, unless it says otherwise.
+fn exactly(request: &mut Body) {
+    absent(request, "allocationMode", "ExactCount".into());
+    let count = request.get("count").and_then(Value::as_i64);
+    if text(request, "allocationMode") == "ExactCount" && count.unwrap_or_default() == 0 {
+        request.insert("count".to_owned(), 1.into());
     }
 }
