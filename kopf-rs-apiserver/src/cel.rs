@@ -28,11 +28,14 @@ pub(crate) use value::{Fault, Outcome, Value};
 
 use check::{Checker, Found};
 use cost::Estimate;
+use parse::Trouble;
 use run::Run;
 use tree::Tree;
 
 /// How many expressions are kept parsed.
 const KEPT: usize = 4096;
+/// What is said of what is no expression, where nobody knows more.
+const UNREAD: &str = "this server does not understand the expression";
 
 type Parsed = Result<Arc<Program>, String>;
 
@@ -71,10 +74,10 @@ impl Program {
         if known.len() >= KEPT {
             known.clear();
         }
-        let fresh = bounds::check(source).and_then(|()| {
-            let parsed = parse::parse(source);
-            let (tree, count) = parsed.ok_or("this server does not understand the expression")?;
-            Ok(Arc::new(Self { tree, count }))
+        let fresh = bounds::check(source).and_then(|()| match parse::parse(source) {
+            Ok((tree, count)) => Ok(Arc::new(Self { tree, count })),
+            Err(Trouble::Unread) => Err(UNREAD.to_owned()),
+            Err(Trouble::Misused(complaints)) => Err(told(source, complaints)),
         });
         known.insert(source.to_owned(), fresh.clone());
         fresh
@@ -106,9 +109,13 @@ pub(crate) fn syntax(source: &str) -> Result<(), String> {
         return Program::of(source).map(|_| ());
     }
     let parser = ::cel::parser::Parser::default().enable_optional_syntax(true);
-    let parsed = parser.parse(source);
-    parsed.map_err(|errors| errors.to_string().replace("\n| ", "\n | "))?;
-    Program::of(source).map(|_| ())
+    let ours = Program::of(source).map(|_| ());
+    match parser.parse(source) {
+        // What is wrong with macros is known here.
+        Err(_) if ours.as_ref().is_err_and(|why| why != UNREAD) => ours,
+        Err(errors) => Err(errors.to_string().replace("\n| ", "\n | ")),
+        Ok(_) => ours,
+    }
 }
 
 /// What is wrong with how an expression is written, without saying where.
@@ -149,12 +156,15 @@ pub(crate) fn check(source: &str, names: &Names<'_>) -> Result<Checked, String> 
     checker.visit(&program.tree);
     match checker.found(&program.tree) {
         Ok(found) => Ok(Checked { program, found }),
-        Err(mut complaints) => {
-            complaints.sort_by_key(|(place, _)| *place);
-            let lines = complaints.iter().map(|found| shown(source, found));
-            Err(lines.collect::<Vec<String>>().join("\n"))
-        }
+        Err(complaints) => Err(told(source, complaints)),
     }
+}
+
+/// Complaints in the order of what they are about.
+fn told(source: &str, mut complaints: Vec<Complaint>) -> String {
+    complaints.sort_by_key(|(place, _)| *place);
+    let lines = complaints.iter().map(|found| shown(source, found));
+    lines.collect::<Vec<String>>().join("\n")
 }
 
 /// A complaint with the line it is about.

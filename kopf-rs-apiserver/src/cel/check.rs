@@ -2,11 +2,12 @@
 //!
 //! Promise: nothing is complained about twice: what is wrong is anything from there on. Must not know texts.
 
+mod parts;
 mod placed;
 
-use super::kind::{Kind, TYPES, meant};
+use super::kind::{Kind, TYPES};
 use super::library::{self, Overload};
-use super::tree::{Fold, Part, Tree};
+use super::tree::{Fold, Part, Tree, plain};
 use super::unify::{Open, closed, shifted};
 use super::value::moment::Moment;
 use super::{Complaint, Names};
@@ -102,6 +103,7 @@ impl Checker {
     }
 
     fn known(&self, name: &str) -> Option<&Kind> {
+        let name = plain(name);
         let found = self.names.iter().rev().find(|(known, _)| known == name);
         found.map(|(_, kind)| kind)
     }
@@ -124,9 +126,16 @@ impl Checker {
             Part::Text(_) => Kind::Text,
             Part::Name(name) => match self.known(name) {
                 Some(kind) => kind.clone(),
-                None if name == "type" || TYPES.contains(&name.as_str()) => Kind::Type,
+                None if is_type(name) => Kind::Type,
                 None => self.undeclared(tree.place, name),
             },
+            Part::Perhaps(of) => self.perhaps(of),
+            Part::Message(name, fields) => self.message(tree.place, name, fields),
+            Part::Select { .. }
+                if self.known("google").is_none() && tree.named_type().is_some() =>
+            {
+                Kind::Type
+            }
             Part::Select {
                 of,
                 field,
@@ -165,56 +174,15 @@ impl Checker {
         }
     }
 
-    /// What parts are that must be alike.
-    fn alike(&mut self, parts: &[(usize, Kind)]) -> Kind {
-        let Some((_, first)) = parts.first() else {
-            return Kind::Open(self.open.more(1));
-        };
-        let mut made = first.clone();
-        for (place, kind) in &parts[1..] {
-            if !self.open.fits(first, kind) {
-                if self.free == 0 {
-                    let why = format!("expected type '{first}' but found '{kind}'");
-                    self.later.push((*place, why));
-                }
-                made = Kind::Dyn;
-            }
-        }
-        made
-    }
-
-    fn select(&mut self, place: usize, of: &Kind, field: &str, optional: bool) -> Kind {
-        let of = self.open.settled(of);
-        let (inner, wrapped) = match &of {
-            Kind::Optional(inner) => (self.open.settled(inner), true),
-            _ => (of.clone(), optional),
-        };
-        let found = match &inner {
-            Kind::Object(object) => match meant(&object.fields, field) {
-                Some(kind) => kind.clone(),
-                None => return self.complain(place, format!("undefined field '{field}'")),
-            },
-            Kind::Map(_, of) => (**of).clone(),
-            loose if loose.is_loose() => loose.clone(),
-            Kind::Open(_) => Kind::Dyn,
-            other => {
-                let why = format!("type '{other}' does not support field selection");
-                return self.complain(place, why);
-            }
-        };
-        if wrapped {
-            return Kind::Optional(Box::new(found));
-        }
-        found
-    }
-
     fn call(&mut self, tree: &Tree, name: &str, target: Option<&Tree>, given: &[Tree]) -> Kind {
         if matches!(name, "_&&_" | "_||_") {
             return self.logical(given);
         }
         // A name with a dot may be one of a function, rather than a field of something.
         let qualified = target.and_then(|target| match &target.part {
-            Part::Name(space) if self.known(space).is_none() => Some(format!("{space}.{name}")),
+            Part::Name(space) if self.known(space).is_none() => {
+                Some(format!("{}.{name}", plain(space)))
+            }
             _ => None,
         });
         let qualified = qualified.filter(|name| library::overloads(name).is_some());
@@ -361,4 +329,9 @@ impl Checker {
         let why = format!("found no matching overload for '{name}' applied to '{shown}'");
         (self.complain(place, why), uses)
     }
+}
+
+fn is_type(name: &str) -> bool {
+    let name = plain(name);
+    name == "type" || TYPES.contains(&name)
 }

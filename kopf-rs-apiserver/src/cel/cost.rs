@@ -5,6 +5,7 @@
 
 mod call;
 mod kubernetes;
+mod made;
 mod path;
 mod size;
 
@@ -13,13 +14,14 @@ use std::collections::HashMap;
 use super::check::Found;
 use super::declared::Declared;
 use super::kind::Kind;
-use super::tree::{Fold, Part, Tree};
+use super::tree::{Fold, Part, Tree, plain};
 use path::{Path, Step};
 use size::{Parts, Size};
 
-/// What a new list, or a new map, costs.
+/// What a new list, a new map, or a new message costs.
 const LIST: u64 = 10;
 const MAP: u64 = 30;
+const MESSAGE: u64 = 40;
 
 /// Estimates the parts of an expression, from within.
 pub(super) struct Estimate<'a> {
@@ -75,7 +77,7 @@ impl<'a> Estimate<'a> {
             | Part::Text(_) => 0,
             Part::Name(name) => {
                 let path = self.local(name).map(|local| local.path.clone());
-                let path = path.unwrap_or_else(|| Path::of(name));
+                let path = path.unwrap_or_else(|| Path::of(plain(name)));
                 self.paths.insert(tree.id, path);
                 1
             }
@@ -85,6 +87,10 @@ impl<'a> Estimate<'a> {
                 optional,
                 test,
             } => {
+                if let Some(name) = tree.named_type() {
+                    self.paths.insert(tree.id, Path::of(name));
+                    return 1;
+                }
                 let cost = self.cost(of);
                 if *test {
                     return cost;
@@ -102,6 +108,15 @@ impl<'a> Estimate<'a> {
             }
             Part::List(items) => self.list(tree, items),
             Part::Map(entries) => self.map(tree, entries),
+            Part::Perhaps(of) => {
+                let cost = self.cost(of);
+                self.take_sizes(tree, of);
+                cost
+            }
+            Part::Message(_, fields) => {
+                let costs = fields.iter().map(|field| self.cost(&field.of));
+                costs.fold(MESSAGE, u64::saturating_add)
+            }
             Part::Call {
                 name,
                 target,
@@ -110,44 +125,6 @@ impl<'a> Estimate<'a> {
             Part::Fold(fold) if fold.is_bind() => self.bind(tree, fold),
             Part::Fold(fold) => self.fold(tree, fold),
         }
-    }
-
-    fn list(&mut self, tree: &Tree, items: &'a [Tree]) -> u64 {
-        let (mut cost, mut value) = (LIST, Size::NONE);
-        if items.is_empty() {
-            value.min = 0;
-        }
-        for item in items {
-            cost = cost.saturating_add(self.cost(item));
-            value = value.or(self.size_or_unknown(item));
-        }
-        let parts = Parts {
-            of_list: true,
-            key: Size::exactly(1),
-            value,
-        };
-        self.parts.insert(tree.id, parts);
-        cost
-    }
-
-    fn map(&mut self, tree: &Tree, entries: &'a [(Tree, Tree)]) -> u64 {
-        let (mut cost, mut key, mut value) = (MAP, Size::NONE, Size::NONE);
-        if entries.is_empty() {
-            (key.min, value.min) = (0, 0);
-        }
-        for (name, of) in entries {
-            cost = cost.saturating_add(self.cost(name));
-            cost = cost.saturating_add(self.cost(of));
-            key = key.or(self.size_or_unknown(name));
-            value = value.or(self.size_or_unknown(of));
-        }
-        let parts = Parts {
-            of_list: false,
-            key,
-            value,
-        };
-        self.parts.insert(tree.id, parts);
-        cost
     }
 
     fn operand(&mut self, tree: &'a Tree) -> Operand<'a> {
@@ -183,7 +160,7 @@ impl<'a> Estimate<'a> {
         let uses = self.found.uses(tree);
         let space = target.filter(|_| uses.iter().all(|overload| !overload.method));
         let name = &match space.map(|space| &space.part) {
-            Some(Part::Name(space)) => format!("{space}.{name}"),
+            Some(Part::Name(space)) => format!("{}.{name}", plain(space)),
             _ => name.to_owned(),
         };
         let target = target.filter(|_| space.is_none());
@@ -300,6 +277,7 @@ impl<'a> Estimate<'a> {
     }
 
     fn local(&self, name: &str) -> Option<&Local> {
+        let name = plain(name);
         self.locals.iter().rev().find(|local| local.name == name)
     }
 

@@ -2,38 +2,38 @@
 //!
 //! Promise: parts that come of a macro are at its place. Must not know texts, nor what parts are.
 
+use super::Complaint;
 use super::tree::{Fold, Maker, Part, Tree};
 
 /// The value that macros make; no expression can name it.
 const VALUE: &str = "@result";
 
-/// The field that is asked for, if it is one.
-pub(super) fn has(maker: &mut Maker, place: usize, given: &[Tree]) -> Option<Tree> {
-    let [
-        Tree {
-            part:
-                Part::Select {
-                    of,
-                    field,
-                    optional: false,
-                    test: false,
-                },
-            ..
-        },
-    ] = given
-    else {
+/// The field that is asked for; not a macro with more operands than one.
+pub(super) fn has(
+    maker: &mut Maker,
+    place: usize,
+    given: &[Tree],
+) -> Option<Result<Tree, Complaint>> {
+    let [asked] = given else {
         return None;
     };
-    let (of, field) = (of.clone(), field.clone());
-    Some(maker.make(
-        place,
-        Part::Select {
-            of,
-            field,
-            optional: false,
-            test: true,
-        },
-    ))
+    let Part::Select {
+        of,
+        field,
+        optional: false,
+        test: false,
+    } = &asked.part
+    else {
+        let why = "invalid argument to has() macro";
+        return Some(Err((asked.place, why.to_owned())));
+    };
+    let asked = Part::Select {
+        of: of.clone(),
+        field: field.clone(),
+        optional: false,
+        test: true,
+    };
+    Some(Ok(maker.make(place, asked)))
 }
 
 /// What a call of a method stands for, if it is a macro.
@@ -43,57 +43,98 @@ pub(super) fn method(
     name: &str,
     target: &Tree,
     given: &[Tree],
-) -> Option<Tree> {
-    let name_of = |tree: &Tree| match &tree.part {
-        Part::Name(name) => Some(name.clone()),
-        _ => None,
-    };
+) -> Option<Result<Tree, Complaint>> {
     let range = target.clone();
     let mut writer = Writer {
         maker: numbers,
         place,
     };
-    match (name, given) {
-        ("all" | "exists" | "exists_one", [item, holds]) => {
-            let names = (name_of(item)?, None);
-            Some(writer.quantified(name, range, names, holds.clone()))
-        }
+    Some(match (name, given) {
+        ("all" | "exists" | "exists_one", [item, holds]) => one(item, SIMPLE)
+            .map(|item| writer.quantified(name, range, (item, None), holds.clone())),
         ("all" | "exists" | "exists_one" | "existsOne", [key, item, holds]) => {
-            let names = (name_of(key)?, Some(name_of(item)?));
-            Some(writer.quantified(name, range, names, holds.clone()))
+            two(key, item).map(|names| writer.quantified(name, range, names, holds.clone()))
         }
         ("map", [item, makes]) => {
-            Some(writer.listed(range, (name_of(item)?, None), None, makes.clone()))
+            one(item, PLAIN).map(|item| writer.listed(range, (item, None), None, makes.clone()))
         }
-        ("map", [item, holds, makes]) => {
-            let names = (name_of(item)?, None);
-            Some(writer.listed(range, names, Some(holds.clone()), makes.clone()))
-        }
-        ("filter", [item, holds]) => {
-            let names = (name_of(item)?, None);
-            Some(writer.listed(range, names, Some(holds.clone()), item.clone()))
-        }
+        ("map", [item, holds, makes]) => one(item, PLAIN).map(|item| {
+            writer.listed(range, (item, None), Some(holds.clone()), makes.clone())
+        }),
+        ("filter", [item, holds]) => one(item, PLAIN).map(|name| {
+            writer.listed(range, (name, None), Some(holds.clone()), item.clone())
+        }),
         ("transformList" | "transformMap" | "transformMapEntry", [key, item, rest @ ..]) => {
-            let names = (name_of(key)?, Some(name_of(item)?));
             let (holds, makes) = match rest {
                 [makes] => (None, makes.clone()),
                 [holds, makes] => (Some(holds.clone()), makes.clone()),
                 _ => return None,
             };
-            Some(match name {
+            two(key, item).map(|names| match name {
                 "transformList" => writer.listed(range, names, holds, makes),
                 _ => writer.mapped(range, names, holds, (name == "transformMap", makes)),
             })
         }
         ("optMap" | "optFlatMap", [item, makes]) => {
-            let wrapped = name == "optMap";
-            Some(writer.optional(target, name_of(item)?, makes.clone(), wrapped))
+            let why = format!("{name}() variable name must be a simple identifier");
+            named(item, &why)
+                .map(|item| writer.optional(target, item, makes.clone(), name == "optMap"))
         }
-        ("sortBy", [item, makes]) => {
-            Some(writer.sorted(target.clone(), name_of(item)?, makes.clone()))
+        ("sortBy", [item, makes]) if can_be_list(target) => {
+            one(item, PLAIN).map(|item| writer.sorted(target.clone(), item, makes.clone()))
         }
-        _ => None,
+        ("sortBy", [_, _]) => Err((
+            target.place,
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression".to_owned(),
+        )),
+        _ => return None,
+    })
+}
+
+/// Complaints about what should be a name, as the macros have them.
+const SIMPLE: &str = "argument must be a simple name";
+const PLAIN: &str = "argument is not an identifier";
+
+/// A name for what a macro goes through.
+fn one(tree: &Tree, otherwise: &str) -> Result<String, Complaint> {
+    let name = named(tree, otherwise)?;
+    free(tree, &name)?;
+    Ok(name)
+}
+
+/// Two names for what a macro goes through.
+fn two(first: &Tree, second: &Tree) -> Result<Names, Complaint> {
+    let names = (named(first, SIMPLE)?, named(second, SIMPLE)?);
+    if names.0 == names.1 {
+        let why = format!("duplicate variable name: {}", names.0);
+        return Err((second.place, why));
     }
+    free(first, &names.0)?;
+    free(second, &names.1)?;
+    Ok((names.0, Some(names.1)))
+}
+
+fn named(tree: &Tree, otherwise: &str) -> Result<String, Complaint> {
+    match &tree.part {
+        Part::Name(name) => Ok(name.clone()),
+        _ => Err((tree.place, otherwise.to_owned())),
+    }
+}
+
+/// A name that macros used to give to what they make up.
+fn free(tree: &Tree, name: &str) -> Result<(), Complaint> {
+    if name == "__result__" {
+        let why = "iteration variable overwrites accumulator variable";
+        return Err((tree.place, why.to_owned()));
+    }
+    Ok(())
+}
+
+fn can_be_list(tree: &Tree) -> bool {
+    matches!(
+        tree.part,
+        Part::List(_) | Part::Select { .. } | Part::Name(_) | Part::Fold(_) | Part::Call { .. }
+    )
 }
 
 type Names = (String, Option<String>);

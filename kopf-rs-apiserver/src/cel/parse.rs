@@ -1,22 +1,41 @@
 //! From the text of an expression to its tree, with the place of every part.
 //!
-//! Promise: what cannot be read is no tree; what is wrong with it is for others to say. Must not know what parts are.
+//! Promise: what cannot be read is no tree; why not is for others to say, but of macros. Must not know what parts are.
 
+mod made;
+
+use super::Complaint;
 use super::expand;
+use super::library;
 use super::literal;
 use super::tree::{Maker, Part, Tree};
 
-/// The tree of an expression, if it is one, and how many parts it has.
-pub(super) fn parse(source: &str) -> Option<(Tree, usize)> {
+/// Why there is no tree.
+pub(super) enum Trouble {
+    /// It is no expression.
+    Unread,
+    /// It is one, but for what its macros are given.
+    Misused(Vec<Complaint>),
+}
+
+/// The tree of an expression, and how many parts it has.
+pub(super) fn parse(source: &str) -> Result<(Tree, usize), Trouble> {
     let mut reader = Reader {
         letters: source.chars().collect(),
         at: 0,
         depth: 0,
         maker: Maker::default(),
+        complaints: Vec::new(),
     };
-    let tree = reader.ternary()?;
+    let tree = reader.ternary().ok_or(Trouble::Unread)?;
     reader.space();
-    (reader.at == reader.letters.len()).then(|| (tree, reader.maker.count()))
+    if reader.at < reader.letters.len() {
+        return Err(Trouble::Unread);
+    }
+    if !reader.complaints.is_empty() {
+        return Err(Trouble::Misused(reader.complaints));
+    }
+    Ok((tree, reader.maker.count()))
 }
 
 /// How deep expressions may be nested.
@@ -27,6 +46,7 @@ struct Reader {
     at: usize,
     depth: usize,
     maker: Maker,
+    complaints: Vec<Complaint>,
 }
 
 /// Operators from the loosest to the tightest; longer ones come first.
@@ -172,7 +192,7 @@ impl Reader {
                     let given = self.many(")")?;
                     let made = expand::method(&mut self.maker, open, &field, &of, &given);
                     of = match made {
-                        Some(made) => made,
+                        Some(made) => self.expanded(open, made),
                         None => self.maker.method(open, &field, of, given),
                     };
                 } else {
@@ -188,6 +208,14 @@ impl Reader {
                 return Some(of);
             }
         }
+    }
+
+    /// What a macro stands for; of one that was given the wrong things, nothing.
+    fn expanded(&mut self, place: usize, made: Result<Tree, Complaint>) -> Tree {
+        made.unwrap_or_else(|complaint| {
+            self.complaints.push(complaint);
+            self.maker.make(place, Part::Null)
+        })
     }
 
     fn many(&mut self, end: &str) -> Option<Vec<Tree>> {
@@ -221,14 +249,14 @@ impl Reader {
             return self.take(")").then_some(inner);
         }
         if self.take("[") {
-            let items = self.many("]")?;
-            return Some(self.maker.make(place, Part::List(items)));
+            return self.list(place);
         }
         if self.take("{") {
             return self.map(place);
         }
         let first = self.peek()?;
-        if first.is_ascii_digit() {
+        let follows = self.letters.get(self.at + 1);
+        if first.is_ascii_digit() || first == '.' && follows.is_some_and(char::is_ascii_digit) {
             let (part, end) = literal::number(&self.letters, self.at);
             self.at = end;
             return Some(self.maker.make(place, part));
@@ -238,7 +266,19 @@ impl Reader {
             self.at = end;
             return Some(self.maker.make(place, part));
         }
+        self.named(place)
+    }
+
+    /// What begins with a name.
+    fn named(&mut self, start: usize) -> Option<Tree> {
+        let dotted = self.take(".");
+        self.space();
+        let place = if dotted { self.at } else { start };
         let word = self.word()?;
+        let word = if dotted { format!(".{word}") } else { word };
+        if let Some(name) = self.message(&word) {
+            return self.fields(name);
+        }
         let part = match word.as_str() {
             "true" | "false" => Part::Bool(word == "true"),
             "null" => Part::Null,
@@ -249,29 +289,21 @@ impl Reader {
                 if self.take("(") {
                     let given = self.many(")")?;
                     let made = (word == "has").then(|| expand::has(&mut self.maker, open, &given));
-                    let made = made.flatten();
-                    return Some(made.unwrap_or_else(|| self.maker.call(open, &word, given)));
+                    return Some(match made.flatten() {
+                        Some(made) => self.expanded(open, made),
+                        None => self.maker.call(open, function(&word), given),
+                    });
                 }
                 Part::Name(word)
             }
         };
         Some(self.maker.make(place, part))
     }
+}
 
-    fn map(&mut self, place: usize) -> Option<Tree> {
-        let mut entries = Vec::new();
-        while !self.take("}") {
-            let key = self.ternary()?;
-            if !self.take(":") {
-                return None;
-            }
-            entries.push((key, self.ternary()?));
-            if !self.take(",") {
-                return self
-                    .take("}")
-                    .then(|| self.maker.make(place, Part::Map(entries)));
-            }
-        }
-        Some(self.maker.make(place, Part::Map(entries)))
-    }
+/// A function that is there is meant by its name with a dot before it, too.
+fn function(name: &str) -> &str {
+    let plain = name.strip_prefix('.');
+    let known = plain.filter(|plain| library::overloads(plain).is_some());
+    known.unwrap_or(name)
 }

@@ -8,6 +8,7 @@ pub(super) mod format;
 mod function;
 mod kubernetes;
 mod lists;
+mod made;
 mod operator;
 mod part;
 mod printf;
@@ -16,11 +17,9 @@ mod texts;
 mod times;
 pub(super) mod url;
 
-use std::collections::BTreeMap;
-
 use super::library;
-use super::tree::{Fold, Part, Tree, is_conversion};
-use super::value::{Fault, Key, Map, Outcome, Value};
+use super::tree::{Fold, Part, Tree, is_conversion, plain};
+use super::value::{Fault, Outcome, Value};
 use function::apply;
 use part::part_of;
 
@@ -70,6 +69,9 @@ impl<'a> Run<'a> {
             Part::Text(text) => Ok(Value::text(text.as_str())),
             Part::Name(name) => self.name(name),
             Part::Select { of, .. } => {
+                if let Some(name) = tree.named_type() {
+                    return Ok(Value::Type(name));
+                }
                 let of = self.value(of)?;
                 self.selected(tree, &of)
             }
@@ -79,11 +81,13 @@ impl<'a> Run<'a> {
                 given,
             } => self.call(name, target.as_deref(), given),
             Part::List(items) => {
-                let found = self.values(None, items)?;
+                let found = self.items(items)?;
                 self.spend(if tree.is_constant() { 0 } else { cost::LIST })?;
                 Ok(Value::list(found))
             }
             Part::Map(entries) => self.map(tree, entries),
+            Part::Perhaps(of) => self.value(of),
+            Part::Message(name, _) => Err(Fault::Told(format!("unknown type: {name}"))),
             Part::Fold(fold) => self.fold(fold),
         }
     }
@@ -120,17 +124,8 @@ impl<'a> Run<'a> {
         self.paid(there)
     }
 
-    fn map(&mut self, tree: &'a Tree, entries: &'a [(Tree, Tree)]) -> Outcome<'a> {
-        let mut map = BTreeMap::new();
-        for (key, of) in entries {
-            let key = Key::of(&self.value(key)?)?;
-            map.insert(key, self.value(of)?);
-        }
-        self.spend(if tree.is_constant() { 0 } else { cost::MAP })?;
-        Ok(Value::Map(Map::Made(map.into())))
-    }
-
     fn name(&mut self, name: &str) -> Outcome<'a> {
+        let name = plain(name);
         let known = |(known, _): &(&str, Outcome<'a>)| *known == name;
         let Some(at) = self.scope.iter().rposition(known) else {
             let known = super::kind::TYPES.iter().find(|known| **known == name);
@@ -255,7 +250,8 @@ impl<'a> Run<'a> {
         let Part::Name(space) = &target.part else {
             return None;
         };
-        if self.scope.iter().any(|(known, _)| known == space) {
+        let space = plain(space);
+        if self.scope.iter().any(|(known, _)| *known == space) {
             return None;
         }
         let name = format!("{space}.{name}");

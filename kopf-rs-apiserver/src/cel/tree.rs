@@ -37,7 +37,18 @@ pub(super) enum Part {
     },
     List(Vec<Tree>),
     Map(Vec<(Tree, Tree)>),
+    /// Of a list or a map: an optional value, which is left out where there is none.
+    Perhaps(Box<Tree>),
+    Message(String, Vec<Field>),
     Fold(Box<Fold>),
+}
+
+/// What a field of a message is set to.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) place: usize,
+    pub(super) of: Tree,
 }
 
 /// What macros stand for: a value that is made anew with each part of a range.
@@ -61,7 +72,7 @@ impl Tree {
     pub(super) fn names(&self, wanted: &str) -> bool {
         let mut used = false;
         self.each_part(&mut |part| {
-            used |= matches!(&part.part, Part::Name(name) if name == wanted);
+            used |= matches!(&part.part, Part::Name(name) if plain(name) == wanted);
         });
         used
     }
@@ -70,7 +81,12 @@ impl Tree {
     pub(super) fn each_part<'a>(&'a self, look: &mut impl FnMut(&'a Self)) {
         look(self);
         match &self.part {
-            Part::Select { of, .. } => of.each_part(look),
+            Part::Select { of, .. } | Part::Perhaps(of) => of.each_part(look),
+            Part::Message(_, fields) => {
+                for field in fields {
+                    field.of.each_part(look);
+                }
+            }
             Part::Call { target, given, .. } => {
                 for part in target.as_deref().into_iter().chain(given) {
                     part.each_part(look);
@@ -103,6 +119,23 @@ impl Tree {
         }
     }
 
+    /// The type that a name with dots stands for.
+    pub(super) fn named_type(&self) -> Option<&'static str> {
+        let Part::Select { of, field, .. } = &self.part else {
+            return None;
+        };
+        let name = match field.as_str() {
+            "Timestamp" => "google.protobuf.Timestamp",
+            "Duration" => "google.protobuf.Duration",
+            _ => return None,
+        };
+        let Part::Select { of, field, .. } = &of.part else {
+            return None;
+        };
+        let google = matches!(&of.part, Part::Name(space) if plain(space) == "google");
+        (google && field == "protobuf").then_some(name)
+    }
+
     /// Whether it is the same whatever the names stand for, and written as a value.
     pub(super) fn is_constant(&self) -> bool {
         match &self.part {
@@ -127,6 +160,11 @@ impl Tree {
             _ => false,
         }
     }
+}
+
+/// A name without the dot before it, which says that it is not to be looked for elsewhere: there is no elsewhere.
+pub(super) fn plain(name: &str) -> &str {
+    name.strip_prefix('.').unwrap_or(name)
 }
 
 /// Whether a function makes a value of one type of one of another.
@@ -220,6 +258,14 @@ impl Maker {
                     .iter()
                     .map(|(key, value)| (self.copy(key), self.copy(value)));
                 Part::Map(copied.collect())
+            }
+            Part::Perhaps(of) => Part::Perhaps(Box::new(self.copy(of))),
+            Part::Message(name, fields) => {
+                let copied = fields.iter().map(|field| Field {
+                    of: self.copy(&field.of),
+                    ..field.clone()
+                });
+                Part::Message(name.clone(), copied.collect())
             }
             Part::Fold(fold) => Part::Fold(Box::new(Fold {
                 range: self.copy(&fold.range),

@@ -76,6 +76,9 @@ fn judge(call: &Tree, text: &str, items: &[Tree], found: &Found) -> Option<Compl
 
 /// The part that cannot go into such a place.
 fn unfit<'a>(item: &'a Tree, clause: char, found: &Found) -> Option<&'a Tree> {
+    if let Part::Perhaps(of) = &item.part {
+        return unfit(of, clause, found);
+    }
     let kind = found.kind(item);
     if kind.is_loose() {
         return None;
