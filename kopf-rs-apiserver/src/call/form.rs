@@ -18,8 +18,8 @@ pub(crate) enum Form {
     Partial(&'static str),
     /// The metadata of the objects of a list, in this version.
     Partials(&'static str),
-    /// Aggregated discovery, `v2` or `v2beta1`.
-    Aggregated(&'static str),
+    /// Aggregated discovery.
+    Aggregated,
 }
 
 /// What a table is to look like.
@@ -97,7 +97,7 @@ impl Accepted {
     /// The form for a page of discovery.
     pub(crate) fn page(&self) -> Option<Form> {
         let mut forms = self.forms.iter().copied();
-        forms.find(|form| matches!(form, Form::Whole | Form::Aggregated(_)))
+        forms.find(|form| matches!(form, Form::Whole | Form::Aggregated))
     }
 
     /// Whether one of these media types is accepted, in whatever form.
@@ -118,7 +118,7 @@ impl Accepted {
     /// The form for objects; some of them have no table.
     pub(crate) fn object(&self, tabular: bool) -> Option<Form> {
         let fits = |form: &Form| match form {
-            Form::Aggregated(_) => false,
+            Form::Aggregated => false,
             Form::Table(_) => tabular,
             _ => true,
         };
@@ -213,10 +213,7 @@ impl<'a> Clause<'a> {
             (Some("PartialObjectMetadata"), Some(version), ..) => Some(Form::Partial(version)),
             (Some("PartialObjectMetadataList"), Some(version), ..) => Some(Form::Partials(version)),
             (Some("APIGroupDiscoveryList"), _, Some("apidiscovery.k8s.io"), Some("v2")) => {
-                Some(Form::Aggregated("v2"))
-            }
-            (Some("APIGroupDiscoveryList"), _, Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
-                Some(Form::Aggregated("v2beta1"))
+                Some(Form::Aggregated)
             }
             _ => None,
         }

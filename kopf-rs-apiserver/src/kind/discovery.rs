@@ -52,8 +52,8 @@ pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
     Some(page)
 }
 
-/// `/api` and `/apis` in the aggregated form; `version` is `v2` or `v2beta1`.
-pub(crate) fn aggregated(kinds: &Kinds, core: bool, version: &str) -> Value {
+/// `/api` and `/apis` in the aggregated form.
+pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Value {
     let items: Vec<Value> = kinds
         .groups
         .iter()
@@ -62,7 +62,7 @@ pub(crate) fn aggregated(kinds: &Kinds, core: bool, version: &str) -> Value {
         .collect();
     json!({
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": items,
     })
@@ -183,9 +183,9 @@ fn aggregate_group(group: &Group) -> Value {
         .map(|version| aggregate_version(group, version))
         .collect();
     let metadata = if group.name.is_empty() {
-        json!({"creationTimestamp": null})
+        json!({})
     } else {
-        json!({"name": group.name, "creationTimestamp": null})
+        json!({"name": group.name})
     };
     json!({"metadata": metadata, "versions": versions})
 }
@@ -200,7 +200,18 @@ fn aggregate_version(group: &Group, version: &Version) -> Value {
 }
 
 fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
-    let response_kind = json!({"group": group.name, "version": version.name, "kind": kind.kind});
+    // Kinds that come with the server leave out what the page says already.
+    let told = |of: &str, word: &str| {
+        if kind.traits.builtin && of == group.name {
+            json!({"group": "", "version": "", "kind": word})
+        } else {
+            json!({"group": of, "version": "v1", "kind": word})
+        }
+    };
+    let mut response_kind = told(&group.name, &kind.kind);
+    if !kind.traits.builtin {
+        response_kind["version"] = json!(version.name);
+    }
     let mut answer = json!({
         "resource": kind.plural,
         "responseKind": response_kind,
@@ -218,11 +229,11 @@ fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
         .subresources()
         .into_iter()
         .map(|name| {
-            let kind = match foreign(&kind.kind, name) {
-                Some((group, word)) => json!({"group": group, "version": "v1", "kind": word}),
+            let read = match foreign(&kind.kind, name) {
+                Some((group, word)) => told(group, word),
                 None => response_kind.clone(),
             };
-            json!({"subresource": name, "responseKind": kind, "verbs": subresource_verbs(name)})
+            json!({"subresource": name, "responseKind": read, "verbs": subresource_verbs(name)})
         })
         .collect();
     if !subresources.is_empty() {

@@ -118,13 +118,11 @@ fn unacceptable(store: &Store, call: &Call, segments: &[&str]) -> Option<Refusal
 
 fn discover(store: &Store, call: &Call, core: bool) -> Result<Answer, Refusal> {
     match call.accepted.page() {
-        Some(Form::Aggregated(version)) => {
-            let page = discovery::aggregated(&store.kinds, core, version);
+        Some(Form::Aggregated) => {
+            let page = discovery::aggregated(&store.kinds, core);
             let mut answer = Answer::json(200, &page);
-            answer.content_type = match version {
-                "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-                _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-            };
+            answer.content_type =
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
             Ok(answer)
         }
         Some(_) if core => Ok(Answer::json(200, &discovery::core_versions(&store.address))),
