@@ -23,7 +23,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 pub(crate) use declared::Declared;
 pub(crate) use kind::Kind;
-pub(crate) use value::moment;
+pub(crate) use run::url;
 pub(crate) use value::{Fault, Outcome, Value};
 
 use check::{Checker, Found};

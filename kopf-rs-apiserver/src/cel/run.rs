@@ -15,7 +15,7 @@ mod printf;
 pub(super) mod semver;
 mod texts;
 mod times;
-pub(super) mod url;
+pub(crate) mod url;
 
 use super::library;
 use super::tree::{Fold, Part, Tree, is_conversion, plain};

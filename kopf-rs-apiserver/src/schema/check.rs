@@ -203,6 +203,9 @@ fn wanted(schema: &Value) -> Vec<&str> {
     given.into_iter().filter(|word| !word.is_empty()).collect()
 }
 
+/// The first float that is no number of 64 bits.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+
 /// The type of a value, and the format that goes with it.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
@@ -230,7 +233,9 @@ fn of_type(schema: &Value, found: &Value, place: &Place<'_>) -> Option<Verdict> 
         return Some(if fits { Verdict::right() } else { told() });
     }
     let (kind, of_kind) = type_of(found);
-    let whole = found.as_f64().is_some_and(|number| number.fract() == 0.0);
+    let whole = found
+        .as_f64()
+        .is_some_and(|number| number.fract() == 0.0 && number.abs() < TOO_LARGE);
     let fits = wanted.contains(&kind)
         || (kind == "number" && whole && wanted.contains(&"integer"))
         || (kind == "integer" && wanted.contains(&"number"));

@@ -3,12 +3,15 @@
 //! Promise: accepts what the real server accepts, with Go's parsers in mind; a format that it does not know accepts
 //! anything. Must not know schemas beyond the name of the format.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod address;
+mod counted;
+mod email;
+
+use std::net::Ipv6Addr;
 
 use serde_json::Value;
 
 use super::go::duration;
-use crate::cel::moment::Moment;
 use crate::rules::names;
 
 /// The formats of texts, without dashes.
@@ -64,21 +67,27 @@ pub(super) fn of(schema: &Value) -> &str {
 pub(crate) fn fits(text: &str, format: &str) -> bool {
     match format.replace('-', "").as_str() {
         "datetime" => is_time(text),
-        "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
+        "date" => is_date(text),
         "duration" => duration(text).is_some(),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "ipv4" => address::is_ipv4(text),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => is_cidr(text),
-        "mac" => is_mac(text),
-        "uuid" => is_uuid(text, None),
-        "uuid3" => is_uuid(text, Some(b'3')),
-        "uuid4" => is_uuid(text, Some(b'4')),
-        "uuid5" => is_uuid(text, Some(b'5')),
-        "uri" => is_uri(text),
-        "email" => is_email(text),
-        "hostname" => is_hostname(text),
+        "cidr" => address::is_cidr(text),
+        "mac" => address::is_mac(text),
+        "uuid" => address::is_uuid(text, None),
+        "uuid3" => address::is_uuid(text, Some(b'3')),
+        "uuid4" => address::is_uuid(text, Some(b'4')),
+        "uuid5" => address::is_uuid(text, Some(b'5')),
+        "uri" => address::is_uri(text),
+        "email" => email::is_email(text),
+        "hostname" => address::is_hostname(text),
         "byte" => is_base64(text),
-        "hexcolor" => is_hex_color(text),
+        "creditcard" => counted::is_credit_card(text),
+        "hexcolor" => counted::is_hex_color(text),
+        "isbn" => counted::is_isbn10(text) || counted::is_isbn13(text),
+        "isbn10" => counted::is_isbn10(text),
+        "isbn13" => counted::is_isbn13(text),
+        "rgbcolor" => counted::is_rgb_color(text),
+        "ssn" => counted::is_ssn(text),
         "k8sshortname" => names::label(text).is_none(),
         "k8slongname" => names::subdomain(text).is_none(),
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -86,9 +95,37 @@ pub(crate) fn fits(text: &str, format: &str) -> bool {
     }
 }
 
+/// A day and a time, with any sign before the parts of a second; what follows one more T is not looked at.
 fn is_time(text: &str) -> bool {
-    // Go wants the T, where RFC 3339 allows a space.
-    Moment::parse(&text.to_ascii_uppercase()).is_some()
+    let text = text.to_ascii_lowercase();
+    let mut parts = text.split('t');
+    let (Some(day), Some(time)) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let clock = |text: &str| {
+        let colons = text.get(2..3) == Some(":") && text.get(5..6).is_none_or(|sign| sign == ":");
+        colons && text.split(':').all(|part| part.len() == 2 && digits(part))
+    };
+    let Some(hours) = time.get(..8).filter(|hours| clock(hours)) else {
+        return false;
+    };
+    let within = hours <= "23:59:59" && &hours[3..5] <= "59" && &hours[6..] <= "59";
+    let rest = &time[8..];
+    let zone = rest.strip_suffix('z').or_else(|| {
+        let (before, zone) = rest.split_at_checked(rest.len().checked_sub(6)?)?;
+        let zone = zone.strip_prefix(['+', '-'])?;
+        (zone.len() == 5 && clock(zone)).then_some(before)
+    });
+    let parts = |parts: &str| {
+        let mut letters = parts.chars();
+        letters.next().is_none() || !letters.as_str().is_empty() && digits(letters.as_str())
+    };
+    within && is_date(day) && zone.is_some_and(parts)
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
 /// The nanoseconds of a duration: as Go writes it, `1h30m`, or in words, `2 days and 1 hour`.
@@ -151,88 +188,6 @@ fn nanoseconds(unit: &str) -> Option<i64> {
         .map(|(_, nanos)| *nanos)
 }
 
-fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else {
-        return false;
-    };
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    length.parse::<u8>().is_ok_and(|length| length <= most)
-}
-
-fn is_mac(text: &str) -> bool {
-    let parts: Vec<&str> = text.split([':', '-']).collect();
-    matches!(parts.len(), 6 | 8 | 20)
-        && parts
-            .iter()
-            .all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-fn is_uuid(text: &str, version: Option<u8>) -> bool {
-    let plain: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-    let variant = |byte: &u8| {
-        matches!(version, None | Some(b'3')) || matches!(byte, b'8' | b'9' | b'a' | b'b')
-    };
-    plain.len() == 32
-        && plain.iter().all(u8::is_ascii_hexdigit)
-        && version.is_none_or(|version| plain[12] == version)
-        && variant(&plain[16].to_ascii_lowercase())
-}
-
-/// As Go's `url.ParseRequestURI`: absolute, or a path from the root.
-fn is_uri(text: &str) -> bool {
-    if text.starts_with('/') {
-        return !text.contains(|c: char| c.is_control());
-    }
-    let Some((scheme, rest)) = text.split_once(':') else {
-        return false;
-    };
-    let letters = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    let host_has_space = rest
-        .strip_prefix("//")
-        .and_then(|rest| rest.split('/').next())
-        .is_some_and(|host| host.contains(' '));
-    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(letters)
-        && !host_has_space
-        && !text.contains(|c: char| c.is_control())
-}
-
-fn is_email(text: &str) -> bool {
-    let address = match text.rsplit_once('<') {
-        Some((_, tail)) => tail.strip_suffix('>').unwrap_or(""),
-        None => text,
-    };
-    let atom = |part: &str| {
-        !part.is_empty()
-            && part.split('.').all(|word| !word.is_empty())
-            && !part.contains(|c: char| c.is_whitespace() || "@<>,;:\\\"()[]".contains(c))
-    };
-    address
-        .rsplit_once('@')
-        .is_some_and(|(local, domain)| atom(local) && atom(domain))
-}
-
-/// Labels whose last one has two letters or more.
-fn is_hostname(text: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
-    };
-    let text = text.strip_suffix('.').unwrap_or(text);
-    let last = text.rsplit('.').next().unwrap_or_default();
-    text.len() <= 255
-        && text.split('.').all(label)
-        && last.chars().count() >= 2
-        && (text.contains('.') || last.chars().all(char::is_alphanumeric) || label(text))
-}
-
 /// Groups of four, at least one, of which the last may be filled up.
 fn is_base64(text: &str) -> bool {
     let letters = text.trim_end_matches('=');
@@ -241,11 +196,6 @@ fn is_base64(text: &str) -> bool {
         && text.len().is_multiple_of(4)
         && text.len() - letters.len() <= 2
         && letters.bytes().all(letter)
-}
-
-fn is_hex_color(text: &str) -> bool {
-    let digits = text.strip_prefix('#').unwrap_or(text);
-    matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

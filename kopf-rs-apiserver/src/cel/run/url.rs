@@ -2,6 +2,8 @@
 //!
 //! Promise: absolute ones only. Must not know expressions.
 
+mod host;
+
 use std::collections::BTreeMap;
 
 /// An address in its parts.
@@ -19,7 +21,7 @@ pub(crate) struct Url {
 
 impl Url {
     /// Read an address; else what is wrong with it.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("parse {text:?}: {why}"));
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
             return wrong("net/url: invalid control character in URL");
@@ -27,11 +29,13 @@ impl Url {
         if text.is_empty() {
             return wrong("empty url");
         }
+        if text == "*" {
+            return Ok(Self::new("", "", "*", ""));
+        }
         let (scheme, rest) = match scheme(text) {
             Ok(found) => found,
             Err(why) => return wrong(why),
         };
-        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !rest.starts_with('/') {
             if scheme.is_empty() {
@@ -46,22 +50,10 @@ impl Url {
             };
         };
         let end = rest.find('/').unwrap_or(rest.len());
-        let (host, path) = rest.split_at(end);
-        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        if let Some(letter) = host.chars().find(|letter| " <>\"\\^`{|}".contains(*letter)) {
-            return wrong(&format!(
-                "invalid character {:?} in host name",
-                letter.to_string()
-            ));
-        }
-        let port = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
-        if let Some((_, port)) = port.rsplit_once(':')
-            && !port.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            return wrong(&format!("invalid port {:?} after host", format!(":{port}")));
-        }
-        if host.starts_with('[') && !host.contains(']') {
-            return wrong("missing ']' in host");
+        let (authority, path) = rest.split_at(end);
+        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if let Err(why) = host::check(scheme, host).and_then(|()| host::user(user)) {
+            return wrong(&why);
         }
         if let Some(part) = escapes(path) {
             return wrong(&format!("invalid URL escape {part:?}"));

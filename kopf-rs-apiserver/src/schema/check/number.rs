@@ -163,7 +163,7 @@ impl<'a> Range<'a> {
     fn misses(&self, number: &Value, prefix: &str, place: &Place<'_>) -> Option<Cause> {
         let whole = number.as_i64().or_else(|| {
             let float = float(number);
-            (float.fract() == 0.0 && float.abs() < 9.3e18).then(|| cut(float))
+            (float.fract() == 0.0 && float.abs() < super::TOO_LARGE).then(|| cut(float))
         });
         let fits = match (self.kind, self.format) {
             ("integer", "int32") => whole.is_some_and(|whole| i32::try_from(whole).is_ok()),
