@@ -11,6 +11,7 @@ pub(crate) mod check;
 pub(crate) mod escalate;
 mod impersonate;
 pub(crate) mod index;
+mod question;
 mod request;
 pub(crate) mod review;
 mod rule;

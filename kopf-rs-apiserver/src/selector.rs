@@ -213,6 +213,11 @@ fn unescaped(value: &str) -> Result<String, Refusal> {
     Ok(plain)
 }
 
+/// Whether a text selects by fields, of whatever kind.
+pub(crate) fn reads_fields(text: &str) -> bool {
+    parse_fields(text).is_ok()
+}
+
 fn parse_fields(text: &str) -> Result<Vec<Field>, Refusal> {
     let mut fields = Vec::new();
     let mut parts = terms(text);

@@ -8,16 +8,25 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::attributes::Attributes;
-use super::index;
 use super::request::{token_request, token_review, token_target};
 use super::user::User;
+use super::{index, question};
 use crate::call::Form;
 use crate::managed::{self, Managed, Single};
-use crate::object::{Body, MANAGED, at_path, meta_text, metadata, metadata_mut, text};
+use crate::object::{Body, MANAGED, at_path, metadata_mut};
 use crate::render;
 use crate::status::{Cause, Refusal, Subject};
 use crate::store::Store;
 use crate::verb::{Answer, Part, Target};
+
+/// Metadata that is dropped where it comes from outside.
+const SYSTEM: [&str; 5] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "selfLink",
+    "uid",
+];
 
 /// Answer a review whose body was decoded.
 pub(crate) fn answer(
@@ -88,7 +97,12 @@ fn access_review(
     if kind == "LocalSubjectAccessReview" {
         crate::verb::place(&target.kind, target.path.namespace.as_deref(), body)?;
     }
-    let causes = flaws(kind, body);
+    // What the server alone says of objects is nobody else's to say.
+    for field in SYSTEM {
+        metadata_mut(body).remove(field);
+    }
+    track(store, target, body)?;
+    let causes = question::flaws(kind, body);
     if !causes.is_empty() {
         return Err(invalid(&target.kind.group, &causes));
     }
@@ -98,10 +112,13 @@ fn access_review(
         Arc::new(user_of(body))
     };
     let decision = index::current(store).decide(&user, &asked(body));
-    track(store, target, body)?;
     let mut status = json!({"allowed": decision.allowed});
     if !decision.reason.is_empty() {
         status["reason"] = decision.reason.into();
+    }
+    let ignored = question::ignored(body);
+    if !ignored.is_empty() {
+        status["evaluationError"] = ignored.join("; ").into();
     }
     Ok(status)
 }
@@ -145,68 +162,6 @@ fn asked(body: &Body) -> Attributes {
     }
 }
 
-fn wrong(field: &str, value: &str, why: &str) -> Cause {
-    let message = format!("Invalid value: {value}: {why}");
-    Cause::new("FieldValueInvalid", field, message)
-}
-
-/// What is wrong with a question.
-fn flaws(kind: &str, body: &Body) -> Vec<Cause> {
-    let local = kind == "LocalSubjectAccessReview";
-    let mut causes = flaws_of_subject(body, local);
-    let nobody = string(body, ".spec.user").is_empty() && strings(body, ".spec.groups").is_empty();
-    if kind != "SelfSubjectAccessReview" && nobody {
-        let why = "at least one of user or group must be specified";
-        causes.push(wrong("spec.user", "\"\"", why));
-    }
-    let empty = Body::new();
-    let mut meta = metadata(body).unwrap_or(&empty).clone();
-    if local {
-        meta.remove("namespace");
-    }
-    if !meta.is_empty() {
-        let shown = Value::Object(meta).to_string();
-        causes.push(wrong("metadata", &shown, "must be empty"));
-    }
-    causes
-}
-
-/// What is wrong with what is asked about.
-fn flaws_of_subject(body: &Body, local: bool) -> Vec<Cause> {
-    let part = |field: &str| {
-        let found = at_path(body, &format!(".spec.{field}"));
-        found.and_then(Value::as_object)
-    };
-    let (resource, page) = (part("resourceAttributes"), part("nonResourceAttributes"));
-    let shown = |page: &Body| {
-        let (path, verb) = (text(page, "path"), text(page, "verb"));
-        format!("{{\"Path\":{path:?},\"Verb\":{verb:?}}}")
-    };
-    let field = "spec.nonResourceAttributes";
-    let mut causes = Vec::new();
-    if let (Some(_), Some(page)) = (resource, page) {
-        let why = "cannot be specified in combination with resourceAttributes";
-        causes.push(wrong(field, &shown(page), why));
-    }
-    if let (None, None) = (resource, page) {
-        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        causes.push(wrong("spec.resourceAttributes", "null", why));
-    }
-    if let Some(page) = page.filter(|_| local) {
-        let why = "disallowed on this kind of request";
-        causes.push(wrong(field, &shown(page), why));
-    }
-    let asked = resource.map_or("", |found| text(found, "namespace"));
-    if local && resource.is_some() && asked != meta_text(body, "namespace") {
-        causes.push(wrong(
-            "spec.resourceAttributes.namespace",
-            &format!("{asked:?}"),
-            "must match metadata.namespace",
-        ));
-    }
-    causes
-}
-
 fn rules_review(store: &mut Store, target: &Target<'_>, body: &mut Body) -> Result<Value, Refusal> {
     let namespace = string(body, ".spec.namespace");
     if namespace.is_empty() {
@@ -238,34 +193,4 @@ pub(crate) fn of<'a>(target: &Target<'a>) -> Option<Target<'a>> {
         return Some(token_target(target));
     }
     target.kind.traits.review.then(|| target.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn questions_that_make_no_sense_are_told() {
-        for (kind, body, expected) in [
-            ("SubjectAccessReview", json!({"spec": {}}), 2),
-            (
-                "SubjectAccessReview",
-                json!({"spec": {"user": "u", "resourceAttributes": {}}}),
-                0,
-            ),
-            (
-                "SelfSubjectAccessReview",
-                json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {}}}),
-                1,
-            ),
-            (
-                "LocalSubjectAccessReview",
-                json!({"metadata": {"namespace": "a"}, "spec": {"user": "u", "resourceAttributes": {"namespace": "b"}}}),
-                1,
-            ),
-        ] {
-            let body: Body = body.as_object().unwrap().clone();
-            assert_eq!(flaws(kind, &body).len(), expected, "{body:?}");
-        }
-    }
 }
