@@ -2,15 +2,21 @@
 //!
 //! Promise: an address or port is given to one Service only. Must not know requests.
 
+mod certificate;
+mod pod;
+
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub(crate) use pod::permit;
+
 use crate::kind::Kind;
-use crate::object::{Body, at_path, map_mut, meta_text, set_path, text};
+use crate::object::{Body, at_path, map_mut, meta_text, text};
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
+use crate::verb::Part;
 
 /// Addresses of Services begin here, and there are so many.
 const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 0]);
@@ -37,34 +43,20 @@ pub(crate) fn complete(
         ));
     }
     if kind.is_core("pods") && old.is_none() {
-        return priority(store, kind, body);
+        return pod::complete(store, kind, body);
     }
     Ok(())
 }
 
-/// A Pod has the priority of its class.
-fn priority(store: &Store, kind: &Kind, body: &mut Body) -> Result<(), Refusal> {
-    let class = at_path(body, ".spec.priorityClassName").and_then(Value::as_str);
-    let Some(class) = class.filter(|class| !class.is_empty()).map(str::to_owned) else {
-        return Ok(());
-    };
-    let classes = store
-        .kinds
-        .kind("scheduling.k8s.io", "v1", "priorityclasses");
-    let Some(found) = classes.and_then(|kind| store.get(kind.collection, &class)) else {
-        let why = format!("no PriorityClass with name {class} was found");
-        return Err(Refusal::forbidden(
-            kind.subject(meta_text(body, "name")),
-            &why,
-        ));
-    };
-    let found = found.body();
-    let value = found.get("value").cloned().unwrap_or_else(|| 0.into());
-    set_path(body, ".spec.priority", value);
-    if let Some(policy) = found.get("preemptionPolicy").cloned() {
-        set_path(body, ".spec.preemptionPolicy", policy);
+/// Complete what is said of requests for certificates.
+pub(crate) fn stamp(store: &Store, kind: &Kind, part: Part, old: &Body, body: &mut Body) {
+    if kind.plural == "certificatesigningrequests" && kind.traits.builtin {
+        match part {
+            Part::Approval => certificate::complete(old, body, false, &store.clock.stamp()),
+            Part::Status => certificate::complete(old, body, true, &store.clock.stamp()),
+            _ => {}
+        }
     }
-    Ok(())
 }
 
 fn service(store: &Store, old: Option<&Body>, body: &mut Body, dry_run: bool) -> Vec<Cause> {

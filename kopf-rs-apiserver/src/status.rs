@@ -103,6 +103,8 @@ pub(crate) struct Refusal {
     details: Option<Map<String, Value>>,
     retry_after: Option<u64>,
     plain: bool,
+    /// Without its kind.
+    bare: bool,
     late: bool,
     /// What else is to be said, in headers.
     pub(crate) warnings: Box<[String]>,
@@ -130,6 +132,7 @@ impl Refusal {
             details: None,
             retry_after: None,
             plain: false,
+            bare: false,
             late: false,
             warnings: Box::default(),
         }
@@ -363,6 +366,10 @@ impl Refusal {
         }
         if let Some(details) = &self.details {
             body["details"] = Value::Object(details.clone());
+        }
+        if let Some(body) = body.as_object_mut().filter(|_| self.bare) {
+            body.remove("kind");
+            body.remove("apiVersion");
         }
         body
     }

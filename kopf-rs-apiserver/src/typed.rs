@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 pub(crate) use emptied::forget_empty;
-pub(crate) use quantity::nanos;
+pub(crate) use quantity::{nanos, written};
 pub(crate) use restore::restore;
 pub(crate) use shape::{shape, zero_field, zero_object};
 

@@ -30,12 +30,13 @@ mod state;
 mod storage;
 mod volume;
 mod warn;
+mod whole;
 mod workload;
 
 pub(crate) use change::{check_change, keep_given};
 pub(crate) use cron::Schedule;
 pub(crate) use ephemeral::{check_ephemeral, check_resize};
-pub(crate) use state::check_state;
+pub(crate) use state::{check_approval, check_state};
 pub(crate) use warn::warnings;
 
 use serde_json::Value;

@@ -90,6 +90,7 @@ pub(crate) fn replace(
     if !causes.is_empty() {
         return Err(refused(kind, &old.slim.name, &new, &causes).warned(&warnings));
     }
+    given::permit(store, kind, Some(&before), &new).map_err(|why| why.warned(&warnings))?;
     let old_revision = metadata(&before).and_then(|meta| meta.get("resourceVersion"));
     metadata_mut(&mut new).insert(
         "resourceVersion".to_owned(),
@@ -154,6 +155,9 @@ pub(crate) fn drafted(
 ) -> Result<(Body, Arc<Kept>), Refusal> {
     let kind = change.kind;
     let requested = metadata_mut(&mut new).remove(MANAGED);
+    // An empty list is none, where metadata is read and written once more.
+    let empty = |asked: &Value| asked.as_array().is_some_and(Vec::is_empty);
+    let requested = requested.filter(|asked| kind.schema.is_none() || !empty(asked));
     // Of a custom object all is looked at that was asked for, also what will not be kept.
     let whole = kind.schema.is_some().then(|| new.clone());
     let mut new = confine(kind, change.part, before, new);
@@ -161,6 +165,7 @@ pub(crate) fn drafted(
     complete(kind, change.part, &mut new);
     let asked = whole.as_ref().unwrap_or(&new);
     let kept = track(store, change.clone(), old, (before, asked), requested)?;
+    given::stamp(store, kind, change.part, before, &mut new);
     Ok((new, kept))
 }
 
@@ -185,7 +190,10 @@ fn keep(
 
 /// Fill in what counts as said by who changes an object.
 fn complete(kind: &Kind, part: Part, new: &mut Body) {
-    if matches!(part, Part::Main | Part::Ephemeral | Part::Resize) {
+    if matches!(
+        part,
+        Part::Main | Part::Ephemeral | Part::Resize | Part::Status
+    ) {
         defaults::fill(kind, new);
     }
     if part == Part::Status && kind.is_core("pods") {
@@ -311,7 +319,7 @@ fn complaints(kind: &Kind, part: Part, unchanged: &[Cause], before: &Body, new: 
         causes.extend(match part {
             Part::Ephemeral => valid::check_ephemeral(kind, before, new),
             Part::Resize => valid::check_resize(kind, before, new),
-            Part::Approval => Vec::new(),
+            Part::Approval => valid::check_approval(kind, before, new),
             _ => valid::check_change(kind, before, new),
         });
     }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
@@ -205,6 +206,10 @@ func (t *table) print(of reflect.Type) {
 			}
 		}
 		words = append(words, marks(known.Properties[name].markers)...)
+		// Where nothing is written for it, only the mark says that it counts as a key.
+		if slices.Contains(tag[1:], "omitempty") && string(known.Properties[name].markers.Default) == `""` {
+			words = append(words, `default=""`)
+		}
 		if strategy := field.Tag.Get("patchStrategy"); strategy != "" {
 			words = append(words, "patch="+strategy)
 		}

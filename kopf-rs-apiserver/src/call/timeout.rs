@@ -9,18 +9,25 @@ use crate::status::Refusal;
 /// Subresources whose answers take as long as they take.
 const LASTING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
 
-/// Refuse a time that is none; of what goes on for as long as the client wants, it is not asked.
+/// In so many nanoseconds no server answers.
+const TOO_SHORT: i64 = 1_000;
+
+/// Refuse a time that is none, or over already; of what goes on for as long as the client wants, it is not asked.
 pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
     let text = call.param("timeout");
     if text.is_empty() || lasts(call) {
         return Ok(());
     }
-    duration::nanos(text).map(|_| ()).map_err(|why| {
-        let text = duration::quoted(text);
-        Refusal::bad_request(format!(
-            "invalid timeout specified in the request URL - time: {why} {text}"
-        ))
-    })
+    match duration::nanos(text) {
+        Ok(1..=TOO_SHORT) => Err(Refusal::out_of_time()),
+        Ok(_) => Ok(()),
+        Err(why) => {
+            let text = duration::quoted(text);
+            Err(Refusal::bad_request(format!(
+                "invalid timeout specified in the request URL - time: {why} {text}"
+            )))
+        }
+    }
 }
 
 fn lasts(call: &Call) -> bool {

@@ -5,8 +5,10 @@
 
 mod created;
 mod rule;
+mod whole;
 
-pub(crate) use created::{GENERATION, join_addresses, quality, tidy};
+pub(crate) use created::{GENERATION, join_addresses, quality, tidy, tolerate_trouble};
+pub(crate) use whole::summed;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -16,6 +16,14 @@ impl Refusal {
         refusal
     }
 
+    /// The time that a request was given is over; the real server does not say what kind of object this is.
+    pub(crate) fn out_of_time() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        let mut refusal = Self::new(504, "Timeout", message).bare_details();
+        refusal.bare = true;
+        refusal
+    }
+
     /// Refuse a page, which is nothing that has a name.
     pub(crate) fn forbidden_page(why: &str) -> Self {
         Self::new(403, "Forbidden", format!("forbidden: {why}")).bare_details()

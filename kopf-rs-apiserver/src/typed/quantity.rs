@@ -41,6 +41,15 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
     })
 }
 
+/// So many billionths, written in the way of another quantity.
+pub(crate) fn written(nanos: i128, like: &str) -> String {
+    match parse(like.trim()) {
+        Some((_, Format::Binary)) if nanos.abs() >= 1024 * NANO => binary(nanos),
+        Some((_, Format::Exponent)) => decimal(nanos, true),
+        _ => decimal(nanos, false),
+    }
+}
+
 /// A quantity in billionths.
 pub(crate) fn nanos(text: &str) -> Option<i128> {
     parse(text.trim()).map(|(nanos, _)| nanos)

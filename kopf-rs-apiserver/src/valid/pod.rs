@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use super::finder::{Finder, child, is_empty, is_true, items, map, maps, number};
 use super::format::check_labels;
 use super::rule::Named;
-use super::{reference, resource, volume};
+use super::{reference, resource, volume, whole};
 use crate::object::{Body, text};
 use crate::rules::names;
 
@@ -145,7 +145,7 @@ fn container(finder: &mut Finder<'_>, container: &Body, at: &str) {
     if let Some(resources) = map(container, "resources") {
         let at = child(at, "resources");
         resource::requirements(finder, resources, &at);
-        claims(finder, resources, &at);
+        whole::claims(finder, resources, &at);
     }
     sleeps(finder, container, at);
     resize_policies(finder, container, at);
@@ -153,33 +153,6 @@ fn container(finder: &mut Finder<'_>, container: &Body, at: &str) {
     let known = ["Always", "Never", "OnFailure"];
     if let Some(policy) = policy.filter(|policy| !known.iter().any(|known| policy == known)) {
         finder.unsupported(child(at, "restartPolicy"), policy, &known);
-    }
-}
-
-/// Resources that the Pod claims as a whole.
-fn claims(finder: &mut Finder<'_>, resources: &Body, at: &str) {
-    let specs = [".spec", ".spec.template.spec", ".template.spec"];
-    let pod = specs
-        .iter()
-        .find_map(|path| crate::object::at_path(finder.root, path)?.as_object());
-    let pod = pod.map_or(&[][..], |spec| items(spec, "resourceClaims"));
-    let mut known: Vec<&str> = pod
-        .iter()
-        .filter_map(|claim| claim["name"].as_str())
-        .collect();
-    known.sort_unstable();
-    for (at, claim) in maps(resources, "claims", at) {
-        let name = text(claim, "name");
-        if name.is_empty() {
-            finder.required(at, "");
-        } else if !known.contains(&name) {
-            let of = match known.as_slice() {
-                [] => " which is empty".to_owned(),
-                known => format!(": {}", known.join(", ")),
-            };
-            let why = format!("must be one of the names in pod.spec.resourceClaims{of}");
-            finder.not_found_as(at, &format!("{name:?}: {why}"));
-        }
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn amount(value: &Value) -> Option<i128> {
 }
 
 /// Complain of a name that no resource has; whether there was reason to.
-fn check_name(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
+pub(super) fn check_name(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
     let messages = names::qualified(name);
     let mut wrong = !messages.is_empty();
     finder.all(at, &name.into(), messages);
@@ -129,6 +129,16 @@ pub(super) fn check_amount(finder: &mut Finder<'_>, name: &str, value: &Value, a
 
 /// What a container asks for and is limited to.
 pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
+    requirements_of(finder, body, at, check_container_name);
+}
+
+/// The same of what has other resources.
+pub(super) fn requirements_of(
+    finder: &mut Finder<'_>,
+    body: &Body,
+    at: &str,
+    check_name: fn(&mut Finder<'_>, &str, &str),
+) {
     let empty = Body::new();
     let (limits, requests) = (
         map(body, "limits").unwrap_or(&empty),
@@ -137,7 +147,7 @@ pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
     for (list, found) in [("limits", limits), ("requests", requests)] {
         for (name, value) in found {
             let at = format!("{at}.{list}[{name}]");
-            check_container_name(finder, name, &at);
+            check_name(finder, name, &at);
             check_amount(finder, name, value, &at);
             let page = name.strip_prefix("hugepages-").and_then(nanos);
             let rest = page.and_then(|page| amount(value)?.checked_rem(page));
@@ -147,11 +157,6 @@ pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
                 finder.invalid(at, value, &message);
             }
         }
-    }
-    let names = || limits.keys().chain(requests.keys());
-    let usual = names().any(|name| matches!(name.as_str(), "cpu" | "memory"));
-    if names().any(|name| is_huge(name)) && !usual {
-        finder.forbidden(at, "HugePages require cpu or memory");
     }
     for (name, request) in requests {
         let rigid = !is_native(name) || is_huge(name);
@@ -174,6 +179,11 @@ pub(super) fn requirements(finder: &mut Finder<'_>, body: &Body, at: &str) {
             }
             None => {}
         }
+    }
+    let names = || limits.keys().chain(requests.keys());
+    let usual = names().any(|name| matches!(name.as_str(), "cpu" | "memory"));
+    if names().any(|name| is_huge(name)) && !usual {
+        finder.forbidden(at, "HugePages require cpu or memory");
     }
 }
 

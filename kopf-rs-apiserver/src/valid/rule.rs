@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::finder::{Finder, child, is_empty};
 use super::{
     autoscaler, batch, certificate, endpoints, format, network, node, outcome, pod, quota,
-    resource, scheduling, security, service, simple, source, storage, volume, workload,
+    resource, scheduling, security, service, simple, source, storage, volume, whole, workload,
 };
 use crate::object::Body;
 use crate::typed::Type;
@@ -219,6 +219,7 @@ fn named(name: &str) -> Option<Whole> {
         source::NAMED,
         storage::NAMED,
         volume::NAMED,
+        whole::NAMED,
         workload::NAMED,
     ]
     .concat()

@@ -2,6 +2,9 @@
 //!
 //! Promise: only what the real server refuses. Must not know the rest of the object.
 
+mod job;
+mod request;
+
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -9,14 +12,18 @@ use serde_json::Value;
 use super::finder::{Finder, child, is_empty, items, map, maps, number};
 use super::format::ADDRESS;
 use crate::kind::Kind;
-use crate::object::{Body, text};
+use crate::object::{Body, meta_text, text};
 use crate::rules::names;
 use crate::status::Cause;
 
 const LEAST: &str = "must be greater than or equal to 0";
 
 /// Numbers that are not negative, by kind.
-const COUNTS: [(&str, &[&str]); 7] = [
+const COUNTS: [(&str, &[&str]); 8] = [
+    (
+        "Job",
+        &["active", "succeeded", "failed", "ready", "terminating"],
+    ),
     (
         "HorizontalPodAutoscaler",
         &["currentReplicas", "desiredReplicas"],
@@ -123,12 +130,29 @@ pub(crate) fn check_state(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
         "PersistentVolumeClaim" => claim(&mut finder, status),
         "PodDisruptionBudget" => conditions(&mut finder, status),
         "VolumeAttachment" => attachment(&mut finder, status),
+        "CertificateSigningRequest" => {
+            let empty = Body::new();
+            let old = map(old, "status").unwrap_or(&empty);
+            request::check(&mut finder, old, status, false);
+        }
+        "Job" => job::check(&mut finder, old, status),
+        "Node" => node(&mut finder, status),
+        "Namespace" => namespace(&mut finder, new, status),
         "Pod" => {
             let empty = Body::new();
             pod(&mut finder, map(old, "status").unwrap_or(&empty), status);
         }
         _ => {}
     }
+    finder.causes
+}
+
+/// What is wrong with a decision about a request.
+pub(crate) fn check_approval(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
+    let mut finder = Finder::new(kind, new);
+    let empty = Body::new();
+    let [old, new] = [old, new].map(|body| map(body, "status").unwrap_or(&empty));
+    request::check(&mut finder, old, new, true);
     finder.causes
 }
 
@@ -210,6 +234,84 @@ fn claim(finder: &mut Finder<'_>, status: &Body) {
             let at = format!("status.capacity[{name}]");
             finder.invalid(at, &whole.into(), "must be a valid resource quantity");
         }
+    }
+    let at = "status.allocatedResourceStatuses";
+    for (name, state) in map(status, "allocatedResourceStatuses")
+        .into_iter()
+        .flatten()
+    {
+        resource_key(finder, name, at);
+        if !RESIZES.iter().any(|known| state == known) {
+            finder.unsupported(at, &name.as_str().into(), &RESIZES);
+        }
+    }
+    let at = "status.allocatedResources";
+    for (name, size) in map(status, "allocatedResources").into_iter().flatten() {
+        if resource_key(finder, name, at) {
+            continue;
+        }
+        if let Some(amount) = super::resource::amount(size).filter(|amount| *amount < 0) {
+            let whole = i64::try_from(amount / 1_000_000_000).unwrap_or(i64::MIN);
+            let at = format!("{at}[{name}]");
+            finder.invalid(at, &whole.into(), "must be a valid resource quantity");
+        }
+    }
+}
+
+/// How far the growing of a volume is.
+const RESIZES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// Complain of what no claim has; whether there was reason to.
+fn resource_key(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
+    let messages = names::qualified(name);
+    let mut wrong = !messages.is_empty();
+    for message in messages {
+        finder.invalid(at, &name.into(), &message);
+    }
+    if !wrong && !name.contains('/') && name != "storage" {
+        finder.unsupported(at, &name.into(), &["storage"]);
+        wrong = true;
+    }
+    wrong
+}
+
+/// What a node says of itself: each address once, and amounts that can be.
+fn node(finder: &mut Finder<'_>, status: &Body) {
+    for list in ["capacity", "allocatable"] {
+        for (name, value) in map(status, list).into_iter().flatten() {
+            let at = format!("status.{list}.{name}");
+            super::resource::check_amount(finder, name, value, &at);
+        }
+    }
+    let mut seen = Vec::new();
+    for (at, address) in maps(status, "addresses", "status") {
+        let found = (text(address, "type"), text(address, "address"));
+        if seen.contains(&found) {
+            let shown = format!("{{\"Type\":{:?},\"Address\":{:?}}}", found.0, found.1);
+            finder.duplicate_as(at, &shown);
+        }
+        seen.push(found);
+    }
+}
+
+/// A namespace is on its way out if it is being deleted, and only then.
+fn namespace(finder: &mut Finder<'_>, new: &Body, status: &Body) {
+    let going = !meta_text(new, "deletionTimestamp").is_empty();
+    let (wanted, not) = if going {
+        ("Terminating", "not ")
+    } else {
+        ("Active", "")
+    };
+    let phase = text(status, "phase");
+    if phase != wanted {
+        let message = format!("may only be '{wanted}' if `deletionTimestamp` is {not}empty");
+        finder.invalid("status.Phase", &phase.into(), &message);
     }
 }
 

@@ -277,6 +277,7 @@ pub(crate) fn create_body(
     }
     let name = meta_text(&body, "name").to_owned();
     check(kind, &name, &body)?;
+    given::permit(store, kind, None, &body)?;
     if due {
         let view = View {
             body: &body,
@@ -329,8 +330,11 @@ fn endow(store: &mut Store, birth: &Birth<'_>, body: &mut Body) -> Result<(), Re
     name(store, kind, birth.namespace, meta);
     let uid = born.map_or_else(|| Uuid::new_v4().to_string(), |(uid, _)| uid);
     writing::bear(store, &uid, text(meta, "name"));
+    // Who writes to what might have been there may say that it is going.
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-        meta.remove(field);
+        if !birth.upserted {
+            meta.remove(field);
+        }
     }
     meta.insert("uid".to_owned(), uid.into());
     meta.insert("creationTimestamp".to_owned(), store.clock.stamp().into());
@@ -401,7 +405,14 @@ fn track(birth: &Birth<'_>, body: &mut Body, status: Option<Value>) -> Arc<Kept>
             whole.insert("status".to_owned(), status);
             whole
         });
-        let asked = whole.as_ref().unwrap_or(body);
+        // Nobody manages what is asked for in a request for a certificate, as it never changes.
+        let fixed = birth.kind.traits.builtin && birth.kind.plural == "certificatesigningrequests";
+        let bare = fixed.then(|| {
+            let mut bare = body.clone();
+            bare.remove("spec");
+            bare
+        });
+        let asked = bare.as_ref().or(whole.as_ref()).unwrap_or(body);
         let versions = &mut Single(outline);
         let managed = managed::update(versions, birth.author, &before, &empty, asked);
         managed.unwrap_or_default()

@@ -40,6 +40,13 @@ pub(crate) fn patch(store: &mut Store, target: &Target<'_>) -> Result<Answer, Re
     let old = target.stored(store)?;
     let Change { twice, value } = change(target)?;
     let (body, warnings) = match (strategy(target), value) {
+        (Some(of), Value::Object(change)) if target.part == Part::Scale => {
+            let (body, warnings) = strategic(target, &old, of, change, &twice)?;
+            let done = scale::patched(store, target, &old, body, dry_run);
+            let mut answer = done.map_err(|refusal| refusal.warned_first(&warnings))?;
+            answer.warnings.splice(0..0, warnings);
+            return Ok(answer);
+        }
         (Some(of), Value::Object(change)) => strategic(target, &old, of, change, &twice)?,
         (Some(_), other) => return Err(Refusal::bad_request(no_map(&other))),
         (None, value) => {
@@ -186,8 +193,12 @@ fn no_map(found: &Value) -> String {
 
 /// The type that a strategic merge patch goes by.
 fn strategy(target: &Target<'_>) -> Option<&'static Struct> {
-    let strategic = target.call.media_type() == STRATEGIC && target.part != Part::Scale;
-    target.kind.typed().filter(|_| strategic)
+    let typed = target.kind.typed();
+    let of = match target.part {
+        Part::Scale => typed.and_then(|_| scale::struct_of()),
+        _ => typed,
+    };
+    of.filter(|_| target.call.media_type() == STRATEGIC)
 }
 
 fn document(target: &Target<'_>, old: &Stored, whole: bool) -> Body {
@@ -203,7 +214,13 @@ fn strategic(
     mut change: Body,
     twice: &[String],
 ) -> Result<(Body, Vec<String>), Refusal> {
-    let document = document(target, old, names_managers(target));
+    let document = match target.part {
+        Part::Scale => match scale::to_patch(&target.kind, old)? {
+            Value::Object(scale) => scale,
+            _ => Body::new(),
+        },
+        _ => document(target, old, names_managers(target)),
+    };
     let merged = strategic::merge(of, document, &mut change);
     let mut body = merged.map_err(|why| match why {
         Misguided::Malformed(why) => Refusal::bad_request(why),
@@ -217,6 +234,10 @@ fn strategic(
     let warnings = judgement
         .judge(repeated(twice).chain(unknown).collect())
         .map_err(|why| refused(&why))?;
+    if target.part == Part::Scale {
+        let (body, _) = scale::shaped(body).map_err(|why| refused(&why))?;
+        return Ok((body, warnings));
+    }
     // Such a patch is applied to a Go struct, and its type is no part of that.
     body.insert("apiVersion".to_owned(), target.kind.api_version().into());
     body.insert("kind".to_owned(), target.kind.kind.as_str().into());

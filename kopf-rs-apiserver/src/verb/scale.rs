@@ -214,9 +214,14 @@ fn written(scale: &Body) -> String {
     )
 }
 
+/// The type of scales.
+pub(super) fn struct_of() -> Option<&'static typed::Struct> {
+    typed::of_kind("autoscaling/v1", "Scale")
+}
+
 /// A scale as its type writes it, and what the type does not know.
-fn shaped(mut scale: Map<String, Value>) -> Result<(Body, Vec<String>), String> {
-    let Some(of) = typed::of_kind("autoscaling/v1", "Scale") else {
+pub(super) fn shaped(mut scale: Map<String, Value>) -> Result<(Body, Vec<String>), String> {
+    let Some(of) = struct_of() else {
         return Ok((scale, Vec::new()));
     };
     for name in ["apiVersion", "kind"] {

@@ -82,6 +82,18 @@ pub(crate) fn tidy(kind: &Kind, body: &mut Body) {
     if let Some(of) = kind.stored_type().filter(|_| !kind.is_crd()) {
         typed::forget_empty(of, body);
     }
+    if kind.traits.builtin {
+        for path in [
+            "spec",
+            "spec.template.spec",
+            "template.spec",
+            "spec.jobTemplate.spec.template.spec",
+        ] {
+            if let Some(Value::Object(spec)) = object_at(body, path) {
+                switched_off(spec);
+            }
+        }
+    }
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => tolerate_trouble(map_mut(body, "spec")),
         ("coordination.k8s.io", "leases") => {
@@ -94,6 +106,34 @@ pub(crate) fn tidy(kind: &Kind, body: &mut Body) {
             map_mut(body, "spec").remove("configSource");
         }
         _ => {}
+    }
+}
+
+fn object_at<'a>(body: &'a mut Body, path: &str) -> Option<&'a mut Value> {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    rest.split('.')
+        .filter(|name| !name.is_empty())
+        .try_fold(body.get_mut(first)?, |found, name| found.get_mut(name))
+}
+
+/// Drop what belongs to features that are off, unless somebody turns them on.
+fn switched_off(spec: &mut Body) {
+    let is_pod = spec.contains_key("containers");
+    if is_pod {
+        spec.remove("schedulingGroup");
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        let found = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in found.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let hooks = container
+                .get_mut("lifecycle")
+                .and_then(Value::as_object_mut);
+            let alone =
+                hooks.is_some_and(|hooks| hooks.remove("stopSignal").is_some() && hooks.is_empty());
+            if alone {
+                container.remove("lifecycle");
+            }
+        }
     }
 }
 
@@ -168,7 +208,7 @@ fn join_sources(spec: &mut Body) {
     }
 }
 
-fn tolerate_trouble(spec: &mut Body) {
+pub(crate) fn tolerate_trouble(spec: &mut Body) {
     for key in [
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
@@ -199,12 +239,25 @@ fn tolerate(spec: &mut Body, key: &str) {
 /// The quality of service, by the containers' requests and limits.
 pub(crate) fn quality(body: &Body) -> &'static str {
     let lists = [".spec.containers", ".spec.initContainers"];
-    let resources: Vec<&Value> = lists
-        .iter()
-        .filter_map(|path| at_path(body, path)?.as_array())
-        .flatten()
-        .map(|container| &container["resources"])
-        .collect();
+    let whole = at_path(body, ".spec.resources").filter(|whole| {
+        let usual =
+            |name: &String| name == "cpu" || name == "memory" || name.starts_with("hugepages-");
+        let mut lists = ["limits", "requests"]
+            .iter()
+            .filter_map(|list| whole[*list].as_object());
+        lists.any(|list| list.keys().any(usual))
+    });
+    let of_containers = || {
+        let found = lists
+            .iter()
+            .filter_map(|path| at_path(body, path)?.as_array());
+        found.flatten().map(|container| &container["resources"])
+    };
+    // What is said of the whole Pod counts alone.
+    let resources: Vec<&Value> = match whole {
+        Some(whole) => vec![whole],
+        None => of_containers().collect(),
+    };
     let set = |resources: &&Value, part: &str| {
         let usual = |found: &Value| {
             ["cpu", "memory"]

@@ -2,6 +2,7 @@
 //!
 //! Promise: each function is about one type and is named in the table. Must not know kinds or the store.
 
+use super::whole;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -117,6 +118,7 @@ fn pod(pod: &mut Body) {
             }
         }
     }
+    whole::resources(spec);
 }
 
 /// What is limited is requested, if nothing else is said.
