@@ -16,6 +16,8 @@ mod parse;
 mod run;
 mod tree;
 mod unify;
+#[cfg(feature = "cel")]
+mod unread;
 mod value;
 
 use std::collections::HashMap;
@@ -76,7 +78,7 @@ impl Program {
         }
         let fresh = bounds::check(source).and_then(|()| match parse::parse(source) {
             Ok((tree, count)) => Ok(Arc::new(Self { tree, count })),
-            Err(Trouble::Unread) => Err(UNREAD.to_owned()),
+            Err(Trouble::Unread(reserved)) => Err(unreadable(source, reserved)),
             Err(Trouble::Misused(complaints)) => Err(told(source, complaints)),
         });
         known.insert(source.to_owned(), fresh.clone());
@@ -113,7 +115,7 @@ pub(crate) fn syntax(source: &str) -> Result<(), String> {
     match parser.parse(source) {
         // What is wrong with macros is known here.
         Err(_) if ours.as_ref().is_err_and(|why| why != UNREAD) => ours,
-        Err(errors) => Err(errors.to_string().replace("\n| ", "\n | ")),
+        Err(errors) => Err(unread::told(source, &errors.to_string())),
         Ok(_) => ours,
     }
 }
@@ -158,6 +160,14 @@ pub(crate) fn check(source: &str, names: &Names<'_>) -> Result<Checked, String> 
         Ok(found) => Ok(Checked { program, found }),
         Err(complaints) => Err(told(source, complaints)),
     }
+}
+
+/// What is said of what is no expression; where another parser says more, it also says this.
+fn unreadable(source: &str, reserved: Vec<Complaint>) -> String {
+    if cfg!(feature = "cel") || reserved.is_empty() {
+        return UNREAD.to_owned();
+    }
+    told(source, reserved)
 }
 
 /// Complaints in the order of what they are about.

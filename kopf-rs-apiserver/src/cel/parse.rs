@@ -12,8 +12,8 @@ use super::tree::{Maker, Part, Tree};
 
 /// Why there is no tree.
 pub(super) enum Trouble {
-    /// It is no expression.
-    Unread,
+    /// It is no expression; what was wrong before that was seen.
+    Unread(Vec<Complaint>),
     /// It is one, but for what its macros are given.
     Misused(Vec<Complaint>),
 }
@@ -26,14 +26,16 @@ pub(super) fn parse(source: &str) -> Result<(Tree, usize), Trouble> {
         depth: 0,
         maker: Maker::default(),
         complaints: Vec::new(),
+        reserved: Vec::new(),
     };
-    let tree = reader.ternary().ok_or(Trouble::Unread)?;
+    let tree = reader.ternary();
     reader.space();
-    if reader.at < reader.letters.len() {
-        return Err(Trouble::Unread);
-    }
-    if !reader.complaints.is_empty() {
-        return Err(Trouble::Misused(reader.complaints));
+    let Some(tree) = tree.filter(|_| reader.at == reader.letters.len()) else {
+        return Err(Trouble::Unread(reader.reserved));
+    };
+    let complaints = [reader.reserved, reader.complaints].concat();
+    if !complaints.is_empty() {
+        return Err(Trouble::Misused(complaints));
     }
     Ok((tree, reader.maker.count()))
 }
@@ -47,6 +49,8 @@ struct Reader {
     depth: usize,
     maker: Maker,
     complaints: Vec<Complaint>,
+    /// Complaints of names that are none.
+    reserved: Vec<Complaint>,
 }
 
 /// Operators from the loosest to the tightest; longer ones come first.
@@ -64,6 +68,27 @@ const LEVELS: [&[(&str, &str)]; 5] = [
     ],
     &[("+", "_+_"), ("-", "_-_")],
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
+];
+
+/// Words that may mean something one day.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "namespace",
+    "package",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 pub(super) fn is_word(letter: char) -> bool {
@@ -278,6 +303,14 @@ impl Reader {
         let word = if dotted { format!(".{word}") } else { word };
         if let Some(name) = self.message(&word) {
             return self.fields(name);
+        }
+        if RESERVED.contains(&word.trim_start_matches('.')) {
+            let why = format!("reserved identifier: {}", word.trim_start_matches('.'));
+            self.reserved.push((start, why));
+            if self.take("(") {
+                self.many(")")?;
+            }
+            return Some(self.maker.make(start, Part::Null));
         }
         let part = match word.as_str() {
             "true" | "false" => Part::Bool(word == "true"),

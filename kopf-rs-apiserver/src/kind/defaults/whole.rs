@@ -94,7 +94,11 @@ fn add(sum: &mut Amounts, more: &Amounts) {
         let slot = sum.entry(name.clone()).or_insert_with(|| "0".into());
         *slot = match amount(slot) {
             0 => value.clone(),
-            had => typed::written(had + amount(value), slot.as_str().unwrap_or_default()).into(),
+            had => typed::written(
+                had.saturating_add(amount(value)),
+                slot.as_str().unwrap_or_default(),
+            )
+            .into(),
         };
     }
 }
