@@ -2,6 +2,7 @@
 //!
 //! Promise: only what the real server refuses. Must not know the rest of the object.
 
+mod claim;
 mod job;
 mod request;
 
@@ -127,7 +128,7 @@ pub(crate) fn check_state(kind: &Kind, old: &Body, new: &Body) -> Vec<Cause> {
         "Ingress" => balancer(&mut finder, status, false),
         "Service" => service(&mut finder, new, status),
         "ResourceQuota" => super::resource::quota_status(&mut finder, status),
-        "PersistentVolumeClaim" => claim(&mut finder, status),
+        "PersistentVolumeClaim" => claim::check(&mut finder, status),
         "PodDisruptionBudget" => conditions(&mut finder, status),
         "VolumeAttachment" => attachment(&mut finder, status),
         "CertificateSigningRequest" => {
@@ -225,60 +226,6 @@ fn balancer(finder: &mut Finder<'_>, status: &Body, with_mode: bool) {
             finder.invalid(at, &host.into(), "must be a DNS name, not an IP address");
         }
     }
-}
-
-fn claim(finder: &mut Finder<'_>, status: &Body) {
-    for (name, size) in map(status, "capacity").into_iter().flatten() {
-        if let Some(amount) = super::resource::amount(size).filter(|amount| *amount < 0) {
-            let whole = i64::try_from(amount / 1_000_000_000).unwrap_or(i64::MIN);
-            let at = format!("status.capacity[{name}]");
-            finder.invalid(at, &whole.into(), "must be a valid resource quantity");
-        }
-    }
-    let at = "status.allocatedResourceStatuses";
-    for (name, state) in map(status, "allocatedResourceStatuses")
-        .into_iter()
-        .flatten()
-    {
-        resource_key(finder, name, at);
-        if !RESIZES.iter().any(|known| state == known) {
-            finder.unsupported(at, &name.as_str().into(), &RESIZES);
-        }
-    }
-    let at = "status.allocatedResources";
-    for (name, size) in map(status, "allocatedResources").into_iter().flatten() {
-        if resource_key(finder, name, at) {
-            continue;
-        }
-        if let Some(amount) = super::resource::amount(size).filter(|amount| *amount < 0) {
-            let whole = i64::try_from(amount / 1_000_000_000).unwrap_or(i64::MIN);
-            let at = format!("{at}[{name}]");
-            finder.invalid(at, &whole.into(), "must be a valid resource quantity");
-        }
-    }
-}
-
-/// How far the growing of a volume is.
-const RESIZES: [&str; 5] = [
-    "ControllerResizeInProgress",
-    "ControllerResizeInfeasible",
-    "NodeResizeInProgress",
-    "NodeResizeInfeasible",
-    "NodeResizePending",
-];
-
-/// Complain of what no claim has; whether there was reason to.
-fn resource_key(finder: &mut Finder<'_>, name: &str, at: &str) -> bool {
-    let messages = names::qualified(name);
-    let mut wrong = !messages.is_empty();
-    for message in messages {
-        finder.invalid(at, &name.into(), &message);
-    }
-    if !wrong && !name.contains('/') && name != "storage" {
-        finder.unsupported(at, &name.into(), &["storage"]);
-        wrong = true;
-    }
-    wrong
 }
 
 /// What a node says of itself: each address once, and amounts that can be.
