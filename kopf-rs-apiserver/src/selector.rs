@@ -107,7 +107,24 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
     if path == "metadata.name" || path == "metadata.namespace" {
         return Ok(());
     }
-    let builtin: &[&str] = match (kind.group.as_str(), kind.plural.as_str()) {
+    let builtin = selectable(kind);
+    if builtin.contains(&path) || kind.selectable.iter().any(|found| found == path) {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(
+        if kind.traits.builtin && builtin.is_empty() {
+            format!(
+                "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )
+        } else {
+            format!("field label not supported: {path}")
+        },
+    ))
+}
+
+/// The fields of a kind that comes with the server that selectors may name.
+fn selectable(kind: &Kind) -> &'static [&'static str] {
+    match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => &[
             "spec.nodeName",
             "spec.restartPolicy",
@@ -152,19 +169,7 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
         ("", "replicationcontrollers") => &["status.replicas"],
         ("batch", "jobs") => &["status.successful"],
         _ => &[],
-    };
-    if builtin.contains(&path) || kind.selectable.iter().any(|found| found == path) {
-        return Ok(());
     }
-    Err(Refusal::bad_request(
-        if kind.traits.builtin && builtin.is_empty() {
-            format!(
-                "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-            )
-        } else {
-            format!("field label not supported: {path}")
-        },
-    ))
 }
 
 /// The parts of a selector between commas without a backslash in front.
