@@ -82,7 +82,12 @@ pub(crate) fn table(
 }
 
 /// The table of a bookmark: the row of an object that has a version only.
-pub(crate) fn bookmark(kind: &Kind, object: &Value, now: Timestamp, look: Look) -> Value {
+pub(crate) fn bookmark(
+    kind: &Kind,
+    [object, whole]: [&Value; 2],
+    now: Timestamp,
+    look: Look,
+) -> Value {
     let columns = columns(kind);
     let mut nameless = object.clone();
     nameless["metadata"]["name"] = "".into();
@@ -90,7 +95,7 @@ pub(crate) fn bookmark(kind: &Kind, object: &Value, now: Timestamp, look: Look) 
     let body = nameless.as_object().unwrap_or(&empty);
     let marks_end = object["metadata"].get("annotations").is_some();
     let shown = match look.included {
-        Included::Object => object.clone(),
+        Included::Object => whole.clone(),
         Included::Nothing if !marks_end => Value::Null,
         _ => metadata_of(object, look.api_version),
     };

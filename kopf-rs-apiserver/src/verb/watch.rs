@@ -18,13 +18,14 @@ use crate::call::{Call, Form};
 use crate::clock::Clock;
 use crate::convert::{self, Waiting};
 use crate::kind::{Kind, Shape};
-use crate::object::Stored;
+use crate::object::{Stored, set_path};
 use crate::render::{self, ListMeta};
 use crate::selector::Selector;
 use crate::status::{Cause, Refusal, options};
 use crate::store::Store;
 use crate::store::feed::{Change, Event, Feed, Lost};
 use crate::table;
+use crate::typed;
 
 /// How many changes are taken from the feed at a time.
 const BATCH: usize = 64;
@@ -397,15 +398,37 @@ impl Watch {
         });
         let text = match self.form {
             Form::Table(look) => {
-                let table = table::bookmark(&self.kind, &object, self.clock.now(), look);
+                let table = table::bookmark(
+                    &self.kind,
+                    [&object, &self.whole(&object)],
+                    self.clock.now(),
+                    look,
+                );
                 self.table_line("BOOKMARK", table)
             }
             Form::Partial(version) => {
                 let partial = render::metadata_of(&object, version);
                 line("BOOKMARK", &render::to_bytes(&partial))
             }
-            _ => line("BOOKMARK", &render::to_bytes(&object)),
+            _ => line("BOOKMARK", &render::to_bytes(&self.whole(&object))),
         };
         Line { text, event: false }
+    }
+
+    /// What Go writes of an object of a built-in kind of which only the metadata is set.
+    fn whole(&self, object: &Value) -> Value {
+        let typed = self.kind.typed();
+        let mut whole = typed.map(typed::zero_object).unwrap_or_default();
+        // On its way through the internal type, a number that may be absent becomes one that is zero.
+        if self.kind.group == "apps" && self.kind.scale.is_some() {
+            set_path(&mut whole, ".spec.replicas", 0.into());
+        }
+        whole.extend(object.as_object().cloned().unwrap_or_default());
+        let mut whole = Value::Object(whole);
+        if self.kind.group == "apps" && self.kind.kind == "DaemonSet" {
+            let annotations = &mut whole["metadata"]["annotations"];
+            annotations["deprecated.daemonset.template.generation"] = "0".into();
+        }
+        whole
     }
 }
