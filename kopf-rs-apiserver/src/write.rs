@@ -85,7 +85,7 @@ pub(crate) fn replace(
         given::complete(store, kind, Some(&before), &mut new, change.dry_run)?;
     }
     let causes = rules::check_change(&before, &mut new);
-    set_generation(kind, &before, &mut new);
+    set_generation(kind, change.part, &before, &mut new);
     let Judged { causes, warnings } = complaints(kind, change.part, &causes, &before, &new);
     if !causes.is_empty() {
         return Err(refused(kind, &old.slim.name, &new, &causes).warned(&warnings));
@@ -463,7 +463,7 @@ fn copy(from: &Body, to: &mut Body, field: &str) {
 }
 
 /// The generation is the old one, plus one if more than metadata and status changed.
-fn set_generation(kind: &Kind, before: &Body, new: &mut Body) {
+fn set_generation(kind: &Kind, part: Part, before: &Body, new: &mut Body) {
     let old = metadata(before)
         .and_then(|meta| meta.get("generation"))
         .cloned();
@@ -479,7 +479,9 @@ fn set_generation(kind: &Kind, before: &Body, new: &mut Body) {
         "status" => !kind.traits.status,
         _ => kind.plural != "priorityclasses",
     };
-    let is_deployment = kind.group == "apps" && kind.plural == "deployments";
+    // Its controller writes annotations together with the status.
+    let is_deployment =
+        kind.group == "apps" && kind.plural == "deployments" && part != Part::Status;
     let labels = |body: &Body| metadata(body).and_then(|meta| meta.get("labels")).cloned();
     let bump = !same_in(before, new, counts)
         || (is_deployment && annotations(before) != annotations(new))

@@ -55,6 +55,27 @@ async fn generation_follows_the_spec_alone() {
     assert_eq!(answer["metadata"]["generation"], 2);
 }
 
+// No script of the corpus can tell: on a real server the controller of Deployments writes at the same time.
+#[tokio::test]
+async fn annotations_count_for_the_generation_of_deployments_but_not_beside_their_status() {
+    const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let server = ApiServer::new();
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let body = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec});
+    done(&server, "POST", DEPLOYMENTS, body).await;
+    for (part, generation) in [("/status", 1), ("", 2)] {
+        let uri = format!("{DEPLOYMENTS}/d{part}");
+        let patch = json!({"metadata": {"annotations": {"example.com/revision": uri}}});
+        let answer = done(&server, "PATCH", &uri, patch).await;
+        assert_eq!(
+            answer["metadata"]["annotations"]["example.com/revision"],
+            uri
+        );
+        assert_eq!(answer["metadata"]["generation"], generation, "{part}");
+    }
+}
+
 #[tokio::test]
 async fn finalizers_hold_an_object() {
     let server = with_crd().await;
