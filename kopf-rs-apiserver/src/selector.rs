@@ -122,7 +122,7 @@ fn check_selectable(kind: &Kind, path: &str) -> Result<(), Refusal> {
     ))
 }
 
-/// The fields of a kind that comes with the server that selectors may name.
+/// The fields that can be selected by, of a kind that comes with the server, beside the names.
 fn selectable(kind: &Kind) -> &'static [&'static str] {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => &[

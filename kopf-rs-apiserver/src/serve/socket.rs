@@ -4,7 +4,7 @@
 //! requests beyond their headers.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -27,10 +27,14 @@ const PONG: u8 = 0xA;
 /// The largest frame of a client that is read: pings and goodbyes are small.
 const LARGEST: u64 = 64 * 1024;
 
+/// What a protocol begins with that holds a token.
+const TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
+
 /// The wish to go on over a `WebSocket`.
 #[derive(Debug)]
 pub(super) struct Wish {
     accept: HeaderValue,
+    protocols: Vec<String>,
     upgrade: OnUpgrade,
 }
 
@@ -46,22 +50,36 @@ impl Wish {
         let key = parts.headers.get(header::SEC_WEBSOCKET_KEY)?;
         let accept = HeaderValue::from_str(&accept(key.as_bytes())).ok()?;
         let upgrade = parts.extensions.remove::<OnUpgrade>()?;
-        Some(Self { accept, upgrade })
+        let protocols = protocols(&mut parts.headers);
+        Some(Self {
+            accept,
+            protocols,
+            upgrade,
+        })
     }
 
     /// Send a watch that was begun over the `WebSocket`.
     fn fulfil(self, body: ApiBody) -> Response<ApiBody> {
+        let mut response = Response::new(ApiBody::full(Bytes::new()));
+        if self.protocols.len() > 1 {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            return response;
+        }
         tokio::spawn(async move {
             if let Ok(upgraded) = self.upgrade.await {
                 serve(TokioIo::new(upgraded), body).await;
             }
         });
-        let mut response = Response::new(ApiBody::full(Bytes::new()));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
+        // Browsers give up where the protocol they ask for is not told back.
+        let protocol = self.protocols.first();
+        if let Some(protocol) = protocol.and_then(|it| HeaderValue::from_str(it).ok()) {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+        }
         response
     }
 }
@@ -72,6 +90,29 @@ pub(super) fn over(wish: Option<Wish>, response: Response<ApiBody>) -> Response<
         Some(wish) if response.body().is_watch() => wish.fulfil(response.into_body()),
         _ => response,
     }
+}
+
+/// The protocols that are asked for. Browsers cannot set headers: one that holds a token is none, but says who asks.
+fn protocols(headers: &mut HeaderMap) -> Vec<String> {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    let words = values.flat_map(|value| value.split(','));
+    let all: Vec<String> = words.map(|word| word.trim().to_owned()).collect();
+    let is_token = |word: &String| word.starts_with(TOKEN);
+    if headers.contains_key(header::AUTHORIZATION) || !all.iter().any(is_token) {
+        return all;
+    }
+    let (tokens, others): (Vec<String>, Vec<String>) = all.into_iter().partition(is_token);
+    // A token goes with another protocol, which can be told back; whoever brings none is nobody.
+    let token = match tokens.as_slice() {
+        [one] if !others.is_empty() => URL_SAFE_NO_PAD.decode(&one[TOKEN.len()..]).ok(),
+        _ => None,
+    };
+    let bearer = [b"Bearer ", token.as_deref().unwrap_or(b"-")].concat();
+    if let Ok(bearer) = HeaderValue::from_bytes(&bearer) {
+        headers.insert(header::AUTHORIZATION, bearer);
+    }
+    others
 }
 
 fn has_word(headers: &HeaderMap, name: &header::HeaderName, word: &str) -> bool {
@@ -217,6 +258,36 @@ mod tests {
     fn the_key_is_answered_as_in_the_standard() {
         let accepted = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(accepted, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn a_token_among_the_protocols_says_who_asks() {
+        let asked = |asked: &'static str| {
+            let mut headers = HeaderMap::new();
+            let value = HeaderValue::from_static(asked);
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, value);
+            let left = protocols(&mut headers);
+            let bearer = headers.get(header::AUTHORIZATION).cloned();
+            (
+                left.join(" "),
+                bearer.map(|it| it.to_str().unwrap().to_owned()),
+            )
+        };
+        let who = |token: &str| Some(format!("Bearer {token}"));
+        let of = "base64url.bearer.authorization.k8s.io.YWI";
+        assert_eq!(of, format!("{TOKEN}{}", URL_SAFE_NO_PAD.encode("ab")));
+        for (given, left, bearer) in [
+            ("a, b", "a b", None),
+            (
+                "base64url.bearer.authorization.k8s.io.YWI, a",
+                "a",
+                who("ab"),
+            ),
+            ("base64url.bearer.authorization.k8s.io.YWI", "", who("-")),
+            ("base64url.bearer.authorization.k8s.io.@, a", "a", who("-")),
+        ] {
+            assert_eq!(asked(given), (left.to_owned(), bearer), "{given}");
+        }
     }
 
     #[test]
