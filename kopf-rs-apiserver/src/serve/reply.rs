@@ -28,7 +28,7 @@ pub(super) fn of_answer(
         Content::Bytes(bytes) => {
             if is_tagged(call) {
                 let found = polish::tag(&bytes);
-                if matches!(call.known.as_deref(), Some(known) if known == found || known == "*") {
+                if call.known.as_deref() == Some(found.as_str()) {
                     return tagged(
                         response(304, answer.content_type, ApiBody::full(Bytes::new())),
                         &found,

@@ -241,6 +241,46 @@ pub(super) fn block(text: &str) -> Option<(IpAddr, u8)> {
     (length <= most).then_some((address, length))
 }
 
+/// An address as Services may have it, or what is wrong with it.
+pub(super) fn legacy_address(text: &str) -> Result<IpAddr, &'static str> {
+    match text.parse() {
+        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
+            Err("must not be an IPv4-mapped IPv6 address")
+        }
+        Ok(address) => Ok(address),
+        Err(_) if without_zeros(text).parse::<IpAddr>().is_ok() => Err("must not have leading 0s"),
+        Err(_) => Err(ADDRESS),
+    }
+}
+
+/// What is wrong with a block of addresses, as Services may have it.
+pub(super) fn legacy_block(text: &str) -> Option<&'static str> {
+    let (address, length) = text.split_once('/').unwrap_or_default();
+    let plain = format!("{}/{}", without_zeros(address), without_zeros(length));
+    let Some(found) = block(&plain) else {
+        return Some(BLOCK);
+    };
+    let mapped = matches!(found.0, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    match plain == text {
+        false => Some("must not have leading 0s in IP or prefix length"),
+        true if mapped => Some("must not have an IPv4-mapped IPv6 address"),
+        true => Some(BITS).filter(|_| !is_network(found)),
+    }
+}
+
+/// Decimal parts without the zeros in front.
+fn without_zeros(text: &str) -> String {
+    let plain = |part: &str| match part.trim_start_matches('0') {
+        "" if !part.is_empty() => "0".to_owned(),
+        rest => rest.to_owned(),
+    };
+    if text.contains(':') {
+        return text.to_owned();
+    }
+    let parts: Vec<String> = text.split('.').map(plain).collect();
+    parts.join(".")
+}
+
 /// Whether nothing is set beyond the prefix.
 fn is_network((address, length): (IpAddr, u8)) -> bool {
     let length = u32::from(length);
@@ -281,6 +321,14 @@ pub(super) fn reachable(address: IpAddr, text: &str) -> Vec<String> {
     messages.extend(told(
         link_local,
         "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+    ));
+    let many = match address {
+        IpAddr::V4(v4) => v4.octets().starts_with(&[224, 0, 0]),
+        IpAddr::V6(v6) => v6.segments()[0] & 0xff0f == 0xff02,
+    };
+    messages.extend(told(
+        many,
+        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
     ));
     messages
 }

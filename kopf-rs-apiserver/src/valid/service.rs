@@ -7,9 +7,13 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::finder::{Finder, child, is_empty, items, map, maps, number};
+use super::format;
 use super::rule::Named;
-use crate::object::{Body, text};
+use crate::object::{Body, metadata, text};
 use crate::rules::names;
+
+/// From where a load balancer lets traffic in, before there was a field for it.
+const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
 pub(super) const NAMED: Named = &[("service", service), ("subset", subset)];
 
@@ -31,6 +35,8 @@ fn service(finder: &mut Finder<'_>, body: &Body, _: &str) {
         addresses(finder, spec);
     }
     ports(finder, spec, of);
+    external_addresses(finder, spec);
+    source_ranges(finder, spec, of);
     traffic(finder, spec, of);
     let seconds = map(spec, "sessionAffinityConfig")
         .and_then(|config| map(config, "clientIP"))
@@ -142,6 +148,45 @@ fn ports(finder: &mut Finder<'_>, spec: &Body, of: &str) {
     }
 }
 
+fn external_addresses(finder: &mut Finder<'_>, spec: &Body) {
+    for (index, address) in items(spec, "externalIPs").iter().enumerate() {
+        let at = format!("spec.externalIPs[{index}]");
+        let text = address.as_str().unwrap_or_default();
+        match format::legacy_address(text) {
+            Ok(found) => finder.all(&at, address, format::reachable(found, text)),
+            Err(message) => finder.invalid(at, address, message),
+        }
+    }
+}
+
+/// Where a load balancer lets traffic come from, by its field or by the older annotation.
+fn source_ranges(finder: &mut Finder<'_>, spec: &Body, of: &str) {
+    let ranges = items(spec, "loadBalancerSourceRanges");
+    let annotations = metadata(finder.root).and_then(|meta| map(meta, "annotations"));
+    let noted = annotations.and_then(|all| all.get(SOURCE_RANGES)?.as_str());
+    if ranges.is_empty() && noted.is_none() {
+        return;
+    }
+    if of != "LoadBalancer" {
+        let only = "may only be used when `type` is 'LoadBalancer'";
+        finder.forbidden("spec.LoadBalancerSourceRanges", only);
+    }
+    for (index, range) in ranges.iter().enumerate() {
+        let text = range.as_str().unwrap_or_default().trim();
+        if let Some(message) = format::legacy_block(text) {
+            let at = format!("spec.LoadBalancerSourceRanges[{index}]");
+            finder.invalid(at, &text.into(), message);
+        }
+    }
+    let noted = noted.filter(|noted| ranges.is_empty() && !noted.trim().is_empty());
+    for range in noted.into_iter().flat_map(|noted| noted.split(',')) {
+        if let Some(message) = format::legacy_block(range.trim()) {
+            let at = format!("metadata.annotations[{SOURCE_RANGES}]");
+            finder.invalid(at, &range.trim().into(), message);
+        }
+    }
+}
+
 fn traffic(finder: &mut Finder<'_>, spec: &Body, of: &str) {
     let outside = matches!(of, "NodePort" | "LoadBalancer")
         || (of == "ClusterIP" && !items(spec, "externalIPs").is_empty());
@@ -156,12 +201,11 @@ fn traffic(finder: &mut Finder<'_>, spec: &Body, of: &str) {
             &["Cluster", "Local"],
         );
     }
-    let only = "may only be used when `type` is 'LoadBalancer'";
     if of == "LoadBalancer" {
         return;
     }
+    let only = "may only be used when `type` is 'LoadBalancer'";
     for (field, at) in [
-        ("loadBalancerSourceRanges", "spec.LoadBalancerSourceRanges"),
         (
             "allocateLoadBalancerNodePorts",
             "spec.allocateLoadBalancerNodePorts",

@@ -163,12 +163,13 @@ fn event(finder: &mut Finder<'_>, body: &Body, _: &str) {
 
 fn namespace(finder: &mut Finder<'_>, body: &Body, _: &str) {
     let held = map(body, "spec").map_or(&[][..], |spec| items(spec, "finalizers"));
-    for finalizer in held {
+    for (index, finalizer) in held.iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
-        finder.all("spec.finalizers", finalizer, names::qualified(name));
+        let at = format!("spec.finalizers[{index}]");
+        finder.all(at.as_str(), finalizer, names::qualified(name));
         if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
             let message = "name is neither a standard finalizer name nor is it fully qualified";
-            finder.invalid("spec.finalizers", finalizer, message);
+            finder.invalid(at, finalizer, message);
         }
     }
 }
