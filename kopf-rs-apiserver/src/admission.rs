@@ -12,6 +12,7 @@ mod hook;
 pub(crate) mod place;
 mod question;
 mod round;
+mod trust;
 mod url;
 pub(crate) mod writing;
 

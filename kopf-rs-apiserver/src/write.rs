@@ -158,8 +158,10 @@ pub(crate) fn drafted(
     // An empty list is none, where metadata is read and written once more.
     let empty = |asked: &Value| asked.as_array().is_some_and(Vec::is_empty);
     let requested = requested.filter(|asked| kind.schema.is_none() || !empty(asked));
-    // Of a custom object all is looked at that was asked for, also what will not be kept.
-    let whole = kind.schema.is_some().then(|| new.clone());
+    // Of some objects all is looked at that was asked for, also what will not be kept.
+    let is_whole =
+        kind.schema.is_some() || (kind.is_core("namespaces") && change.part == Part::Main);
+    let whole = is_whole.then(|| new.clone());
     let mut new = confine(kind, change.part, before, new);
     metadata_mut(&mut new).remove(MANAGED);
     complete(kind, change.part, &mut new);
@@ -383,6 +385,10 @@ fn confine(kind: &Kind, part: Part, before: &Body, mut new: Body) -> Body {
         Part::Main => {
             if kind.traits.status {
                 copy(before, &mut new, "status");
+            }
+            // Its finalizers are changed by `finalize` only.
+            if kind.is_core("namespaces") {
+                copy(before, &mut new, "spec");
             }
             new
         }

@@ -116,7 +116,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
         .unwrap_or_default();
     let review: Value = serde_json::from_slice(&asked).unwrap_or_default();
     let (code, text) = match path.as_str() {
-        "/500" => (500, "kaboom".to_owned()),
+        "/500" | "/500-in-words" => (500, "kaboom".to_owned()),
         "/404" => (404, "nope".to_owned()),
         "/nojson" => (200, "7".to_owned()),
         "/never" => std::future::pending().await,
@@ -128,9 +128,14 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    let kind = if path.ends_with("in-words") {
+        "text/plain"
+    } else {
+        "application/json"
+    };
     response.headers_mut().insert(
         http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("application/json"),
+        http::HeaderValue::from_static(kind),
     );
     Ok(response)
 }

@@ -5,23 +5,21 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use http::response::Parts;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::trust::{handshake, trust};
 use crate::call::go;
 
 /// The largest answer that is read.
@@ -111,21 +109,23 @@ async fn exchange(query: &Query) -> Result<Value, Failure> {
     let driver = tokio::spawn(connection);
     let answered = async {
         let response = sender.send_request(request).await.map_err(sending)?;
-        let code = response.status().as_u16();
-        let body = Limited::new(response.into_body(), LIMIT).collect().await;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, LIMIT).collect().await;
         let body = body.map_err(|why| Failure::Answer(why.to_string()))?;
-        Ok::<_, Failure>((code, body.to_bytes()))
+        Ok::<_, Failure>((head, body.to_bytes()))
     };
     let answered = answered.await;
     driver.abort();
-    let (code, bytes) = answered?;
-    read(code, &bytes).map_err(Failure::Answer)
+    let (head, bytes) = answered?;
+    read(&head, &bytes).map_err(Failure::Answer)
 }
 
 /// The answer as JSON, if it is a good one.
-fn read(code: u16, bytes: &Bytes) -> Result<Value, String> {
-    if !(200..300).contains(&code) {
-        return Err(refused(code).to_owned());
+fn read(head: &Parts, bytes: &Bytes) -> Result<Value, String> {
+    if !head.status.is_success() {
+        let said = String::from_utf8_lossy(bytes);
+        let said = Some(said.trim()).filter(|_| is_text(head));
+        return Err(refused(head.status.as_u16(), said));
     }
     let unread = |why: &str| format!("couldn't get version/kind; json parse error: {why}");
     match go::parse(bytes) {
@@ -141,12 +141,19 @@ fn read(code: u16, bytes: &Bytes) -> Result<Value, String> {
     }
 }
 
-/// What Go's client says of an answer of that code.
-fn refused(code: u16) -> &'static str {
-    match code {
+/// Whether an answer is meant to be read by people.
+fn is_text(head: &Parts) -> bool {
+    let kind = head.headers.get(header::CONTENT_TYPE);
+    kind.is_none_or(|kind| kind.as_bytes().starts_with(b"text/"))
+}
+
+/// What Go's client says of an answer of that code, and of what it said.
+fn refused(code: u16, said: Option<&str>) -> String {
+    let said = said.unwrap_or("unknown");
+    let words = match code {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
-        403 => "unknown",
+        403 => said,
         404 => "the server could not find the requested resource",
         405 => "the server does not allow this method on the requested resource",
         409 => "the server reported a conflict",
@@ -155,8 +162,13 @@ fn refused(code: u16) -> &'static str {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
         429 => "the server has received too many requests and has asked us to try again later",
-        _ => "an error on the server (\"unknown\") has prevented the request from succeeding",
-    }
+        _ => {
+            return format!(
+                "an error on the server ({said:?}) has prevented the request from succeeding"
+            );
+        }
+    };
+    words.to_owned()
 }
 
 fn dialled(why: &io::Error, host: &str, port: u16) -> String {
@@ -169,36 +181,4 @@ fn dialled(why: &io::Error, host: &str, port: u16) -> String {
         }
         _ => format!("dial tcp {host}:{port}: {why}"),
     }
-}
-
-fn handshake(why: &io::Error) -> String {
-    use rustls::{CertificateError, Error};
-    let error = why
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<Error>());
-    let start = "tls: failed to verify certificate: x509: ";
-    match error {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            format!("{start}certificate signed by unknown authority")
-        }
-        Some(Error::InvalidCertificate(other)) => format!("{start}{other}"),
-        _ => why.to_string(),
-    }
-}
-
-/// Trust the certificates of a bundle, and nothing else.
-fn trust(authority: &str) -> Result<Arc<rustls::ClientConfig>, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    let pem = STANDARD.decode(authority).map_err(|why| why.to_string())?;
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|why| why.to_string())?;
-        roots.add(certificate).map_err(|why| why.to_string())?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|why| why.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
 }
