@@ -132,6 +132,28 @@ fn job(finder: &mut Finder<'_>, old: &Body, new: &Body) {
     if before != after && !suspended {
         finder.invalid_as("spec.template", &printed(after), "field is immutable");
     }
+    if suspended && settled(old) != settled(new) {
+        let after = at_path(new, ".spec.template.spec");
+        finder.invalid_as("spec.template.spec", &printed(after), "field is immutable");
+    }
+}
+
+/// What of its Pods stays even while a Job waits: all but where they may run and what they ask for.
+fn settled(job: &Body) -> Body {
+    let spec = at_path(job, ".spec.template.spec").and_then(Value::as_object);
+    let mut spec = without(spec, &["nodeSelector", "tolerations", "schedulingGates"]);
+    if let Some(affinity) = map(&spec, "affinity") {
+        let rest = without(Some(affinity), &["nodeAffinity"]);
+        spec.insert("affinity".to_owned(), Value::Object(rest));
+    }
+    for list in ["containers", "initContainers"] {
+        let found = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in found.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.remove("resources");
+        }
+    }
+    spec.retain(|_, value| !is_empty(Some(value)));
+    spec
 }
 
 fn without(spec: Option<&Body>, fields: &[&str]) -> Body {
@@ -330,11 +352,13 @@ fn service(finder: &mut Finder<'_>, old: &Body, new: &Body) {
             }
         }
     }
-    let balanced = |spec: &Body| text(spec, "type") == "LoadBalancer";
     let class = |spec: &Body| spec.get("loadBalancerClass").cloned();
-    if balanced(before) && balanced(after) && class(before) != class(after) {
+    if is_balanced(before) && is_balanced(after) && class(before) != class(after) {
         let value = class(after).unwrap_or_default();
         finder.invalid("spec.loadBalancerClass", &value, message);
+    } else if !is_balanced(after) && after.contains_key("loadBalancerClass") {
+        let message = "may only be used when `type` is 'LoadBalancer'";
+        finder.forbidden("spec.loadBalancerClass", message);
     }
 }
 
@@ -413,6 +437,34 @@ fn keep_addresses(old: &Body, new: &mut Body) {
         }
     }
     keep_node_ports(before, after);
+    drop_balancing(before, after);
+    if text(after, "type") != "LoadBalancer"
+        && let Some(Value::Object(status)) = new.get_mut("status")
+    {
+        status.insert("loadBalancer".to_owned(), Value::Object(Body::new()));
+    }
+}
+
+/// Who takes away the load balancer of a Service does not ask to keep what went with it.
+fn drop_balancing(before: &Body, after: &mut Body) {
+    let mut gone = Vec::new();
+    if is_balanced(before) && !is_balanced(after) {
+        gone.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass"]);
+    }
+    let asked_for_health =
+        |spec: &Body| is_balanced(spec) && text(spec, "externalTrafficPolicy") == "Local";
+    if asked_for_health(before) && !asked_for_health(after) {
+        gone.push("healthCheckNodePort");
+    }
+    for field in gone {
+        if before.get(field) == after.get(field) {
+            after.remove(field);
+        }
+    }
+}
+
+fn is_balanced(spec: &Body) -> bool {
+    text(spec, "type") == "LoadBalancer"
 }
 
 fn keep_node_ports(before: &Body, after: &mut Body) {
@@ -448,14 +500,8 @@ fn drop_node_ports(before: &Body, after: &mut Body) {
             port.remove("nodePort");
         }
     }
-    for field in [
-        "externalTrafficPolicy",
-        "allocateLoadBalancerNodePorts",
-        "healthCheckNodePort",
-    ] {
-        if before.get(field) == after.get(field) {
-            after.remove(field);
-        }
+    if before.get("externalTrafficPolicy") == after.get("externalTrafficPolicy") {
+        after.remove("externalTrafficPolicy");
     }
 }
 

@@ -49,12 +49,35 @@ pub(crate) struct Schedule {
     every: Option<i64>,
 }
 
-/// What is wrong with a schedule.
-pub(super) fn complaint(text: &str) -> Option<String> {
+/// What is wrong with a schedule: a time zone in it, which the real server reads nevertheless, and the rest.
+pub(super) fn complaints(text: &str) -> Vec<String> {
+    let mut told = Vec::new();
     if text.contains("TZ") {
-        return Some("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned());
+        told.push("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned());
     }
-    Schedule::parse(text).err()
+    told.extend(without_zone(text).and_then(Schedule::parse).err());
+    told
+}
+
+fn without_zone(text: &str) -> Result<&str, String> {
+    let zoned = ["TZ=", "CRON_TZ="]
+        .iter()
+        .find_map(|start| text.strip_prefix(start));
+    let Some(zoned) = zoned else {
+        return Ok(text);
+    };
+    let Some((name, rest)) = zoned.split_once(' ') else {
+        return Err(
+            "invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned(),
+        );
+    };
+    let doubted = !matches!(name, "" | "Local") && !jiff::tz::db().is_definitively_empty();
+    if doubted && jiff::tz::TimeZone::get(name).is_err() {
+        return Err(format!(
+            "provided bad location {name}: unknown time zone {name}"
+        ));
+    }
+    Ok(rest.trim())
 }
 
 /// What is wrong with a time zone.
@@ -290,7 +313,7 @@ mod tests {
             "@never",
             "*/0 * * * *",
         ] {
-            assert!(complaint(text).is_some(), "{text}");
+            assert!(!complaints(text).is_empty(), "{text}");
         }
     }
 }

@@ -118,7 +118,7 @@ fn of_text(format: &str, text: &str) -> Vec<String> {
         "portname" => port_name(text),
         "driver" => one(names::subdomain(&text.to_lowercase())),
         "qualified" => names::qualified(&text.to_lowercase()),
-        "schedule" => one(cron::complaint(text)),
+        "schedule" => cron::complaints(text),
         "segment" => one(names::path_segment(text)),
         "zone" => cron::zone(text),
         _ => Vec::new(),

@@ -4,12 +4,17 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 use super::finder::{Finder, child, is_empty, is_true, items, map, maps, number};
 use super::format::check_labels;
 use super::rule::Named;
 use super::{reference, resource, volume, whole};
 use crate::object::{Body, text};
 use crate::rules::names;
+
+/// What Linux takes for the name of a host.
+const LONGEST_HOST_NAME: usize = 64;
 
 pub(super) const NAMED: Named = &[
     ("pod", pod),
@@ -77,7 +82,27 @@ fn pod_spec(finder: &mut Finder<'_>, spec: &Body, at: &str) {
         init_container(finder, container, &at);
     }
     host_ports(finder, spec, at, &containers);
+    host_name(finder, spec, at);
     volume::check(finder, spec, at);
+}
+
+/// A name for the host is given in one way.
+fn host_name(finder: &mut Finder<'_>, spec: &Body, at: &str) {
+    let Some(name) = spec.get("hostnameOverride").and_then(Value::as_str) else {
+        return;
+    };
+    let at = child(at, "hostnameOverride");
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if is_true(spec, field) {
+            let message = format!("may not be specified when {field} is true");
+            finder.forbidden(at.as_str(), &message);
+        }
+    }
+    if name.len() > LONGEST_HOST_NAME {
+        finder.too_long(at.as_str(), LONGEST_HOST_NAME);
+    }
+    let messages = names::subdomain(name).into_iter().collect();
+    finder.all(&at, &name.into(), messages);
 }
 
 fn init_container(finder: &mut Finder<'_>, container: &Body, at: &str) {
@@ -153,6 +178,33 @@ fn container(finder: &mut Finder<'_>, container: &Body, at: &str) {
     let known = ["Always", "Never", "OnFailure"];
     if let Some(policy) = policy.filter(|policy| !known.iter().any(|known| policy == known)) {
         finder.unsupported(child(at, "restartPolicy"), policy, &known);
+    }
+    restart_rules(finder, container, at);
+}
+
+/// When a container is started again, whatever its policy.
+fn restart_rules(finder: &mut Finder<'_>, container: &Body, at: &str) {
+    let rules = maps(container, "restartPolicyRules", at);
+    if !rules.is_empty() && !container.contains_key("restartPolicy") {
+        let message = "must specify restartPolicy when restart rules are used";
+        return finder.required(child(at, "restartPolicy"), message);
+    }
+    for (at, rule) in rules {
+        let known = ["Restart", "RestartAllContainers"];
+        let action = text(rule, "action");
+        if !known.contains(&action) {
+            finder.unsupported(child(&at, "action"), &action.into(), &known);
+        }
+        let at = child(&at, "exitCodes");
+        let Some(codes) = map(rule, "exitCodes") else {
+            finder.required(at, "must be specified");
+            continue;
+        };
+        let known = ["In", "NotIn"];
+        let operator = text(codes, "operator");
+        if !known.contains(&operator) {
+            finder.unsupported(child(&at, "operator"), &operator.into(), &known);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::schema::scale::leaf;
 use crate::status::{Cause, Refusal};
 use crate::store::Store;
 use crate::typed;
+use crate::valid;
 use crate::write::Change;
 
 /// Stands in a patched scale for a number that is not there.
@@ -143,7 +144,7 @@ pub(super) fn update(
         .and_then(|()| target.stored(store))
         .and_then(|old| write(store, target, &old, (&scale, None), dry_run));
     let mut answer = written.map_err(|refusal| refusal.warned_first(&warnings))?;
-    answer.warnings.extend(warnings);
+    answer.warnings.splice(0..0, warnings);
     Ok(answer)
 }
 
@@ -164,7 +165,7 @@ pub(super) fn patched(
     let done = update::check_name(&scale, target.name())
         .and_then(|()| write(store, target, old, (&scale, None), dry_run));
     let mut answer = done.map_err(|refusal| refusal.warned_first(&warnings))?;
-    answer.warnings.extend(warnings);
+    answer.warnings.splice(0..0, warnings);
     Ok(answer)
 }
 
@@ -275,5 +276,8 @@ fn write(
         managed,
         dry_run,
     };
-    update::store_change(store, target, change, old, body)
+    let told = valid::warnings(&target.kind, Some(&old.body()), &body);
+    let mut answer = update::store_change(store, target, change, old, body)?;
+    answer.warnings.extend(told);
+    Ok(answer)
 }

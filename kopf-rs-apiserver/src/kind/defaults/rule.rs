@@ -52,17 +52,17 @@ fn endpoint(endpoint: &mut Body) {
     endpoint.remove("deprecatedTopology");
 }
 
-/// The first network stands alone, too.
+/// The first network stands alone, too, and what stands alone is believed.
 fn networks(spec: &mut Body) {
     let first = spec.get("podCIDRs").and_then(|found| found.get(0)).cloned();
-    match (spec.get("podCIDR").cloned(), first) {
-        (Some(alone), None) => {
-            spec.insert("podCIDRs".to_owned(), json!([alone]));
-        }
-        (_, Some(first)) => {
+    let alone = text(spec, "podCIDR");
+    if alone.is_empty() {
+        if let Some(first) = first {
             spec.insert("podCIDR".to_owned(), first);
         }
-        (None, None) => {}
+    } else if first.is_none_or(|first| first != alone) {
+        let networks = json!([alone]);
+        spec.insert("podCIDRs".to_owned(), networks);
     }
 }
 
@@ -166,6 +166,19 @@ fn service(service: &mut Body) {
     }
     if of == "LoadBalancer" {
         absent(spec, "allocateLoadBalancerNodePorts", true.into());
+        address_modes(service);
+    }
+}
+
+/// Traffic comes to the address of a load balancer itself.
+fn address_modes(service: &mut Body) {
+    let found = service.get_mut("status");
+    let found = found.and_then(|status| status.get_mut("loadBalancer")?.get_mut("ingress"));
+    let places = found.and_then(Value::as_array_mut).into_iter().flatten();
+    for place in places.filter_map(Value::as_object_mut) {
+        if !text(place, "ip").is_empty() {
+            absent(place, "ipMode", "VIP".into());
+        }
     }
 }
 
