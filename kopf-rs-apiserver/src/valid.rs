@@ -7,6 +7,7 @@ mod autoscaler;
 mod batch;
 mod certificate;
 mod change;
+mod container;
 mod cron;
 mod endpoints;
 mod ephemeral;

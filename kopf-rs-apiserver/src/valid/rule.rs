@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use super::finder::{Finder, child, is_empty};
 use super::{
-    autoscaler, batch, certificate, endpoints, format, network, node, outcome, pod, quota,
-    resource, scheduling, security, service, simple, source, storage, volume, whole, workload,
+    autoscaler, batch, certificate, container, endpoints, format, network, node, outcome, pod,
+    quota, resource, scheduling, security, service, simple, source, storage, volume, whole,
+    workload,
 };
 use crate::object::Body;
 use crate::typed::Type;
@@ -205,6 +206,7 @@ fn named(name: &str) -> Option<Whole> {
         autoscaler::NAMED,
         batch::NAMED,
         certificate::NAMED,
+        container::NAMED,
         endpoints::NAMED,
         network::NAMED,
         node::NAMED,
