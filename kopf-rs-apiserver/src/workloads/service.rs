@@ -63,7 +63,7 @@ fn ports(service: &Body, pods: &[Body]) -> Vec<Value> {
         .flatten()
         .filter_map(|port| {
             let number = match &port["targetPort"] {
-                Value::String(name) => named_port(pods, name)?,
+                Value::String(name) => named_port(pods, name, &port["protocol"])?,
                 number => number.as_i64()?,
             };
             let mut made = json!({"port": number, "protocol": port["protocol"]});
@@ -77,7 +77,7 @@ fn ports(service: &Body, pods: &[Body]) -> Vec<Value> {
         .collect()
 }
 
-fn named_port(pods: &[Body], name: &str) -> Option<i64> {
+fn named_port(pods: &[Body], name: &str, protocol: &Value) -> Option<i64> {
     let containers = pods
         .iter()
         .filter_map(|pod| at_path(pod, ".spec.containers")?.as_array());
@@ -85,13 +85,37 @@ fn named_port(pods: &[Body], name: &str) -> Option<i64> {
         .flatten()
         .filter_map(|found| found["ports"].as_array())
         .flatten();
-    ports.find(|port| port["name"] == name)?["containerPort"].as_i64()
+    let fits = |port: &&Value| port["name"] == name && port["protocol"] == *protocol;
+    ports.find(fits)?["containerPort"].as_i64()
 }
 
-fn endpoints(store: &mut Store, stored: &Stored, service: &Body, pods: &[Body]) {
-    let Some(kind) = tell::kind(store, "", "endpoints") else {
-        return;
-    };
+/// Pods and the ports they share: ports that the same Pods have stand together, and a Pod without any is not there.
+fn groups(service: &Body, pods: &[Body]) -> Vec<(Vec<usize>, Vec<Value>)> {
+    let wanted = at_path(service, ".spec.ports").and_then(Value::as_array);
+    if wanted.is_none_or(Vec::is_empty) {
+        let everyone: Vec<usize> = (0..pods.len()).collect();
+        return Vec::from_iter((!pods.is_empty()).then_some((everyone, Vec::new())));
+    }
+    let mut having: Vec<(Value, Vec<usize>)> = Vec::new();
+    for (at, pod) in pods.iter().enumerate() {
+        for port in ports(service, std::slice::from_ref(pod)) {
+            match having.iter_mut().find(|(found, _)| *found == port) {
+                Some((_, pods)) => pods.push(at),
+                None => having.push((port, vec![at])),
+            }
+        }
+    }
+    let mut groups: Vec<(Vec<usize>, Vec<Value>)> = Vec::new();
+    for (port, pods) in having {
+        match groups.iter_mut().find(|(found, _)| *found == pods) {
+            Some((_, ports)) => ports.push(port),
+            None => groups.push((pods, vec![port])),
+        }
+    }
+    groups
+}
+
+fn subset(pods: &[&Body], ports: Vec<Value>) -> Value {
     let addresses = |ready: bool| -> Vec<Value> {
         let chosen = pods.iter().filter(|pod| is_ready(pod) == ready);
         chosen
@@ -102,20 +126,26 @@ fn endpoints(store: &mut Store, stored: &Stored, service: &Body, pods: &[Body]) 
     for (field, found) in [
         ("addresses", addresses(true)),
         ("notReadyAddresses", addresses(false)),
+        ("ports", ports),
     ] {
         if !found.is_empty() {
             subset[field] = found.into();
         }
     }
-    let ports = ports(service, pods);
-    if !ports.is_empty() {
-        subset["ports"] = ports.into();
-    }
-    let subsets = if pods.is_empty() {
-        Vec::new()
-    } else {
-        vec![subset]
+    subset
+}
+
+fn endpoints(store: &mut Store, stored: &Stored, service: &Body, pods: &[Body]) {
+    let Some(kind) = tell::kind(store, "", "endpoints") else {
+        return;
     };
+    let subsets: Vec<Value> = groups(service, pods)
+        .into_iter()
+        .map(|(at, ports)| {
+            let chosen: Vec<&Body> = at.into_iter().filter_map(|at| pods.get(at)).collect();
+            subset(&chosen, ports)
+        })
+        .collect();
     let mut labels = at_path(service, ".metadata.labels")
         .cloned()
         .unwrap_or_else(|| json!({}));

@@ -318,6 +318,32 @@ async fn services_lead_to_ready_pods_and_daemons_are_everywhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_without_the_named_port_are_no_endpoints() {
+    let server = world();
+    done(&server, "POST", DEPLOYMENTS, workload("Deployment", 1)).await;
+    until(&server, &format!("{DEPLOYMENTS}/w"), |found| {
+        found["status"]["availableReplicas"] == 1
+    })
+    .await;
+    let of = |name: &str, ports: Value| json!({"metadata": {"name": name}, "spec": {"selector": {"app": "a"}, "ports": ports}});
+    let nowhere = json!([{"port": 1, "targetPort": "nowhere"}]);
+    let both = json!([{"name": "a", "port": 1, "targetPort": "http"}, {"name": "b", "port": 2, "targetPort": "nowhere"}]);
+    let services = "/api/v1/namespaces/default/services";
+    done(&server, "POST", services, of("none", nowhere)).await;
+    done(&server, "POST", services, of("some", both)).await;
+    let endpoints = "/api/v1/namespaces/default/endpoints";
+    let some = until(&server, &format!("{endpoints}/some"), |found| {
+        found["subsets"][0]["addresses"].is_array()
+    })
+    .await;
+    let ports = json!([{"name": "a", "port": 80, "protocol": "TCP"}]);
+    assert_eq!(some["subsets"][0]["ports"], ports);
+    let none = get(&server, &format!("{endpoints}/none")).await.1;
+    assert_eq!(none["metadata"]["name"], "none");
+    assert!(none.get("subsets").is_none(), "{none}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_end_within_their_grace() {
     let server = world();
     let pod =
