@@ -3,14 +3,17 @@
 //! Promise: level-triggered, in the order of changes, by the server's clock: Deployments make `ReplicaSets` make Pods, Pods
 //! become ready after a while, Jobs complete, Services get endpoints. Must not know requests or transports.
 
+mod container;
 mod cron_job;
 mod daemon_set;
 mod deployment;
 mod furnish;
 mod job;
+mod lack;
 mod node;
 mod pod;
 mod replica_set;
+mod scheduler;
 mod service;
 mod stateful_set;
 mod tell;
@@ -52,6 +55,8 @@ pub(crate) struct Workloads {
     addresses: u32,
     waiting: VecDeque<(CollectionId, String)>,
     queued: BTreeSet<(CollectionId, String)>,
+    /// Pods that something keeps from starting.
+    held: BTreeSet<String>,
 }
 
 // === impl WorkloadOptions ===
@@ -104,6 +109,7 @@ impl Workloads {
             addresses: 0,
             waiting: VecDeque::new(),
             queued: BTreeSet::new(),
+            held: BTreeSet::new(),
         }
     }
 
@@ -118,6 +124,21 @@ impl Workloads {
     /// Whether an object waits to be looked at.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Remember a Pod that waits for other objects.
+    fn hold(&mut self, key: &str) {
+        self.held.insert(key.to_owned());
+    }
+
+    /// The Pods that wait and whose key begins so; they are forgotten.
+    fn release(&mut self, prefix: &str) -> Vec<String> {
+        let is_meant = |key: &String| key.starts_with(prefix);
+        let (meant, kept) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(is_meant);
+        self.held = kept;
+        BTreeSet::into_iter(meant).collect()
     }
 
     /// An address for a Pod.
@@ -152,7 +173,11 @@ pub(crate) fn step(store: &mut Store, most: usize) -> bool {
             return false;
         };
         let kind = store.kinds.of_collection(collection).cloned();
-        let (Some(kind), Some(stored)) = (kind, store.get(collection, &key)) else {
+        let Some(kind) = kind else {
+            continue;
+        };
+        scheduler::wake(store, &kind, &key);
+        let Some(stored) = store.get(collection, &key) else {
             continue;
         };
         if let Some(control) = controller(&kind) {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::replica_set::{is_over, readiness};
+use super::scheduler::is_selected;
 use super::{key_of, node, tell, template};
 use crate::kind::Kind;
-use crate::object::Stored;
+use crate::object::{Body, Stored};
 use crate::store::Store;
 use crate::store::agenda::Task;
 
@@ -31,7 +32,8 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
 fn renew(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind, word: &str) {
     let body = stored.body();
     let all = tell::controlled(store, pods, stored);
-    if all.is_empty() {
+    let wanted = is_wanted(store, &body);
+    if wanted && all.is_empty() {
         let mut pod = template::pod(kind, stored, &template::of(&body));
         pod["metadata"]["generateName"] = format!("{}-", stored.slim.name).into();
         pod["metadata"]["labels"][HASH] = word.into();
@@ -41,10 +43,16 @@ fn renew(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind, word
     let rolls = tell::word(&body, ".spec.updateStrategy.type") != "OnDelete";
     for pod in all.iter().filter(|pod| !pod.slim.terminating) {
         let old = pod.slim.labels.get(HASH).map(String::as_str) != Some(word);
-        if is_over(&pod.body()) || (old && rolls) {
+        if !wanted || is_over(&pod.body()) || (old && rolls) {
             tell::delete(store, pods, &key_of(pod));
         }
     }
+}
+
+/// Whether the node is there and chosen; being cordoned does not matter.
+fn is_wanted(store: &Store, body: &Body) -> bool {
+    let spec = template::of(body)["spec"].clone();
+    node::find(store, node::NAME).is_some_and(|node| is_selected(&spec, &node.body()))
 }
 
 fn tell_status(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind, word: &str) {
@@ -58,16 +66,17 @@ fn tell_status(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, pods: &Kind
     }
     let is_new = |pod: &&Arc<Stored>| pod.slim.labels.get(HASH).map(String::as_str) == Some(word);
     let updated = live.iter().filter(is_new).count();
+    let wanted = usize::from(is_wanted(store, &body));
     let mut status = json!({
         "currentNumberScheduled": live.len(),
-        "desiredNumberScheduled": 1,
+        "desiredNumberScheduled": wanted,
         "numberMisscheduled": 0,
         "numberReady": ready,
         "observedGeneration": tell::number(&body, ".metadata.generation"),
     });
     let counts = [
         ("numberAvailable", available),
-        ("numberUnavailable", 1 - available.min(1)),
+        ("numberUnavailable", wanted.saturating_sub(available)),
         ("updatedNumberScheduled", updated),
     ];
     tell::counts(&mut status, counts);

@@ -62,6 +62,12 @@ pub(super) fn create(store: &mut Store) {
     tell::update(store, &kind, &stored, Part::Main, body);
 }
 
+/// A node as it is now.
+pub(super) fn find(store: &Store, name: &str) -> Option<Arc<Stored>> {
+    let kind = tell::kind(store, "", "nodes")?;
+    store.get(kind.collection, name)
+}
+
 /// Bind a claim to a volume of its own.
 pub(super) fn bind_claim(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     let body = stored.body();

@@ -1,6 +1,6 @@
 //! What the scheduler and a kubelet do with a Pod.
 //!
-//! Promise: a Pod is scheduled at once and ready after the time that was asked for; an image whose name contains `missing`, or
+//! Promise: a Pod is ready so long after it was bound as was asked for, if all it names is there; an image whose name contains `missing`, or
 //! is none, is never pulled; a container whose command is `false` fails; Pods of Jobs end by themselves. Nothing is run.
 //! Must not know what made the Pod.
 
@@ -10,18 +10,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{after, key_of, node, options, tell};
+use super::container::{
+    Image, crashing, ended, image, is_failing, is_sidecar, pulling, running, started_first,
+    status_of,
+};
+use super::{after, key_of, lack, node, options, scheduler, tell};
 use crate::kind::Kind;
-use crate::object::{Body, Stored, at_path, map_mut, metadata, owners, set_path, text};
+use crate::object::{Body, Stored, at_path, metadata, owners, text};
 use crate::store::Store;
 use crate::store::agenda::Task;
-
-/// What is wrong with an image.
-enum Image {
-    Fine,
-    Missing,
-    Invalid,
-}
 
 /// What a Pod is to look like now, and when to look again.
 struct Outlook {
@@ -40,31 +37,15 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
     if matches!(tell::word(&body, ".status.phase"), "Succeeded" | "Failed") {
         return;
     }
-    if tell::word(&body, ".spec.nodeName").is_empty() {
-        return schedule(store, kind, body);
+    let name = tell::word(&body, ".spec.nodeName");
+    if name.is_empty() {
+        return scheduler::tend(store, kind, body);
     }
-    run(store, kind, stored, &body);
-}
-
-fn schedule(store: &mut Store, kind: &Kind, mut body: Body) {
-    let gates = at_path(&body, ".spec.schedulingGates").and_then(Value::as_array);
-    if gates.is_some_and(|gates| !gates.is_empty()) {
-        return;
+    if node::find(store, name).is_some() || has_started(&body) {
+        run(store, kind, stored, &body);
+    } else {
+        scheduler::hold(store, &key_of(stored));
     }
-    set_path(&mut body, ".spec.nodeName", node::NAME.into());
-    // A binding goes around the rules for changes of Pods.
-    let bound = store.put(kind.collection, body.clone());
-    let now = store.clock.stamp();
-    let status = map_mut(&mut body, "status");
-    let mut conditions = Vec::new();
-    tell::set_condition(
-        &mut conditions,
-        json!({"type": "PodScheduled", "status": "True"}),
-        &now,
-    );
-    status.insert("conditions".to_owned(), conditions.into());
-    let status = Value::Object(status.clone());
-    tell::set_status(store, kind, &bound, status);
 }
 
 fn run(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, body: &Body) {
@@ -102,6 +83,9 @@ fn run(store: &mut Store, kind: &Kind, stored: &Arc<Stored>, body: &Body) {
     let conditions = conditions(body, &outlook, &now);
     status.insert("conditions".to_owned(), conditions.into());
     tell::set_status(store, kind, stored, Value::Object(status));
+    if outlook.phase == "Pending" {
+        scheduler::hold(store, &key_of(stored));
+    }
     if let Some(next) = outlook.next {
         store.plan(next, (kind.collection, &key_of(stored)), Task::Look);
     }
@@ -169,35 +153,105 @@ fn list<'a>(body: &'a Body, path: &str) -> Vec<&'a Body> {
         .collect()
 }
 
+/// Whether all was there that the Pod needed to start.
+fn has_started(body: &Body) -> bool {
+    tell::word(body, ".status.phase") == "Running"
+}
+
+/// What keeps containers from starting.
+struct Hurdles<'a> {
+    mounted: bool,
+    late: bool,
+    told: Vec<(&'a Body, String)>,
+}
+
+impl<'a> Hurdles<'a> {
+    fn of(store: &Store, body: &'a Body, late: bool) -> Self {
+        if has_started(body) {
+            return Self {
+                mounted: true,
+                late,
+                told: Vec::new(),
+            };
+        }
+        let mut all = list(body, ".spec.initContainers");
+        all.extend(list(body, ".spec.containers"));
+        let told = |found: &'a Body| Some((found, lack::variable(store, body, found)?));
+        Self {
+            mounted: lack::has_volumes(store, body),
+            late,
+            told: all.into_iter().filter_map(told).collect(),
+        }
+    }
+
+    fn lets(&self, container: &Body) -> bool {
+        self.mounted
+            && self.variable(container).is_none()
+            && matches!(image(container), Image::Fine)
+    }
+
+    fn variable(&self, container: &Body) -> Option<&str> {
+        let told = self
+            .told
+            .iter()
+            .find(|(found, _)| std::ptr::eq(*found, container));
+        told.map(|(_, told)| told.as_str())
+    }
+
+    fn waiting(&self, container: &Body) -> Value {
+        let (reason, message) = match (image(container), self.variable(container)) {
+            _ if !self.mounted => ("ContainerCreating", String::new()),
+            (Image::Fine, Some(told)) if self.late => {
+                ("CreateContainerConfigError", told.to_owned())
+            }
+            _ => pulling(container, self.late),
+        };
+        let mut state = json!({"waiting": {"reason": reason}});
+        if !message.is_empty() {
+            state["waiting"]["message"] = message.into();
+        }
+        status_of(container, false, false, &state)
+    }
+}
+
+/// A Pod of which something cannot start yet.
+fn pending(body: &Body, hurdles: &Hurdles<'_>, ready_at: Timestamp) -> Outlook {
+    let init = list(body, ".spec.initContainers");
+    // What comes first may be over when something else cannot start.
+    let initialized = hurdles.late && init.iter().all(|found| hurdles.lets(found));
+    let before = |found: &&Body| {
+        if initialized {
+            started_first(found, ready_at)
+        } else {
+            hurdles.waiting(found)
+        }
+    };
+    let containers = list(body, ".spec.containers");
+    Outlook {
+        phase: "Pending",
+        containers: containers
+            .iter()
+            .map(|found| hurdles.waiting(found))
+            .collect(),
+        init: init.iter().map(before).collect(),
+        ready: false,
+        next: (!hurdles.late).then_some(ready_at),
+    }
+}
+
 fn outlook(store: &Store, body: &Body) -> Outlook {
     let options = options(store);
     let now = store.clock.now();
-    let start = tell::created(body).unwrap_or(now);
-    let ready_at = after(start, options.ready_after);
+    // A Pod may have waited for long before its kubelet saw it.
+    let seen = tell::time(at_path(body, ".status.startTime"));
+    let start = seen.or_else(|| store.clock.stamp().parse().ok());
+    let ready_at = after(start.unwrap_or(now), options.ready_after);
     let containers = list(body, ".spec.containers");
     let init = list(body, ".spec.initContainers");
-    let all_fine = |list: &[&Body]| list.iter().all(|found| matches!(image(found), Image::Fine));
-    if now < ready_at || !all_fine(&containers) || !all_fine(&init) {
-        let late = now >= ready_at;
-        // What comes first may be over when something else cannot start.
-        let initialized = late && all_fine(&init);
-        let before = |found: &&Body| {
-            if initialized {
-                started_first(found, ready_at)
-            } else {
-                waiting(found, late)
-            }
-        };
-        return Outlook {
-            phase: "Pending",
-            containers: containers
-                .iter()
-                .map(|found| waiting(found, late))
-                .collect(),
-            init: init.iter().map(before).collect(),
-            ready: false,
-            next: (!late).then_some(ready_at),
-        };
+    let hurdles = Hurdles::of(store, body, now >= ready_at);
+    let mut all = init.iter().chain(&containers);
+    if !hurdles.late || !all.all(|found| hurdles.lets(found)) {
+        return pending(body, &hurdles, ready_at);
     }
     let fails = containers.iter().any(|found| is_failing(found));
     let run_for = if fails {
@@ -242,117 +296,6 @@ fn ends(body: &Body, fails: bool) -> bool {
         "OnFailure" => !fails && owners.iter().any(|owner| is_job(owner)),
         _ => false,
     }
-}
-
-fn is_failing(container: &Body) -> bool {
-    let first = container.get("command").and_then(|command| command.get(0));
-    first
-        .and_then(Value::as_str)
-        .is_some_and(|word| word == "false" || word.ends_with("/false"))
-}
-
-fn image(container: &Body) -> Image {
-    let name = text(container, "image");
-    let (path, _tag) = name.split_once('@').unwrap_or((name, ""));
-    let repository =
-        path.rsplit_once(':').map_or(
-            path,
-            |(start, tag)| if tag.contains('/') { path } else { start },
-        );
-    let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-/:".contains(c);
-    let host_free = repository
-        .split_once('/')
-        .map_or(repository, |(_, rest)| rest);
-    if repository.is_empty() || !host_free.chars().all(is_fine) {
-        Image::Invalid
-    } else if name.contains("missing") {
-        Image::Missing
-    } else {
-        Image::Fine
-    }
-}
-
-fn status_of(container: &Body, ready: bool, started: bool, state: &Value) -> Value {
-    json!({
-        "name": text(container, "name"),
-        "image": text(container, "image"),
-        "imageID": if started { text(container, "image") } else { "" },
-        "ready": ready,
-        "started": started && ready,
-        "restartCount": 0,
-        "lastState": {},
-        "state": state,
-    })
-}
-
-fn waiting(container: &Body, tried: bool) -> Value {
-    let name = text(container, "image");
-    let (reason, message) = match (image(container), tried) {
-        (Image::Invalid, _) => (
-            "InvalidImageName",
-            format!(
-                "Failed to apply default image tag {name:?}: couldn't parse image name {name:?}: invalid reference format"
-            ),
-        ),
-        (Image::Missing, true) => (
-            "ImagePullBackOff",
-            format!("Back-off pulling image {name:?}"),
-        ),
-        (Image::Missing, false) => (
-            "ErrImagePull",
-            format!("failed to pull and unpack image {name:?}: not found"),
-        ),
-        (Image::Fine, _) => ("ContainerCreating", String::new()),
-    };
-    let mut state = json!({"waiting": {"reason": reason}});
-    if !message.is_empty() {
-        state["waiting"]["message"] = message.into();
-    }
-    status_of(container, false, false, &state)
-}
-
-fn running(container: &Body, since: Timestamp) -> Value {
-    let since = crate::clock::stamp(since);
-    let state = json!({"running": {"startedAt": since}});
-    status_of(container, true, true, &state)
-}
-
-fn terminated(code: i64, from: Timestamp, to: Timestamp) -> Value {
-    json!({"terminated": {
-        "exitCode": code,
-        "reason": if code == 0 { "Completed" } else { "Error" },
-        "startedAt": crate::clock::stamp(from),
-        "finishedAt": crate::clock::stamp(to),
-    }})
-}
-
-fn ended(container: &Body, code: i64, from: Timestamp, to: Timestamp) -> Value {
-    status_of(container, false, true, &terminated(code, from, to))
-}
-
-/// An init container that goes on beside the others.
-fn is_sidecar(container: &Body) -> bool {
-    text(container, "restartPolicy") == "Always"
-}
-
-/// An init container once the others may start.
-fn started_first(container: &Body, at: Timestamp) -> Value {
-    if is_sidecar(container) {
-        return running(container, at);
-    }
-    let mut status = ended(container, 0, at, at);
-    status["ready"] = true.into();
-    status
-}
-
-fn crashing(container: &Body, since: Timestamp) -> Value {
-    let name = text(container, "name");
-    let message = format!("back-off 10s restarting failed container={name}");
-    let state = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
-    let mut status = status_of(container, false, true, &state);
-    status["restartCount"] = 1.into();
-    status["lastState"] = terminated(1, since, since);
-    status
 }
 
 /// A Pod that is to go ends within its grace period.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{node, tell};
+use super::tell;
 use crate::kind::Kind;
 use crate::object::{Body, Stored, at_path};
 use crate::selector::choice::has_all;
@@ -119,7 +119,7 @@ fn subset(pods: &[&Body], ports: Vec<Value>) -> Value {
     let addresses = |ready: bool| -> Vec<Value> {
         let chosen = pods.iter().filter(|pod| is_ready(pod) == ready);
         chosen
-            .map(|pod| json!({"ip": tell::word(pod, ".status.podIP"), "nodeName": node::NAME, "targetRef": target(pod)}))
+            .map(|pod| json!({"ip": tell::word(pod, ".status.podIP"), "nodeName": tell::word(pod, ".spec.nodeName"), "targetRef": target(pod)}))
             .collect()
     };
     let mut subset = json!({});
@@ -174,7 +174,7 @@ fn slice(store: &mut Store, kind: &Kind, stored: &Stored, service: &Body, pods: 
         json!({
             "addresses": [tell::word(pod, ".status.podIP")],
             "conditions": {"ready": ready, "serving": ready, "terminating": false},
-            "nodeName": node::NAME,
+            "nodeName": tell::word(pod, ".spec.nodeName"),
             "targetRef": target(pod),
         })
     };

@@ -13,6 +13,7 @@ mod fault;
 mod journal;
 mod literal;
 mod namespace;
+mod pending;
 mod proto;
 mod schema;
 mod tcp;

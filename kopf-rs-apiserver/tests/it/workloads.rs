@@ -22,7 +22,7 @@ fn workload(kind: &str, replicas: i64) -> Value {
     })
 }
 
-fn world() -> ApiServer {
+pub(super) fn world() -> ApiServer {
     let server = ApiServer::new();
     server.workloads(WorkloadOptions::new());
     server
@@ -35,7 +35,7 @@ async fn renew(server: &ApiServer, uri: &str) {
 }
 
 /// Await that an object is so; virtual time passes meanwhile.
-async fn until(server: &ApiServer, uri: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(server: &ApiServer, uri: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let mut seen = Value::Null;
     for _ in 0..600 {
         seen = get(server, uri).await.1;
@@ -47,7 +47,7 @@ async fn until(server: &ApiServer, uri: &str, holds: impl Fn(&Value) -> bool) ->
     panic!("{uri} never came to be so: {seen}");
 }
 
-fn condition(object: &Value, of: &str) -> String {
+pub(super) fn condition(object: &Value, of: &str) -> String {
     let list = object["status"]["conditions"].as_array();
     let found = list.into_iter().flatten().find(|found| found["type"] == of);
     found.map_or_else(String::new, |found| {
