@@ -7,6 +7,7 @@ mod container;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod failure;
 mod furnish;
 mod job;
 mod lack;

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::failure::{self, Verdict};
 use super::{after, key_of, tell, template};
 use crate::kind::Kind;
 use crate::object::{Body, Stored, at_path};
@@ -20,6 +22,10 @@ struct Progress {
     ready: usize,
     succeeded: usize,
     failed: usize,
+    /// Why a failed Pod ends the Job, if one does.
+    verdict: Option<String>,
+    /// Until when no other Pod is made.
+    pause: Option<Timestamp>,
 }
 
 pub(super) fn tend(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
@@ -41,38 +47,54 @@ pub(super) fn tend(store: &mut Store, kind: &Kind, stored: &Arc<Stored>) {
         Some(wanted) => progress.succeeded >= wanted,
         None => progress.succeeded > 0 && progress.active.is_empty(),
     };
-    let bears = usize::try_from(tell::number(&body, ".spec.backoffLimit")).unwrap_or_default();
-    let too_many = progress.failed > bears;
     let late = deadline(store, kind, stored, &body);
-    if !enough && !too_many && !late && !suspended {
-        make(store, kind, stored, &pods, &progress, wanted);
+    let end = if enough {
+        Some(End {
+            first: "SuccessCriteriaMet",
+            last: "Complete",
+            reason: "CompletionsReached",
+            message: "Reached expected number of succeeded pods".to_owned(),
+        })
+    } else {
+        failing(&body, &progress, late)
+    };
+    if end.is_none() && !suspended {
+        match progress.pause.filter(|end| *end > store.clock.now()) {
+            Some(end) => store.plan(end, (kind.collection, &key_of(stored)), Task::Look),
+            None => make(store, kind, stored, &pods, &progress, wanted),
+        }
     } else if !enough {
         for pod in &progress.active {
             tell::delete(store, &pods, &key_of(pod));
         }
     }
-    let end = match (enough, too_many, late) {
-        (true, _, _) => Some((
-            "SuccessCriteriaMet",
-            "Complete",
-            "CompletionsReached",
-            "Reached expected number of succeeded pods",
-        )),
-        (_, true, _) => Some((
-            "FailureTarget",
-            "Failed",
+    tell_status(store, kind, stored, &pods, end.as_ref(), suspended);
+}
+
+/// Why a Job fails, if it does.
+fn failing(body: &Body, progress: &Progress, late: bool) -> Option<End> {
+    let bears = usize::try_from(tell::number(body, ".spec.backoffLimit")).unwrap_or_default();
+    let (reason, message) = if let Some(why) = &progress.verdict {
+        ("PodFailurePolicy", why.as_str())
+    } else if progress.failed > bears {
+        (
             "BackoffLimitExceeded",
             "Job has reached the specified backoff limit",
-        )),
-        (_, _, true) => Some((
-            "FailureTarget",
-            "Failed",
+        )
+    } else if late {
+        (
             "DeadlineExceeded",
             "Job was active longer than specified deadline",
-        )),
-        _ => None,
+        )
+    } else {
+        return None;
     };
-    tell_status(store, kind, stored, &pods, end, suspended);
+    Some(End {
+        first: "FailureTarget",
+        last: "Failed",
+        reason,
+        message: message.to_owned(),
+    })
 }
 
 /// Whether a Job has come to its end.
@@ -85,8 +107,19 @@ pub(super) fn is_finished(body: &Body) -> bool {
 fn progress(store: &Store, pods: &Kind, stored: &Stored) -> Progress {
     let all = tell::controlled(store, pods, stored);
     let phase = |pod: &Arc<Stored>| tell::word(&pod.body(), ".status.phase").to_owned();
-    let count = |wanted: &str| all.iter().filter(|pod| phase(pod) == wanted).count();
-    let (succeeded, failed) = (count("Succeeded"), count("Failed"));
+    let succeeded = all.iter().filter(|pod| phase(pod) == "Succeeded").count();
+    let job = stored.body();
+    let (mut failed, mut verdict) = (0, None);
+    for pod in all.iter().filter(|pod| phase(pod) == "Failed") {
+        match failure::judge(&job, &pod.body()) {
+            Verdict::Ignored => {}
+            Verdict::Counts => failed += 1,
+            Verdict::Fails(why) => {
+                failed += 1;
+                verdict = verdict.or(Some(why));
+            }
+        }
+    }
     let mut active = all.clone();
     active.retain(|pod| !pod.slim.terminating && !super::replica_set::is_over(&pod.body()));
     let ready = active
@@ -98,6 +131,8 @@ fn progress(store: &Store, pods: &Kind, stored: &Stored) -> Progress {
         ready,
         succeeded,
         failed,
+        verdict,
+        pause: failure::pause(&all),
     }
 }
 
@@ -163,14 +198,20 @@ fn indexes(store: &Store, pods: &Kind, stored: &Stored) -> Vec<usize> {
     all.iter().filter(counts).filter_map(index).collect()
 }
 
-type End = (&'static str, &'static str, &'static str, &'static str);
+/// How a Job ends: the condition that announces it, the one that says it, and why.
+struct End {
+    first: &'static str,
+    last: &'static str,
+    reason: &'static str,
+    message: String,
+}
 
 fn tell_status(
     store: &mut Store,
     kind: &Kind,
     stored: &Arc<Stored>,
     pods: &Kind,
-    end: Option<End>,
+    end: Option<&End>,
     suspended: bool,
 ) {
     let Some(stored) = store.get(kind.collection, &key_of(stored)) else {
@@ -184,9 +225,9 @@ fn tell_status(
         let condition = json!({"type": of, "status": status, "reason": reason, "message": message, "lastProbeTime": now});
         tell::set_condition(&mut conditions, condition, &now);
     };
-    if let Some((first, last, reason, message)) = end {
-        set(first, "True", reason, message);
-        set(last, "True", reason, message);
+    if let Some(end) = end {
+        set(end.first, "True", end.reason, &end.message);
+        set(end.last, "True", end.reason, &end.message);
     } else if suspended {
         set("Suspended", "True", "JobSuspended", "Job suspended");
     } else if tell::condition(&body, "Suspended") == "True" {
@@ -201,7 +242,7 @@ fn tell_status(
     if !suspended {
         status["startTime"] = started.unwrap_or_else(|| now.as_str().into());
     }
-    if end.is_some_and(|(_, last, _, _)| last == "Complete") {
+    if end.is_some_and(|end| end.last == "Complete") {
         status["completionTime"] = now.into();
     }
     let active = if end.is_some() {

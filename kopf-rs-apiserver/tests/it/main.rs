@@ -10,6 +10,7 @@ mod apply;
 mod crd;
 mod disk;
 mod fault;
+mod jobs;
 mod journal;
 mod literal;
 mod namespace;
