@@ -6,6 +6,8 @@
 use jiff::civil::DateTime;
 use jiff::{Timestamp, ToSpan as _};
 
+use crate::schema::go::duration;
+
 /// A field of a schedule: what it is bounded by, and names for its numbers.
 struct Bounds {
     from: u32,
@@ -119,11 +121,15 @@ impl Schedule {
     ///
     /// If it is none.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if let Some(seconds) = text.strip_prefix("@every ").and_then(seconds) {
+        if let Some(time) = text.strip_prefix("@every ") {
+            let nanos = duration::nanos(time).map_err(|why| {
+                let shown = duration::quoted(time);
+                format!("failed to parse duration {text}: time: {why} {shown}")
+            })?;
             return Ok(Self {
                 bits: [0; 5],
                 open: [false; 5],
-                every: Some(seconds),
+                every: Some((nanos / 1_000_000_000).max(1)),
             });
         }
         let text = match text {
@@ -201,11 +207,6 @@ impl Schedule {
         };
         self.has(3, at.month()) && days
     }
-}
-
-fn seconds(text: &str) -> Option<i64> {
-    let duration: jiff::SignedDuration = text.trim().parse().ok()?;
-    Some(duration.as_secs().max(1))
 }
 
 fn range(text: &str, bounds: &Bounds) -> Result<u64, String> {
