@@ -296,4 +296,14 @@ async fn a_daemon_set_wants_no_pod_where_no_node_is_chosen() {
     .await;
     until(&server, &uri, wants(0)).await;
     until(&server, PODS, |found| found["items"] == json!([])).await;
+    done(
+        &server,
+        "PATCH",
+        NODE,
+        json!({"metadata": {"labels": {"disk": "fast"}}}),
+    )
+    .await;
+    until(&server, &uri, wants(1)).await;
+    done(&server, "DELETE", NODE, Value::Null).await;
+    until(&server, &uri, wants(0)).await;
 }
