@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::parse::RESERVED;
+
 /// What a value is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -42,30 +44,8 @@ pub(crate) struct Object {
     pub(super) fields: BTreeMap<String, Kind>,
 }
 
-/// Names that mean something else in expressions.
-const WORDS: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+/// Names that mean something in expressions, beside those that may one day.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
 
 /// The types of values that expressions may name.
 pub(crate) const TYPES: [&str; 9] = [
@@ -184,9 +164,13 @@ fn object(schema: &Value, whole: bool, name: &str) -> Kind {
     }))
 }
 
+fn is_word(name: &str) -> bool {
+    WORDS.contains(&name) || RESERVED.contains(&name)
+}
+
 /// The name of a property as expressions write it; none if they cannot.
 pub(crate) fn escaped(name: &str) -> Option<String> {
-    if WORDS.contains(&name) {
+    if is_word(name) {
         return Some(format!("__{name}__"));
     }
     let escaped = name
@@ -201,11 +185,7 @@ pub(crate) fn escaped(name: &str) -> Option<String> {
 
 /// The field that is meant by a name; words that mean something else may stand for the fields that are called so.
 pub(super) fn meant<'a, T>(fields: &'a BTreeMap<String, T>, name: &str) -> Option<&'a T> {
-    let escaped = || {
-        WORDS
-            .contains(&name)
-            .then(|| fields.get(&format!("__{name}__")))
-    };
+    let escaped = || is_word(name).then(|| fields.get(&format!("__{name}__")));
     fields.get(name).or_else(|| escaped().flatten())
 }
 
@@ -233,7 +213,7 @@ pub(super) fn unescaped(name: &str) -> Option<std::borrow::Cow<'_, str>> {
             "dot" => ".",
             "dash" => "-",
             "slash" => "/",
-            word if WORDS.contains(&word) && word.len() + 4 == name.len() => word,
+            word if is_word(word) && word.len() + 4 == name.len() => word,
             _ => return None,
         });
         rest = &tail[end + 2..];

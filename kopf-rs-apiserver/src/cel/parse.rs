@@ -71,7 +71,7 @@ const LEVELS: [&[(&str, &str)]; 5] = [
 ];
 
 /// Words that may mean something one day.
-const RESERVED: [&str; 17] = [
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Kind;
 use crate::managed::outline::Outline;
 use crate::managed::{self, Author, Kept, Managed, Single};
-use crate::object::{Body, at_path};
+use crate::object::{Body, Stored, at_path};
 use crate::store::Store;
 use crate::typed;
 use crate::write;
@@ -64,11 +64,16 @@ pub(crate) fn settle(store: &mut Store, group: &str) {
     let Some(kind) = kind(store) else { return };
     let served = |store: &Store, version: &str| store.kinds.version(group, version).is_some();
     let objects = store.collection(kind.collection).map(|it| &it.objects);
-    let ours = objects.into_iter().flatten().filter(|(name, found)| {
-        let own =
-            at_path(&found.body(), ".metadata.labels").and_then(|all| all.get(MANAGED_BY).cloned());
-        name.split_once('.').is_some_and(|(_, of)| of == group) && own == Some("true".into())
-    });
+    let of_group = |name: &str| name.split_once('.').is_some_and(|(_, of)| of == group);
+    let is_ours = |found: &Stored| {
+        let body = found.body();
+        let labels = at_path(&body, ".metadata.labels");
+        labels.is_some_and(|all| all.get(MANAGED_BY) == Some(&"true".into()))
+    };
+    let ours = objects
+        .into_iter()
+        .flatten()
+        .filter(|(name, found)| of_group(name) && is_ours(found));
     let ours: Vec<String> = ours.map(|(name, _)| name.clone()).collect();
     for name in ours {
         if !served(store, name.split('.').next().unwrap_or_default()) {
