@@ -8,6 +8,7 @@ pub(crate) mod key;
 pub(crate) mod kind;
 pub(crate) mod memory;
 pub(crate) mod queue;
+pub(crate) mod report;
 pub(crate) mod rivals;
 pub(crate) mod worker;
 pub(crate) mod write;

@@ -46,12 +46,14 @@ pub mod cli;
 pub(crate) mod cluster;
 pub(crate) mod engine;
 pub(crate) mod handler;
+pub(crate) mod happening;
 pub(crate) mod object;
 pub(crate) mod operator;
 pub mod prelude;
 pub(crate) mod reaction;
 pub(crate) mod rt;
 pub(crate) mod state;
+pub(crate) mod wording;
 
 pub use crate::cluster::Client;
 pub use crate::engine::Failure;

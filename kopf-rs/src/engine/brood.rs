@@ -6,14 +6,14 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tracing::Level;
-
 use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, outcome};
+use crate::engine::report::report;
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, RunGroup, Running, Subhandlers, Unfinished};
+use crate::happening::Happening;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::children::{Nest, Offspring, Progress};
@@ -63,16 +63,12 @@ impl Brood {
             };
             let subs = Subhandlers::lent(Some(Box::new(runner)));
             cause.subs = Some(subs.clone());
-            let id = &cause.handler.id;
-            let log = |level, line: std::fmt::Arguments<'_>| cause.logger().log(level, line);
-            log(Level::DEBUG, format_args!("Handler '{id}' is invoked."));
+            let handler = || cause.handler.clone();
+            report(cause.logger(), &Happening::Invoked { handler: handler() });
             let Family { shared, about, .. } = &*self.0;
             let called = shared.invoker.invoke(&cause, about, patch).await;
             if called.is_err() {
-                log(
-                    Level::WARN,
-                    format_args!("Handler '{id}' is cancelled. Will escalate."),
-                );
+                report(cause.logger(), &Happening::Cancelled { handler: handler() });
             }
             let result = match called? {
                 Outcome::Succeeded(result) => result,
@@ -82,7 +78,9 @@ impl Brood {
                 return Ok(outcome(Err(error)));
             }
             let young = self.young();
-            let left = young.as_ref().is_some_and(|young| young.nest.is_left(id));
+            let left = young
+                .as_ref()
+                .is_some_and(|young| young.nest.is_left(&cause.handler.id));
             Ok(if left {
                 Outcome::Waiting
             } else {

@@ -80,7 +80,7 @@ impl Invoker {
         patch: &'a mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let calling = Caught::new(|| call(patch));
-        let limit = cause.handler.options.timeout;
+        let limit = cause.handler.timeout();
         let outcome = async {
             let Some(limit) = limit else {
                 return ended(calling.await);
@@ -136,7 +136,7 @@ impl Invoker {
                 format_args!("Handler '{id}' {why}: a blocking function cannot be interrupted.");
             cause.surroundings.logger.log(Level::WARN, text);
         };
-        if let Some(limit) = cause.handler.options.timeout {
+        if let Some(limit) = cause.handler.timeout() {
             tokio::select! {
                 biased;
                 ended = &mut thread => return ended,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::object::resource::Resource;
 use crate::state::trace::Names;
 
@@ -25,11 +25,11 @@ impl Kind {
     pub(crate) fn new(id: u32, resource: Arc<Resource>, handlers: Vec<Arc<Handler>>) -> Self {
         let watching = handlers
             .iter()
-            .filter(|handler| handler.kind == HandlerKind::Event)
+            .filter(|handler| handler.is_for_events())
             .cloned()
             .collect();
         let ids = || {
-            let changing = handlers.iter().filter(|it| it.kind != HandlerKind::Event);
+            let changing = handlers.iter().filter(|it| it.is_for_changes());
             changing.map(|it| &*it.id)
         };
         Self {

@@ -18,12 +18,14 @@ use crate::engine::key::Key;
 use crate::engine::kind::Kind;
 use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::{Hired, Mail};
+use crate::engine::report::report;
 use crate::engine::rivals::FIGHTS;
 use crate::handler::cause::{Cause, EventType, Surroundings};
 use crate::handler::decl::Handler;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
+use crate::happening::Happening;
 use crate::object::patch::Patch;
 use crate::object::python::seconds;
 use crate::object::raw::Raw;
@@ -412,14 +414,11 @@ impl Worker {
 
     /// One attempt of a handler.
     async fn invoke(&self, cause: &Cause, patch: &mut Patch) -> Result<Outcome, Cancelled> {
-        let id = &cause.handler.id;
-        self.log(Level::DEBUG, format_args!("Handler '{id}' is invoked."));
+        let handler = || cause.handler.clone();
+        self.report(&Happening::Invoked { handler: handler() });
         let outcome = self.shared.invoker.invoke(cause, &self.about, patch).await;
         if outcome.is_err() {
-            self.log(
-                Level::WARN,
-                format_args!("Handler '{id}' is cancelled. Will escalate."),
-            );
+            self.report(&Happening::Cancelled { handler: handler() });
         }
         outcome
     }
@@ -479,6 +478,10 @@ impl Worker {
                 () = tokio::time::sleep_until(until) => return true,
             }
         }
+    }
+
+    pub(super) fn report(&self, happening: &Happening) {
+        report(&self.surroundings.logger, happening);
     }
 
     pub(super) fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::handler::cause::Cause;
+use crate::handler::cause::{Cause, Reason};
 use crate::handler::error::HandlerError;
 use crate::handler::filter::Filters;
 use crate::handler::seconds::Seconds;
@@ -227,7 +227,91 @@ impl Origin {
     }
 }
 
+/// What each kind of handler is for: asked here, and matched on nowhere else.
 impl Handler {
+    /// Whether it is called for changes of objects: its progress is kept on them.
+    pub(crate) fn is_for_changes(&self) -> bool {
+        match self.kind {
+            HandlerKind::Create
+            | HandlerKind::Update
+            | HandlerKind::Delete
+            | HandlerKind::Resume
+            | HandlerKind::Field => true,
+            HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
+        }
+    }
+
+    /// Whether it is called for every watch event, whatever has changed.
+    pub(crate) fn is_for_events(&self) -> bool {
+        self.kind == HandlerKind::Event
+    }
+
+    /// Whether a cycle with this reason is one it is for. `initial`: the object was listed and not handled since.
+    pub(crate) fn is_for(&self, reason: Reason, initial: bool) -> bool {
+        match self.kind {
+            HandlerKind::Create => reason == Reason::Create,
+            HandlerKind::Update => reason == Reason::Update,
+            HandlerKind::Delete => reason == Reason::Delete,
+            HandlerKind::Resume => {
+                initial
+                    && reason != Reason::Create
+                    && (reason != Reason::Delete || self.options.deleted)
+            }
+            HandlerKind::Field => true,
+            HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
+        }
+    }
+
+    /// Whether it is called for differences only, one change after the other.
+    pub(crate) fn reacts_to_differences(&self) -> bool {
+        matches!(self.kind, HandlerKind::Update | HandlerKind::Field)
+    }
+
+    /// Whether it is called when the operator starts, and not for changes.
+    pub(crate) fn is_for_resuming(&self) -> bool {
+        self.kind == HandlerKind::Resume
+    }
+
+    /// Whether an object in its scope must not vanish before it has seen the deletion.
+    pub(crate) fn needs_finalizer(&self) -> bool {
+        self.kind == HandlerKind::Delete && !self.options.optional
+    }
+
+    /// Whether it sees a deletion as well as it can, without holding it up.
+    pub(crate) fn is_optional_deletion(&self) -> bool {
+        self.kind == HandlerKind::Delete && self.options.optional
+    }
+
+    /// The field it is for.
+    pub(crate) fn field(&self) -> Option<&FieldPath> {
+        self.options.field.as_ref()
+    }
+
+    /// Which objects and changes it is for.
+    pub(crate) fn filters(&self) -> &Filters {
+        &self.options.filters
+    }
+
+    /// Total time over all attempts.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.options.timeout
+    }
+
+    /// Total number of attempts.
+    pub(crate) fn retries(&self) -> Option<u32> {
+        self.options.retries
+    }
+
+    /// Fixed delay after an arbitrary error.
+    pub(crate) fn backoff(&self) -> Option<Duration> {
+        self.options.backoff
+    }
+
+    /// What an arbitrary error means.
+    pub(crate) fn errors(&self) -> ErrorsMode {
+        self.options.errors.unwrap_or(ErrorsMode::Temporary)
+    }
+
     /// The activity it is part of; `None` for handlers of objects.
     pub(crate) fn activity(&self) -> Option<Activity> {
         match self.kind {

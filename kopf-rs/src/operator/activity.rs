@@ -9,9 +9,11 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::report::report;
 use crate::handler::cause::{Cause, Surroundings};
 use crate::handler::decl::Handler;
 use crate::handler::outcome::Outcome;
+use crate::happening::Happening;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::cycle::{Exhausted, attempt};
@@ -77,9 +79,15 @@ impl Activities<'_> {
     }
 
     async fn call(&self, handler: &Arc<Handler>, record: &Record) -> Result<Outcome, Cancelled> {
-        self.log(Level::DEBUG, format_args!("{handler} is invoked."));
+        let handler = handler.clone();
+        report(
+            &self.surroundings.logger,
+            &Happening::Invoked {
+                handler: handler.clone(),
+            },
+        );
         let cause = Cause {
-            handler: handler.clone(),
+            handler,
             surroundings: self.surroundings.clone(),
             attempt: attempt(record, self.clock.now()),
             subject: None,

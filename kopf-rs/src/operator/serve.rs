@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
@@ -105,7 +105,7 @@ fn is_deaf(resource: &Resource) -> bool {
 
 /// The handler's progress cannot be kept on it.
 fn is_rigid(resource: &Resource, handler: &Handler) -> bool {
-    lacks(resource, "patch") && handler.kind != HandlerKind::Event
+    lacks(resource, "patch") && !handler.is_for_events()
 }
 
 fn lacks(resource: &Resource, verb: &str) -> bool {

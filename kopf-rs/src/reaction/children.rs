@@ -268,7 +268,7 @@ impl Nest {
 
     fn call(&self, place: usize, parent: &Cause, now: Timestamp) -> Cause {
         let member = &self.children[place].member;
-        let field = member.handler.options.field.as_ref();
+        let field = member.handler.field();
         let subject = parent.subject.as_ref().map(|subject| Subject {
             change: subject.change.as_ref().map(|change| match field {
                 None => change.clone(),
@@ -324,7 +324,7 @@ fn child_of(parent: &Cause, callback: Callback) -> Handler {
 
 /// Filters see what the parent is told: a `field` is one within the parent's field.
 fn accepts(parent: &Cause, child: &Handler) -> bool {
-    let (filters, field) = (&child.options.filters, child.options.field.as_ref());
+    let (filters, field) = (child.filters(), child.field());
     let at = |side: Option<&'_ Value>| match (side, field) {
         (Some(side), Some(field)) => field.resolve(side).cloned(),
         (side, _) => side.cloned(),

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::handler::cause::{Attempt, Reason};
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
@@ -172,13 +172,14 @@ impl Cycle {
             let only_resumes = selected
                 .iter()
                 .filter(|it| it.id == handler.id)
-                .all(|it| it.kind == HandlerKind::Resume);
+                .all(|it| it.is_for_resuming());
             let record = entry
                 .and_then(|entry| entry.record.clone())
                 .map(|record| cycle.continued(input, handler, record, ongoing || only_resumes));
-            let recurs = input.handlers.iter().any(|it| {
-                it.id == handler.id && matches!(it.kind, HandlerKind::Update | HandlerKind::Field)
-            });
+            let recurs = input
+                .handlers
+                .iter()
+                .any(|it| it.id == handler.id && it.reacts_to_differences());
             cycle.members.push(Member {
                 handler: handler.clone(),
                 record: record.unwrap_or_else(|| Record::fresh(reason, input.now)),
@@ -206,7 +207,7 @@ impl Cycle {
             return Record::fresh(self.reason, input.now);
         }
         let stands = stands || (self.reason == Reason::Delete && deletion);
-        let field = handler.options.field.as_ref();
+        let field = handler.field();
         if record.is_final() && !stands && !record.saw(&self.sides.newest, field) {
             return record.again(Some(self.reason), input.now);
         }
@@ -318,12 +319,11 @@ impl Member {
 impl Exhausted {
     /// The limit that `handler` has reached, if any.
     pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
-        let options = &handler.options;
         let runtime = since(record.started, now);
-        if options.timeout.is_some_and(|timeout| runtime >= timeout) {
+        if handler.timeout().is_some_and(|timeout| runtime >= timeout) {
             return Some(Self::Timeout(runtime));
         }
-        let limit = options.retries?;
+        let limit = handler.retries()?;
         (record.retries >= limit).then_some(Self::Retries(limit))
     }
 }

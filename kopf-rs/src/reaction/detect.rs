@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::handler::cause::{Attempt, Cause, Change, Reason, Subject};
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::handler::filter::Former;
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
@@ -103,7 +103,7 @@ impl Sides {
     pub(super) fn seen_by(&self, handler: &Handler) -> Sight {
         Sight::Of {
             essence: self.newest.clone(),
-            field: handler.options.field.clone(),
+            field: handler.field().cloned(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Sides {
         situation: Situation,
         marked: bool,
     ) -> Candidate {
-        let (filters, field) = (&handler.options.filters, handler.options.field.as_ref());
+        let (filters, field) = (handler.filters(), handler.field());
         let (mut old, new) = (self.former(field), self.latter(field));
         if marked {
             old = Former::Unknown;
@@ -188,7 +188,7 @@ impl Sides {
         Candidate {
             handler: handler.clone(),
             applies,
-            concerned: (differs || !reacts(handler)) && is_let_through,
+            concerned: (differs || !handler.reacts_to_differences()) && is_let_through,
             marked: marked && is_let_through,
         }
     }
@@ -197,27 +197,15 @@ impl Sides {
 impl Candidate {
     /// Whether the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
     pub(super) fn is_selected(&self, reason: Reason, initial: bool) -> bool {
-        let reason_fits = match self.handler.kind {
-            HandlerKind::Create => reason == Reason::Create,
-            HandlerKind::Update => reason == Reason::Update,
-            HandlerKind::Delete => reason == Reason::Delete,
-            HandlerKind::Resume => {
-                initial
-                    && reason != Reason::Create
-                    && (reason != Reason::Delete || self.handler.options.deleted)
-            }
-            HandlerKind::Field => true,
-            HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
-        };
-        reason_fits && self.applies && self.concerned
+        self.handler.is_for(reason, initial) && self.applies && self.concerned
     }
     /// Whether the object must not vanish before the handler has seen its deletion.
     pub(super) fn demands_finalizer(&self) -> bool {
-        self.applies && self.handler.kind == HandlerKind::Delete && !self.handler.options.optional
+        self.applies && self.handler.needs_finalizer()
     }
     /// Whether the handler wants to see a deletion, but not to hold it up.
     pub(super) fn is_optional_deletion(&self) -> bool {
-        self.applies && self.handler.kind == HandlerKind::Delete && self.handler.options.optional
+        self.applies && self.handler.is_optional_deletion()
     }
 }
 
@@ -239,7 +227,7 @@ pub(super) fn left_behind(
         candidate.is_selected(reason, input.seen.is_initial())
     };
     let mark = |handler: &Arc<Handler>| {
-        let field = handler.options.field.as_ref();
+        let field = handler.field();
         let entry = entries.iter().find(|entry| entry.id == handler.id);
         let done = entry.and_then(|entry| entry.record.as_ref());
         let done = done.filter(|record| record.is_final());
@@ -255,14 +243,12 @@ pub(super) fn left_behind(
         .filter(|_| was_for(handler))
         .map(|record| (handler.id.clone(), record))
     };
-    let reacting = input.handlers.iter().filter(|it| reacts(it));
+    let reacting = input
+        .handlers
+        .iter()
+        .filter(|it| it.reacts_to_differences());
     let left = reacting.filter(|it| selected.iter().all(|other| other.id != it.id));
     left.filter_map(mark).collect()
-}
-
-/// Whether it is called for differences only.
-fn reacts(handler: &Handler) -> bool {
-    matches!(handler.kind, HandlerKind::Update | HandlerKind::Field)
 }
 
 /// A call in the making.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
@@ -47,30 +47,20 @@ impl Glance<'_> {
     fn held(&self) -> Option<bool> {
         let mut held = false;
         for handler in self.handlers {
-            let options = &handler.options;
-            if options.field.as_ref().is_some_and(is_extra) {
+            if handler.field().is_some_and(is_extra)
+                || handler.is_for_resuming() && self.seen.is_initial()
+            {
                 return None;
             }
-            match handler.kind {
-                HandlerKind::Resume if self.seen.is_initial() => return None,
-                HandlerKind::Delete if options.optional => {}
-                HandlerKind::Delete => {
-                    let filters = &options.filters;
-                    let filtered = options.field.is_some()
-                        || filters.when.is_some()
-                        || !(filters.labels.is_empty() && filters.annotations.is_empty());
-                    if filtered {
-                        return None;
-                    }
-                    held = true;
+            if handler.needs_finalizer() {
+                let filters = handler.filters();
+                let filtered = handler.field().is_some()
+                    || filters.when.is_some()
+                    || !(filters.labels.is_empty() && filters.annotations.is_empty());
+                if filtered {
+                    return None;
                 }
-                HandlerKind::Create
-                | HandlerKind::Update
-                | HandlerKind::Resume
-                | HandlerKind::Field
-                | HandlerKind::Event
-                | HandlerKind::Startup
-                | HandlerKind::Cleanup => {}
+                held = true;
             }
         }
         Some(held)

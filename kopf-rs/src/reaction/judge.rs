@@ -122,12 +122,12 @@ impl Judge {
     }
 
     fn arbitrary(&self, handler: &Handler, record: &Record) -> (Verdict, String) {
-        match handler.options.errors.unwrap_or(ErrorsMode::Temporary) {
+        match handler.errors() {
             ErrorsMode::Ignored => return (Verdict::Ignored, "ignore it".to_owned()),
             ErrorsMode::Permanent => return (Verdict::Failure, "stop now".to_owned()),
             ErrorsMode::Temporary => {}
         }
-        let fixed = handler.options.backoff;
+        let fixed = handler.backoff();
         let delay = fixed.unwrap_or_else(|| self.growing(record.retries));
         match self.look_ahead(handler, record, delay) {
             None => (
@@ -150,15 +150,14 @@ impl Judge {
 
     /// Whether another attempt after `delay` would be beyond the handler's limits.
     fn look_ahead(&self, handler: &Handler, record: &Record, delay: Duration) -> Option<Exhausted> {
-        let options = &handler.options;
         let runtime = since(record.started, self.now);
-        if let Some(timeout) = options
-            .timeout
+        if let Some(timeout) = handler
+            .timeout()
             .filter(|it| runtime.saturating_add(delay) >= *it)
         {
             return Some(Exhausted::Timeout(timeout));
         }
-        let limit = options.retries?;
+        let limit = handler.retries()?;
         (record.retries.saturating_add(1) >= limit).then_some(Exhausted::Retries(limit))
     }
 

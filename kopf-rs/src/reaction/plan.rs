@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::handler::cause::{Cause, EventType, Reason, Surroundings};
-use crate::handler::decl::{Handler, HandlerKind};
+use crate::handler::decl::Handler;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
@@ -229,7 +229,7 @@ impl Plan {
 /// The raw-event handlers whose filters let the event pass.
 fn watching(input: &Input<'_>) -> Vec<Cause> {
     let wants = |handler: &&Arc<Handler>| {
-        let (filters, field) = (&handler.options.filters, handler.options.field.as_ref());
+        let (filters, field) = (handler.filters(), handler.field());
         let value = field.and_then(|field| field.resolve(input.body));
         let call = || cause(input, handler, None, first_attempt(input));
         filters.accept_object(input.body, field, Former::Known(value), value)
@@ -241,7 +241,7 @@ fn watching(input: &Input<'_>) -> Vec<Cause> {
     input
         .handlers
         .iter()
-        .filter(|handler| handler.kind == HandlerKind::Event)
+        .filter(|handler| handler.is_for_events())
         .filter(wants)
         .map(|handler| cause(input, handler, None, first_attempt(input)))
         .collect()
@@ -276,10 +276,12 @@ impl Planning<'_> {
             (_, true) if guarded => Life::Dying,
             (_, true) => Life::Leaving,
         };
-        let changing: Vec<_> = input.handlers.iter().filter(|it| is_changing(it)).collect();
-        let passes_by = |handler: &&Arc<Handler>| {
-            handler.kind != HandlerKind::Delete || !handler.options.optional
-        };
+        let changing: Vec<_> = input
+            .handlers
+            .iter()
+            .filter(|it| it.is_for_changes())
+            .collect();
+        let passes_by = |handler: &&Arc<Handler>| !handler.is_optional_deletion();
         match life {
             Life::Leaving | Life::Gone if changing.iter().all(passes_by) => self.indifferent(life),
             Life::Alive { guarded: true } | Life::Dying if changing.is_empty() => self.unguard(),
@@ -336,13 +338,8 @@ impl Planning<'_> {
             })
         });
         let all = changing.iter().copied();
-        let watching = input
-            .handlers
-            .iter()
-            .filter(|it| it.kind == HandlerKind::Event);
-        let fields = all
-            .chain(watching)
-            .filter_map(|it| it.options.field.as_ref());
+        let watching = input.handlers.iter().filter(|it| it.is_for_events());
+        let fields = all.chain(watching).filter_map(|it| it.field());
         let newest = input.persistence.essence_of(input.body, fields);
         let target = target_of(input.seen, input.body.is_deleting(), &newest, entries);
         Sides::new(last, target, newest)
@@ -358,12 +355,12 @@ impl Planning<'_> {
     ) -> (Situation, Vec<Candidate>) {
         let deleting = !matches!(life, Life::Alive { .. });
         let is_marked = |handler: &Handler| {
-            let reacts = matches!(handler.kind, HandlerKind::Update | HandlerKind::Field);
+            let reacts = handler.reacts_to_differences();
             let mut entries = entries.iter();
             reacts
                 && !deleting
                 && entries.any(|entry| {
-                    let field = handler.options.field.as_ref();
+                    let field = handler.field();
                     entry.id == handler.id && entry.is_mark(&sides.newest, field)
                 })
         };
@@ -400,7 +397,7 @@ impl Planning<'_> {
         let sides = cycle.sides.clone();
         let picked = cycle.pick(input);
         let call = |handler: &Arc<Handler>, attempt| {
-            let change = sides.change(reason, handler.options.field.as_ref());
+            let change = sides.change(reason, handler.field());
             cause(input, handler, Some(change), attempt)
         };
         self.calls = picked
@@ -484,16 +481,5 @@ fn nothing() -> Course {
     Course::Rest {
         stale: Vec::new(),
         forget: false,
-    }
-}
-
-fn is_changing(handler: &Handler) -> bool {
-    match handler.kind {
-        HandlerKind::Create
-        | HandlerKind::Update
-        | HandlerKind::Delete
-        | HandlerKind::Resume
-        | HandlerKind::Field => true,
-        HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
     }
 }

@@ -595,7 +595,7 @@ fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
         let refs = &member.record.subrefs;
         let children = refs.iter().filter_map(|id| cycle.children.get(id.as_str()));
         let records = children.map(|child| &child.record).chain([&member.record]);
-        let field = member.handler.options.field.as_ref();
+        let field = member.handler.field();
         let all_saw = |essence| records.clone().all(|record| record.saw(essence, field));
         if !member.recurs || all_saw(&cycle.sides.target) {
             return None;

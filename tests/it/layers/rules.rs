@@ -27,7 +27,14 @@ pub(super) fn kube_outside_cluster(sources: &[Source]) -> Vec<String> {
 
 /// The middle decides and does nothing else: time and chance are arguments. Its tests may call users' async functions.
 pub(super) fn purity(sources: &[Source]) -> Vec<String> {
-    let pure = ["object", "handler", "state", "reaction"];
+    let pure = [
+        "object",
+        "handler",
+        "state",
+        "happening",
+        "wording",
+        "reaction",
+    ];
     let effects = [
         "tokio",
         "tokio_util",
@@ -47,7 +54,10 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
         "has no place in the pure middle",
     );
     // Handlers wrap users' functions into boxed futures, so that module may write `async` blocks.
-    let silent = within(sources, &["object", "state", "reaction"]);
+    let silent = within(
+        sources,
+        &["object", "state", "happening", "wording", "reaction"],
+    );
     complaints.extend(forbidden(
         silent,
         &["async", ".await"],

@@ -187,7 +187,7 @@ impl History {
         let version = subject.body["metadata"]["generation"].as_u64().unwrap();
         let new = subject.change.as_ref().unwrap().new.as_deref();
         let new = new.cloned().unwrap_or_default();
-        let whole = cause.handler.options.field.is_none();
+        let whole = cause.handler.field().is_none();
         self.runs.push(Run {
             id,
             version: usize::try_from(version).unwrap(),
@@ -316,7 +316,7 @@ fn history(seed: u64) -> usize {
         .world
         .handlers
         .iter()
-        .filter(|it| it.kind == crate::handler::decl::HandlerKind::Resume)
+        .filter(|it| it.is_for_resuming())
         .count();
     assert_eq!(
         history.attempts - attempts,
