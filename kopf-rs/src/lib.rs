@@ -57,7 +57,7 @@ pub(crate) mod wording;
 
 pub use crate::cluster::Client;
 pub use crate::engine::Failure;
-pub use crate::handler::cause::{Cause, EventType, Reason};
+pub use crate::handler::cause::{Cause, Reason};
 pub use crate::handler::decl::ErrorsMode;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::extensions::Extensions;
@@ -73,6 +73,7 @@ pub use crate::handler::seconds::Seconds;
 pub use crate::handler::subhandlers::Subhandlers;
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
+pub use crate::object::event::EventType;
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::reference::Reference;

@@ -1,10 +1,11 @@
-//! Kubernetes objects as data: bodies, paths, diffs, essences, patches, selectors, references.
+//! Kubernetes objects as data: bodies, event types, paths, diffs, essences, patches, selectors, references.
 //!
 //! Total functions over plain values. Must not know handlers, storage or HTTP.
 
 pub(crate) mod body;
 pub(crate) mod diff;
 pub(crate) mod essence;
+pub(crate) mod event;
 pub(crate) mod identity;
 pub(crate) mod operations;
 pub(crate) mod outline;

@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("reaction", &["object", "handler", "state", "happening"]),
     ("rt", &[]),
     // A watch backs off and reads the clock: `rt` lies under everything that waits.
-    ("cluster", &["object", "handler", "rt"]),
+    ("cluster", &["object", "rt"]),
     (
         "engine",
         &[

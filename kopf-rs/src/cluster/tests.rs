@@ -12,7 +12,7 @@ use tower::{BoxError, ServiceExt as _, service_fn};
 use crate::cluster::manifest::Applied;
 use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::cluster::{Client, Cluster};
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;

@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use tokio::time::Instant;
 
-use crate::handler::cause::EventType;
 use crate::handler::memo::Memo;
+use crate::object::event::EventType;
 use crate::reaction::plan::Seen;
 use crate::state::trace::Trace;
 

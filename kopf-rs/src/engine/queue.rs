@@ -15,7 +15,7 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
 use crate::engine::kind::Kind;
 use crate::engine::memory::{Memory, Version};
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
 /// Which watch an event comes from.

@@ -19,6 +19,7 @@ use crate::handler::memo::Memo;
 use crate::handler::subhandlers::Subhandlers;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
+use crate::object::event::EventType;
 use crate::object::resource::Resource;
 
 /// The reason of a handling cycle, as Kopf names them.
@@ -32,19 +33,6 @@ pub enum Reason {
     Delete,
     /// The operator has started and the object is as it was handled last.
     Resume,
-}
-
-/// The type of a watch event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventType {
-    /// Seen in a listing; Kopf's `None`.
-    Listed,
-    /// `ADDED`
-    Added,
-    /// `MODIFIED`
-    Modified,
-    /// `DELETED`
-    Deleted,
 }
 
 /// One call of one handler: all the data an argument can be made from.
@@ -249,7 +237,7 @@ impl Cause {
     }
 }
 
-// === impl Reason and EventType ===
+// === impl Reason ===
 
 impl Reason {
     /// `create`, `update`, `delete` or `resume`.
@@ -267,18 +255,5 @@ impl Reason {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl EventType {
-    /// `ADDED`, `MODIFIED`, `DELETED`, or `None` for a listing.
-    #[must_use]
-    pub fn as_str(self) -> Option<&'static str> {
-        match self {
-            Self::Listed => None,
-            Self::Added => Some("ADDED"),
-            Self::Modified => Some("MODIFIED"),
-            Self::Deleted => Some("DELETED"),
-        }
     }
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::handler::cause::{Attempt, Cause, Change, EventType, Reason, Subject, Surroundings};
+use crate::handler::cause::{Attempt, Cause, Change, Reason, Subject, Surroundings};
 use crate::handler::decl::{Call, Callee, Handler, Returned};
 use crate::object::body::Body;
 use crate::object::diff::Diff;
+use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
 

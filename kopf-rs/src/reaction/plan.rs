@@ -10,12 +10,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::Level;
 
-use crate::handler::cause::{Cause, EventType, Reason, Surroundings};
+use crate::handler::cause::{Cause, Reason, Surroundings};
 use crate::handler::decl::Handler;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
+use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::python::Python;
 use crate::object::resource::Resource;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::error::Status;
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
 /// A buffer larger than this is given back after use.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
 use crate::cluster::watch::{End, PATIENCE, WatchEvent, Watched, Watcher};
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
 impl<'a> Watcher<'a> {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::cluster::error::{ClusterError, Status};
 use crate::cluster::watch::line::{Line, Lines};
 use crate::cluster::watch::{CALM, End, PATIENCE, WatchEvent, Watcher};
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 
 /// A watch is answered at once, long before there is anything to tell.
 const ANSWER: Duration = Duration::from_secs(30);

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::handler::cause::{Cause, EventType, Reason};
+use crate::handler::cause::{Cause, Reason};
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::{FromArg, LendArg, arg};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
+use crate::object::event::EventType;
 use crate::object::resource::Resource;
 
 /// An argument that is kept as `$kept` in the cause: received as `&$kept`, or cloned.

@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use serde_json::Map;
 
-use crate::handler::cause::{EventType, Reason};
+use crate::handler::cause::Reason;
 use crate::handler::decl::Returned;
 use crate::handler::registry::Registry;
 use crate::handler::testing::{call, cause, myapp};
 use crate::object::body::Body;
+use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::prelude::*;
 

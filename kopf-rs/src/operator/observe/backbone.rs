@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
-use crate::handler::cause::EventType;
+use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::scope::{Patterns, Scope};
 

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::world::{World, handler, with};
-use crate::handler::cause::EventType;
 use crate::handler::decl::HandlerKind;
 use crate::handler::filter::Criterion;
+use crate::object::event::EventType;
 
 #[test]
 fn a_change_during_creation_is_an_update_afterwards() {
@@ -391,7 +391,7 @@ fn filters_are_evaluated_once_and_know_the_cause() {
         let body = Arc::new(crate::object::body::Body::new(
             world.object.clone().unwrap(),
         ));
-        world.pass(Some(crate::handler::cause::EventType::Modified), &body);
+        world.pass(Some(crate::object::event::EventType::Modified), &body);
     };
     edit(&mut world, json!({"spec": {"y": 1}}));
     assert_eq!(

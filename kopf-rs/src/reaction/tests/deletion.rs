@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::world::{FINALIZER, World, handler, handlers, with};
-use crate::handler::cause::EventType;
 use crate::handler::decl::HandlerKind;
 use crate::handler::filter::Criterion;
+use crate::object::event::EventType;
 
 fn finalizers(world: &World) -> Value {
     world.object.as_ref().unwrap()["metadata"]["finalizers"].clone()

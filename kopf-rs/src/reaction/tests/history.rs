@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::world::{FINALIZER, World, handlers};
-use crate::handler::cause::{Cause, EventType};
+use crate::handler::cause::Cause;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
+use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::reaction::settle::{Attempted, Effects, settle};
 

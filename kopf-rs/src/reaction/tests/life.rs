@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::world::{FINALIZER, LAST, World, handler, handlers, on_field, with};
-use crate::handler::cause::EventType;
 use crate::handler::decl::HandlerKind;
 use crate::handler::filter::Criterion;
+use crate::object::event::EventType;
 
 #[test]
 fn a_creation_costs_one_write() {

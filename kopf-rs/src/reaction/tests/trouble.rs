@@ -80,7 +80,7 @@ fn refused_content_can_be_given_up() {
         world.object.clone().unwrap(),
     ));
     world.refuse = 1;
-    world.pass(Some(crate::handler::cause::EventType::Added), &body);
+    world.pass(Some(crate::object::event::EventType::Added), &body);
     world.seen = world
         .seen
         .take()
@@ -157,7 +157,7 @@ fn odd_objects_do_not_panic() {
         let mut world = World::of("create:c update:u delete:d field:f event:e");
         world.put(json!({}));
         let body = std::sync::Arc::new(crate::object::body::Body::new(object));
-        let plan = world.plan(Some(crate::handler::cause::EventType::Added), &body);
+        let plan = world.plan(Some(crate::object::event::EventType::Added), &body);
         crate::reaction::settle::settle(
             plan,
             Vec::new(),
@@ -211,7 +211,7 @@ fn crowded_annotations_degrade_what_is_kept() {
         world.put(json!({"text": "x".repeat(10_000)}));
         let filler = "x".repeat(LIMIT - "other.kopf.rs/x".len() - left);
         world.edit(json!({"metadata": {"annotations": {"other.kopf.rs/x": filler}}}));
-        world.see(crate::handler::cause::EventType::Added).wait();
+        world.see(crate::object::event::EventType::Added).wait();
         let size: usize = world.object.as_ref().unwrap()["metadata"]["annotations"]
             .as_object()
             .unwrap()
@@ -262,7 +262,7 @@ fn secrets_are_not_copied() {
     let mut world = World::of("create:c update:u");
     world.put(json!({}));
     world.edit(json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "aHVudGVyMg=="}}));
-    world.see(crate::handler::cause::EventType::Added);
+    world.see(crate::object::event::EventType::Added);
     assert!(!annotation(&world, LAST).contains("aHVudGVyMg"));
     world.update(json!({"data": {"password": "b3RoZXI="}}));
     assert_eq!(world.calls(), "c create#0 u update#0");

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tracing::Level;
 
-use crate::handler::cause::{Cause, EventType, Surroundings};
+use crate::handler::cause::{Cause, Surroundings};
 use crate::handler::decl::{Callee, Handler, HandlerKind, Options, Origin};
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
+use crate::object::event::EventType;
 use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;

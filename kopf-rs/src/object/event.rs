@@ -1,0 +1,29 @@
+//! What a watch says has become of an object.
+//!
+//! Must not know what follows from it.
+
+/// The type of a watch event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// Seen in a listing; Kopf's `None`.
+    Listed,
+    /// `ADDED`
+    Added,
+    /// `MODIFIED`
+    Modified,
+    /// `DELETED`
+    Deleted,
+}
+
+impl EventType {
+    /// `ADDED`, `MODIFIED`, `DELETED`, or `None` for a listing.
+    #[must_use]
+    pub fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::Listed => None,
+            Self::Added => Some("ADDED"),
+            Self::Modified => Some("MODIFIED"),
+            Self::Deleted => Some("DELETED"),
+        }
+    }
+}
