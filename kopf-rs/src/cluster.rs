@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use crate::cluster::reach::Reach;
 use crate::object::resource::Resource;
 use crate::rt::chance::Chance;
+use crate::rt::outage::Outages;
 
 pub(crate) mod connect;
 pub(crate) mod discover;
@@ -56,6 +57,7 @@ struct Shared {
     writes: Semaphore,
     chance: Arc<Chance>,
     reach: Reach,
+    outages: Outages,
     /// API groups whose server has refused a streaming list.
     unstreamable: Notes,
     /// Resources whose schema has dropped something we wrote, already warned of.
@@ -103,6 +105,7 @@ impl Cluster {
                 writes: Semaphore::new(settings.writes.max(1)),
                 chance: settings.chance.clone(),
                 reach: Reach::default(),
+                outages: Outages::default(),
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
                 broken: Notes::default(),
@@ -115,6 +118,11 @@ impl Cluster {
     /// The random numbers of the operator.
     pub(crate) fn chance(&self) -> &Chance {
         &self.shared.chance
+    }
+
+    /// What requests of many objects fail for at the same time: each is told once.
+    pub(crate) fn outages(&self) -> &Outages {
+        &self.shared.outages
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) mod rivals;
 pub(crate) mod worker;
 pub(crate) mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -104,8 +103,6 @@ pub(crate) struct Shared {
     /// Everything ends now.
     ended: CancellationToken,
     failures: Mutex<Vec<Failure>>,
-    /// Missing permissions, and when they were told: many objects may lack the same one.
-    lacking: Mutex<BTreeMap<String, Instant>>,
     rivals: Rivals,
     /// Kinds whose handlers change their objects again and again: said of them.
     restless: Mutex<BTreeSet<u32>>,
@@ -124,7 +121,6 @@ impl Engine {
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Mutex::default(),
-            lacking: Mutex::default(),
             rivals: Rivals::default(),
             restless: Mutex::default(),
             left: Mutex::default(),
@@ -241,21 +237,6 @@ impl Shared {
             Some(places) => places.acquire().await.ok(),
             None => None,
         }
-    }
-
-    /// Whether this is the time to tell that a permission is missing.
-    pub(crate) fn tells_lack_of(&self, rule: &str) -> bool {
-        const AGAIN: Duration = Duration::from_secs(300);
-        // The first line says where: the same for every namespace but for its name.
-        let what = rule.split_once('\n').map_or(rule, |(_, what)| what);
-        let now = Instant::now();
-        let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = lacking.get(what);
-        let is_news = told.is_none_or(|told| now.duration_since(*told) >= AGAIN);
-        if is_news {
-            lacking.insert(what.to_owned(), now);
-        }
-        is_news
     }
 
     /// Whether it is news that handlers of this kind change their objects again and again.

@@ -4,6 +4,7 @@
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::handler::decl::Handler;
 
@@ -15,4 +16,24 @@ pub(crate) enum Happening {
     Invoked { handler: Arc<Handler> },
     /// The operator stops: an attempt was cut off, and its outcome is unknown.
     Cancelled { handler: Arc<Handler> },
+
+    // === requests ===
+    /// A request about an object has failed, and will be repeated after a pause. News: nobody else fails for that reason yet.
+    RequestFailed {
+        request: Request,
+        error: String,
+        pause: Duration,
+        is_news: bool,
+    },
+    /// A permission is missing: the rule that would give it.
+    PermissionMissing { rule: String },
+    /// So many objects had to wait, the first of them for so long, and the last of them has what it waited for.
+    OutageOver { objects: usize, lasted: Duration },
+}
+
+/// What is asked of the server about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Read,
+    Patch,
 }

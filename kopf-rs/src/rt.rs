@@ -1,5 +1,6 @@
-//! The clock and the gates. If it mentions an object it is in the wrong place.
+//! The clock, chance, and what tells when to go on. If it mentions an object it is in the wrong place.
 
 pub(crate) mod backoff;
 pub(crate) mod chance;
 pub(crate) mod clock;
+pub(crate) mod outage;

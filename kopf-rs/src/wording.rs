@@ -6,7 +6,7 @@ use std::fmt;
 
 use tracing::Level;
 
-use crate::happening::Happening;
+use crate::happening::{Happening, Request};
 
 /// A happening as a log line. Formatting costs nothing until it is displayed.
 pub(crate) struct Line<'a>(pub(crate) &'a Happening);
@@ -15,8 +15,13 @@ impl Line<'_> {
     /// The level at which it is logged.
     pub(crate) fn level(&self) -> Level {
         match self.0 {
-            Happening::Invoked { .. } => Level::DEBUG,
-            Happening::Cancelled { .. } => Level::WARN,
+            Happening::Invoked { .. } | Happening::RequestFailed { is_news: false, .. } => {
+                Level::DEBUG
+            }
+            Happening::OutageOver { .. } => Level::INFO,
+            Happening::Cancelled { .. }
+            | Happening::RequestFailed { .. }
+            | Happening::PermissionMissing { .. } => Level::WARN,
         }
     }
 }
@@ -28,6 +33,35 @@ impl fmt::Display for Line<'_> {
             Happening::Cancelled { handler } => {
                 write!(f, "{handler} is cancelled. Will escalate.")
             }
+            Happening::RequestFailed {
+                request,
+                error,
+                pause,
+                ..
+            } => {
+                let (doing, seconds) = (doing(*request), pause.as_secs_f64());
+                write!(
+                    f,
+                    "{doing} failed; will retry in {seconds:.1} seconds: {error}"
+                )
+            }
+            Happening::PermissionMissing { rule } => {
+                write!(f, "The missing permission, as a rule for RBAC: {rule}")
+            }
+            Happening::OutageOver { objects, lasted } => {
+                let seconds = lasted.as_secs_f64();
+                write!(
+                    f,
+                    "Requests for objects succeed again: {objects} had to wait, the first for {seconds:.1} seconds."
+                )
+            }
         }
+    }
+}
+
+fn doing(request: Request) -> &'static str {
+    match request {
+        Request::Read => "Reading",
+        Request::Patch => "Patching",
     }
 }

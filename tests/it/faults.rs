@@ -13,6 +13,7 @@ scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
     a_conflict_over_the_finalizer_is_solved [memory tcp];
     an_outage_during_the_retries_loses_no_attempt [memory tcp];
+    an_outage_is_told_once_when_it_begins_and_once_when_it_is_over [memory];
     watches_that_break_or_fall_silent_are_renewed [memory tcp];
     objects_that_went_during_a_gap_are_told_of [memory tcp];
     a_server_that_is_late_is_waited_for [memory tcp];
@@ -132,6 +133,34 @@ async fn an_outage_during_the_retries_loses_no_attempt(bed: Bed) {
     working.stop().await;
     assert_eq!(outage.hits(), 12);
     assert_eq!(field.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
+}
+
+async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(bed: Bed) {
+    const OBJECTS: usize = 20;
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    let outage = server(&field).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
+    let names: Vec<String> = (0..OBJECTS).map(|nth| format!("a{nth}")).collect();
+    for name in &names {
+        field.create(name, json!({})).await;
+    }
+    field.calls.until(OBJECTS).await;
+    // Virtual time: each object tries again and again.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(outage.hits() > 10 * OBJECTS, "{}", outage.hits());
+    outage.clear();
+    for name in &names {
+        field.until("it is handled", name, is_handled).await;
+    }
+    let over = format!("Requests for objects succeed again: {OBJECTS} had to wait, the first for ");
+    field.line(&over).await;
+    working.stop().await;
+    let lines = field.bed.lines();
+    let told = |line: &str| line.contains(" WARN ") && line.contains("Patching failed");
+    assert_eq!(lines.count(told), 1);
+    assert_eq!(lines.count(|line| line.contains(&over)), 1);
+    assert_eq!(field.calls.all().len(), OBJECTS);
 }
 
 async fn watches_that_break_or_fall_silent_are_renewed(bed: Bed) {

@@ -81,6 +81,22 @@ impl ClusterError {
         matches!(self, Self::Busy { .. } | Self::Unreachable(_))
     }
 
+    /// The outage that this is a part of, where requests for a resource fail: those that fail for the same reason have the same name.
+    pub(crate) fn outage(&self, resource: &Resource) -> String {
+        match self {
+            Self::Unreachable(_) => "the server does not answer".to_owned(),
+            Self::Unauthorized(_) => "the credentials are refused".to_owned(),
+            // The first line says where: the same for every namespace but for its name.
+            Self::Denied { rule, .. } if !rule.is_empty() => {
+                let what = rule.split_once('\n').map_or(&**rule, |(_, what)| what);
+                format!("forbidden:\n{what}")
+            }
+            Self::Denied { .. } => format!("{resource} is forbidden"),
+            Self::Busy { code, .. } => format!("{resource} is answered with {code}"),
+            _ => format!("{resource} is refused"),
+        }
+    }
+
     /// How long the server wants to be left alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {

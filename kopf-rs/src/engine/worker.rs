@@ -35,6 +35,7 @@ use crate::reaction::cycle::since;
 use crate::reaction::plan::{Input, Plan, plan};
 use crate::reaction::settle::{Attempted, Effects, Line, settle};
 use crate::rt::backoff::Backoff;
+use crate::rt::outage::Outage;
 
 /// Work for an object until it may rest.
 pub(crate) async fn work(shared: Arc<Shared>, hired: Hired) {
@@ -78,6 +79,8 @@ pub(super) struct Trouble {
     pub(super) conflicted: u32,
     pub(super) refusals: Backoff,
     pub(super) refused: u32,
+    /// What others fail for, too.
+    pub(super) outage: Option<Outage>,
     panics: Backoff,
     panicked: u32,
 }
@@ -578,6 +581,7 @@ impl Default for Trouble {
             conflicted: 0,
             refusals: patient(),
             refused: 0,
+            outage: None,
             panics: patient(),
             panicked: 0,
         }

@@ -13,7 +13,8 @@ use crate::cluster::error::ClusterError;
 use crate::engine::invoke::guarded;
 use crate::engine::memory::Version;
 use crate::engine::queue::Mail;
-use crate::engine::worker::{Due, Trouble, Worker};
+use crate::engine::worker::{Due, Worker};
+use crate::happening::{Happening, Request};
 use crate::object::body::Body;
 use crate::object::identity::{restore, strip};
 use crate::object::operations::Operations;
@@ -23,6 +24,7 @@ use crate::reaction::judge::shortened;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
 use crate::rt::chance::Chance;
+use crate::rt::outage::Outage;
 
 /// How a write has ended.
 pub(super) enum Written {
@@ -58,7 +60,7 @@ impl Worker {
         match self.send(&effects.patch, &left, finalizers).await {
             Written::Landed(reply) => {
                 self.memory.seen = effects.seen;
-                self.trouble = Trouble::default();
+                self.recover();
                 (self.unsure, self.owing) = (false, false);
                 let changed = reply.facts().resource_version != self.raw.facts().resource_version;
                 self.know_reply(reply);
@@ -171,7 +173,7 @@ impl Worker {
             let left = self.left_of(&effects.patch, None);
             if let Written::Landed(reply) = self.send(&effects.patch, &left, finalizers).await {
                 self.memory.seen = effects.seen;
-                self.trouble = Trouble::default();
+                self.recover();
                 self.know_reply(reply);
                 return Due::Now;
             }
@@ -216,7 +218,7 @@ impl Worker {
             };
             self.unsure = true;
             let pause = pause_after(&error, &mut backoff, self.shared.chance());
-            self.log_failure("Patching", &error, pause);
+            self.log_failure(Request::Patch, &error, pause);
             if !self.pause(pause).await {
                 return self.last_try(&left, finalizers).await;
             }
@@ -348,7 +350,7 @@ impl Worker {
                 Err(ClusterError::Denied { .. }) => return self.after(pause),
                 Err(error) => {
                     let pause = pause_after(&error, &mut backoff, self.shared.chance());
-                    self.log_failure("Reading", &error, pause);
+                    self.log_failure(Request::Read, &error, pause);
                     if !self.pause(pause).await {
                         return Due::Never;
                     }
@@ -476,20 +478,37 @@ impl Worker {
         );
     }
 
-    fn log_failure(&self, doing: &str, error: &ClusterError, pause: Duration) {
-        let seconds = pause.as_secs_f64();
-        self.log(
-            Level::WARN,
-            format_args!("{doing} failed; will retry in {seconds:.1} seconds: {error}"),
-        );
+    /// Told at WARNING by the first object that fails for that reason, and by the last one when it is over.
+    fn log_failure(&mut self, request: Request, error: &ClusterError, pause: Duration) {
+        let name = error.outage(&self.kind.resource);
+        let outage = self.trouble.outage.take();
+        let (outage, is_news) = match outage.filter(|outage| outage.name() == name) {
+            Some(outage) => (outage, false),
+            None => self.shared.setup.cluster.outages().join(&name),
+        };
+        self.trouble.outage = Some(outage);
+        self.report(&Happening::RequestFailed {
+            request,
+            error: error.to_string(),
+            pause,
+            is_news,
+        });
         if let ClusterError::Denied { rule, .. } = error
             && !rule.is_empty()
-            && self.shared.tells_lack_of(rule)
+            && is_news
         {
-            self.log(
-                Level::WARN,
-                format_args!("The missing permission, as a rule for RBAC: {rule}"),
-            );
+            self.report(&Happening::PermissionMissing { rule: rule.clone() });
+        }
+    }
+
+    /// All is well with the object again.
+    fn recover(&mut self) {
+        let outage = std::mem::take(&mut self.trouble).outage;
+        if let Some(over) = outage.and_then(Outage::leave) {
+            self.report(&Happening::OutageOver {
+                objects: over.joined,
+                lasted: over.lasted,
+            });
         }
     }
 }
