@@ -4,6 +4,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod diffbase;
+mod error;
 pub(crate) mod finalizer;
 pub(crate) mod kopf;
 pub(crate) mod naming;
@@ -19,6 +20,7 @@ use crate::object::essence::{Essence, Marks, Secrets};
 use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::state::diffbase::{AnnotatedEssence, EssenceStore};
+pub(crate) use crate::state::error::NotKept;
 use crate::state::kopf::annotations::AnnotationsDiffBaseStorage;
 use crate::state::kopf::multi::SmartProgressStorage;
 use crate::state::naming::Annotations;
@@ -45,22 +47,6 @@ pub struct Persistence {
     plain: Option<Annotations>,
     /// What all annotations begin with; nothing where storages decide.
     prefix: Option<Arc<str>>,
-}
-
-/// State on an object that cannot be read: edited, truncated, or written by another program.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place} cannot be read ({why})")]
-pub(crate) struct Damaged {
-    pub(crate) place: String,
-    pub(crate) why: String,
-}
-
-/// State that a storage has not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} could not be stored ({why})")]
-pub(crate) struct NotKept {
-    pub(crate) what: String,
-    pub(crate) why: String,
 }
 
 /// A persistence with which every write would be refused.

@@ -2,7 +2,7 @@
 //!
 //! Promises that every failure says what was looked for, where, what was found, and what to do.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper_util::client::legacy;
@@ -15,73 +15,18 @@ use serde::Deserialize;
 use tower::{BoxError, Layer, ServiceExt};
 
 use crate::cluster::Cluster;
-use crate::cluster::connect::place::{Origin, Place, Surroundings};
+use crate::cluster::connect::error::{ConnectError, Origin, shown};
+pub(crate) use crate::cluster::connect::place::ConnectOptions;
+use crate::cluster::connect::place::{Place, Surroundings};
 use crate::cluster::connect::proxy::Proxy;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::Call;
 
+mod error;
 mod place;
 mod proxy;
 #[cfg(test)]
 mod tests;
-
-/// What the user said about the cluster.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ConnectOptions {
-    /// Instead of `$KUBECONFIG` and all the rest.
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Instead of the current one.
-    pub(crate) context: Option<String>,
-}
-
-/// Why there is no client. Displays as one line that says what to do.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error(
-        "no cluster is configured: {kubeconfig}, {home}, and this is no Pod with a service account ({token} is not there); name a kubeconfig with --kubeconfig or $KUBECONFIG, or bring a server along with --embedded"
-    )]
-    Nowhere {
-        kubeconfig: String,
-        home: String,
-        token: String,
-    },
-    #[error("kubeconfig {path} ({origin}) cannot be read: {reason}; correct the path")]
-    Unreadable {
-        path: String,
-        origin: Origin,
-        reason: String,
-    },
-    #[error("kubeconfig {path} ({origin}) is not valid: {reason}")]
-    Malformed {
-        path: String,
-        origin: Origin,
-        reason: String,
-    },
-    #[error(
-        "context \"{wanted}\" is not in kubeconfig {path}, which has {known}; choose one of them with --context"
-    )]
-    NoContext {
-        wanted: String,
-        path: String,
-        known: String,
-    },
-    #[error("kubeconfig {path} has no current-context, but {known}; choose one with --context")]
-    NoCurrentContext { path: String, known: String },
-    #[error(
-        "kubeconfig {path} has no contexts: is it a kubeconfig? (expected `contexts:` and `current-context:`)"
-    )]
-    NoContexts { path: String },
-    #[error(
-        "--context {0} chooses in a kubeconfig, but there is none: the service account of this Pod would be used"
-    )]
-    ContextInPod(String),
-    #[error("kubeconfig {path} cannot be used: {reason}")]
-    Unusable { path: String, reason: String },
-    #[error("the service account of this Pod cannot be used: {0}")]
-    ServiceAccount(String),
-    #[error("a client for {server} cannot be made: {reason}")]
-    Client { server: String, reason: String },
-}
 
 /// Find the cluster and make a client for it. Sends nothing yet: see [`Cluster::check`].
 ///
@@ -296,10 +241,6 @@ struct AtServer {
 fn label(paths: &[PathBuf]) -> String {
     let paths: Vec<_> = paths.iter().map(|path: &PathBuf| shown(path)).collect();
     paths.join(", ")
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 /// The chain of causes in one line, outermost first.

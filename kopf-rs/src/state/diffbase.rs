@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
+use crate::state::error::{Damaged, NotKept};
 use crate::state::naming::Annotations;
-use crate::state::{Damaged, NotKept};
 
 /// From this size on it is compressed.
 const COMPRESSED_FROM: usize = 16 * 1024;

@@ -12,9 +12,8 @@ use crate::object::body::Body;
 use crate::object::essence::{Essence, Sight};
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
+use crate::state::error::{Damaged, NotKept, StorageError};
 use crate::state::naming::Annotations;
-use crate::state::storage::StorageError;
-use crate::state::{Damaged, NotKept};
 
 /// One handler's progress within one cycle. Times have microseconds, as on the object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 //! A storage is pure: it reads from the body and writes into a patch. One that fails or panics is an error to be told, and memory does
 //! its work meanwhile. Must not know what is stored when.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -14,8 +13,9 @@ use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::state::diffbase::{EssenceStore, Kept, LastHandled};
+pub use crate::state::error::StorageError;
+use crate::state::error::{Damaged, NotKept};
 use crate::state::progress::{ProgressStore, Record};
-use crate::state::{Damaged, NotKept};
 
 /// Keeps the progress of handlers on objects: Kopf's `ProgressStorage`. Implement it to keep records where you want them.
 ///
@@ -115,22 +115,6 @@ pub trait DiffBaseStorage: Send + Sync {
 /// A handler's progress, as storages keep it.
 pub type ProgressRecord = Record;
 
-/// Why something could not be read or kept. Made from any error by `?`, or from text by `into`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorageError(String);
-
-impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for StorageError {
-    fn from(error: E) -> Self {
-        Self(error.into().to_string())
-    }
-}
-
-impl fmt::Display for StorageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// Any storage, behind a guard.
 pub(super) struct Guarded<S: ?Sized>(pub(super) Arc<S>);
 
@@ -211,7 +195,7 @@ impl EssenceStore for Guarded<dyn DiffBaseStorage> {
 /// What user code gives, or why it does not.
 fn guarded<T>(user: impl FnOnce() -> Result<T, StorageError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(user)) {
-        Ok(result) => result.map_err(|StorageError(why)| why),
+        Ok(result) => result.map_err(|error| error.to_string()),
         Err(payload) => {
             let text = panic_text(payload.as_ref()).unwrap_or_default();
             Err(format!("the storage panicked: {text}"))

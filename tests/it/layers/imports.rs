@@ -1,7 +1,7 @@
 //! Import directions as a table: every `crate::` path, in code, tests, docs and comments, and every `super::` that climbs
 //! to the crate root.
 
-use super::source::{Source, closing, identifier, words};
+use super::source::{Source, closing, identifier, inline_modules, words};
 
 /// Paths that leave a module for one its row does not name.
 pub(super) fn imports(
@@ -102,20 +102,6 @@ fn targets<'a>(text: &'a str, start: usize, found: &mut Vec<(usize, &'a str)>) {
         }
         expected = depth == 1 && byte != b'}';
     }
-}
-
-/// The extents of `mod name { .. }` blocks.
-fn inline_modules(code: &str) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    for offset in words(code, "mod") {
-        let rest = code[offset + 3..].trim_start();
-        let after = rest[identifier(rest).len()..].trim_start();
-        if after.starts_with('{') {
-            let open = code.len() - after.len();
-            found.push((open, closing(code, open)));
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The other house rules, each a function from sources to complaints.
 
-use super::source::{Source, closing, identifier, words};
+use super::source::{Source, closing, identifier, signature_end, words};
 
 const FILE_LINES: usize = 700;
 const FUNCTION_LINES: usize = 60;
@@ -126,19 +126,6 @@ fn limit(attributes: &str) -> Option<usize> {
     let is_test = attributes.contains("test]") || attributes.contains("test(");
     let is_argued = attributes.contains("clippy::too_many_lines");
     (!is_argued).then_some(if is_test { TEST_LINES } else { FUNCTION_LINES })
-}
-
-/// The offset of the brace or semicolon behind a signature; those inside its brackets are skipped.
-fn signature_end(code: &str, start: usize) -> usize {
-    let mut offset = start;
-    while let Some(step) = code[offset..].find(['{', ';', '(', '[']) {
-        offset += step;
-        if code[offset..].starts_with(['{', ';']) {
-            return offset;
-        }
-        offset = closing(code, offset);
-    }
-    code.len()
 }
 
 /// Every module says first what it is; one that holds the tests of its parent needs no more than its name.

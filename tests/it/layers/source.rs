@@ -108,6 +108,33 @@ pub(super) fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
+/// The extents of `mod name { .. }` blocks.
+pub(super) fn inline_modules(code: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for offset in words(code, "mod") {
+        let rest = code[offset + 3..].trim_start();
+        let after = rest[identifier(rest).len()..].trim_start();
+        if after.starts_with('{') {
+            let open = code.len() - after.len();
+            found.push((open, closing(code, open)));
+        }
+    }
+    found
+}
+
+/// The offset of the brace or semicolon behind a signature; those inside its brackets are skipped.
+pub(super) fn signature_end(code: &str, start: usize) -> usize {
+    let mut offset = start;
+    while let Some(step) = code[offset..].find(['{', ';', '(', '[']) {
+        offset += step;
+        if code[offset..].starts_with(['{', ';']) {
+            return offset;
+        }
+        offset = closing(code, offset);
+    }
+    code.len()
+}
+
 /// Blanks comments and the insides of string and character literals, byte for byte.
 fn blanked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

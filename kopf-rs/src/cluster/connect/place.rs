@@ -1,10 +1,9 @@
 //! Which kubeconfig it is: pure, given what surrounds the process.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 
-use crate::cluster::connect::{ConnectError, ConnectOptions, shown};
+use crate::cluster::connect::error::{ConnectError, Origin, shown};
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
@@ -16,15 +15,13 @@ pub(super) enum Place {
     Pod,
 }
 
-/// Who named the kubeconfig.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// `--kubeconfig`
-    Flag,
-    /// `$KUBECONFIG`
-    Environment,
-    /// `~/.kube/config`
-    Home,
+/// What the user said about the cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConnectOptions {
+    /// Instead of `$KUBECONFIG` and all the rest.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Instead of the current one.
+    pub(crate) context: Option<String>,
 }
 
 /// What surrounds the process, as far as it says something of a cluster.
@@ -87,14 +84,4 @@ fn existing(paths: &[PathBuf], origin: Origin) -> Result<Place, ConnectError> {
         });
     }
     Ok(Place::Files(found, origin))
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Flag => "from --kubeconfig",
-            Self::Environment => "from $KUBECONFIG",
-            Self::Home => "the default",
-        })
-    }
 }

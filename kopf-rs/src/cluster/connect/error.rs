@@ -1,0 +1,79 @@
+//! Why there is no client, in one line that says what was looked for, where, what was found, and what to do.
+
+use std::fmt;
+use std::path::Path;
+
+/// Why there is no client. Displays as one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error(
+        "no cluster is configured: {kubeconfig}, {home}, and this is no Pod with a service account ({token} is not there); name a kubeconfig with --kubeconfig or $KUBECONFIG, or bring a server along with --embedded"
+    )]
+    Nowhere {
+        kubeconfig: String,
+        home: String,
+        token: String,
+    },
+    #[error("kubeconfig {path} ({origin}) cannot be read: {reason}; correct the path")]
+    Unreadable {
+        path: String,
+        origin: Origin,
+        reason: String,
+    },
+    #[error("kubeconfig {path} ({origin}) is not valid: {reason}")]
+    Malformed {
+        path: String,
+        origin: Origin,
+        reason: String,
+    },
+    #[error(
+        "context \"{wanted}\" is not in kubeconfig {path}, which has {known}; choose one of them with --context"
+    )]
+    NoContext {
+        wanted: String,
+        path: String,
+        known: String,
+    },
+    #[error("kubeconfig {path} has no current-context, but {known}; choose one with --context")]
+    NoCurrentContext { path: String, known: String },
+    #[error(
+        "kubeconfig {path} has no contexts: is it a kubeconfig? (expected `contexts:` and `current-context:`)"
+    )]
+    NoContexts { path: String },
+    #[error(
+        "--context {0} chooses in a kubeconfig, but there is none: the service account of this Pod would be used"
+    )]
+    ContextInPod(String),
+    #[error("kubeconfig {path} cannot be used: {reason}")]
+    Unusable { path: String, reason: String },
+    #[error("the service account of this Pod cannot be used: {0}")]
+    ServiceAccount(String),
+    #[error("a client for {server} cannot be made: {reason}")]
+    Client { server: String, reason: String },
+}
+
+/// Who named the kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `--kubeconfig`
+    Flag,
+    /// `$KUBECONFIG`
+    Environment,
+    /// `~/.kube/config`
+    Home,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "from --kubeconfig",
+            Self::Environment => "from $KUBECONFIG",
+            Self::Home => "the default",
+        })
+    }
+}
+
+/// A path as messages have it.
+pub(super) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
