@@ -7,6 +7,7 @@ pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;
 pub(crate) mod memory;
+pub(crate) mod overdue;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod rivals;
@@ -26,13 +27,21 @@ use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
-use crate::engine::invoke::Invoker;
+use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::key::Key;
 use crate::engine::kind::Kind;
 use crate::engine::memory::Memory;
-use crate::engine::queue::{Hired, Queue, StreamId};
+use crate::engine::overdue::told_while_running;
+use crate::engine::queue::{Hired, Mail, Queue, StreamId};
+use crate::engine::report::report;
 use crate::engine::rivals::Rivals;
+use crate::handler::cause::Cause;
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
+use crate::handler::outcome::Outcome;
+use crate::happening::Happening;
+use crate::object::outline::Outline;
+use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::glance::Glance;
@@ -229,6 +238,34 @@ impl Shared {
             resource: &kind.resource,
             seen: &memory.seen,
         }
+    }
+
+    /// One attempt of a handler of an object, and what is told of it while it runs.
+    pub(crate) async fn invoke(
+        &self,
+        key: &Key,
+        about: &Reference,
+        cause: &Cause,
+        patch: &mut Patch,
+    ) -> Result<Outcome, Cancelled> {
+        let handler = || cause.handler.clone();
+        report(cause.logger(), &Happening::Invoked { handler: handler() });
+        let call = self.invoker.invoke(cause, about, patch);
+        let deletion = || self.is_deletion_waiting(key);
+        let outcome = told_while_running(cause, self.setup.clock, deletion, call).await;
+        if outcome.is_err() {
+            report(cause.logger(), &Happening::Cancelled { handler: handler() });
+        }
+        outcome
+    }
+
+    /// Whether the state that waits for the object says that it is to be deleted.
+    fn is_deletion_waiting(&self, key: &Key) -> bool {
+        let state = |mail: &Mail| (mail.is_deletion(), mail.raw.clone());
+        let waiting = self.queue.peek(key, state);
+        waiting.is_some_and(|(is_deleted, raw)| {
+            is_deleted || Outline::of(&raw).is_some_and(|outline| outline.is_deleting())
+        })
     }
 
     /// A place for one object in handlers or requests.

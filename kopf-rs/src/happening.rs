@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::handler::decl::Handler;
 
 /// Something that has happened. Cheap to make: what is large is shared.
@@ -16,6 +18,13 @@ pub(crate) enum Happening {
     Invoked { handler: Arc<Handler> },
     /// The operator stops: an attempt was cut off, and its outcome is unknown.
     Cancelled { handler: Arc<Handler> },
+    /// A call has not returned for long.
+    StillRunning {
+        handler: Arc<Handler>,
+        since: Timestamp,
+        elapsed: Duration,
+        waits: WaitsForCall,
+    },
 
     // === requests ===
     /// A request about an object has failed, and will be repeated after a pause. News: nobody else fails for that reason yet.
@@ -36,4 +45,15 @@ pub(crate) enum Happening {
 pub(crate) enum Request {
     Read,
     Patch,
+}
+
+/// What waits for a call to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsForCall {
+    /// Everything else that is to be done for the object.
+    Object,
+    /// The deletion of the object.
+    Deletion,
+    /// The start or the end of the operator.
+    Operator,
 }

@@ -6,7 +6,8 @@ use std::fmt;
 
 use tracing::Level;
 
-use crate::happening::{Happening, Request};
+use crate::handler::decl::Handler;
+use crate::happening::{Happening, Request, WaitsForCall};
 
 /// A happening as a log line. Formatting costs nothing until it is displayed.
 pub(crate) struct Line<'a>(pub(crate) &'a Happening);
@@ -20,6 +21,7 @@ impl Line<'_> {
             }
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Cancelled { .. }
+            | Happening::StillRunning { .. }
             | Happening::RequestFailed { .. }
             | Happening::PermissionMissing { .. } => Level::WARN,
         }
@@ -32,6 +34,20 @@ impl fmt::Display for Line<'_> {
             Happening::Invoked { handler } => write!(f, "{handler} is invoked."),
             Happening::Cancelled { handler } => {
                 write!(f, "{handler} is cancelled. Will escalate.")
+            }
+            Happening::StillRunning {
+                handler,
+                since,
+                elapsed,
+                waits,
+            } => {
+                let (seconds, waits) = (elapsed.as_secs(), waiting(*waits));
+                let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
+                write!(
+                    f,
+                    "{handler} has been running for {seconds} seconds, since {since}: {waits} waits for it, and "
+                )?;
+                bound(handler, f)
             }
             Happening::RequestFailed {
                 request,
@@ -63,5 +79,24 @@ fn doing(request: Request) -> &'static str {
     match request {
         Request::Read => "Reading",
         Request::Patch => "Patching",
+    }
+}
+
+fn waiting(waits: WaitsForCall) -> &'static str {
+    match waits {
+        WaitsForCall::Object => "the object",
+        WaitsForCall::Deletion => "the deletion of the object",
+        WaitsForCall::Operator => "the operator",
+    }
+}
+
+/// What ends a call that does not return.
+fn bound(handler: &Handler, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match handler.timeout() {
+        _ if handler.is_blocking() => f.write_str(
+            "nothing can interrupt a blocking function: limit the time of what it waits for.",
+        ),
+        Some(limit) => write!(f, "its timeout of {} seconds ends it.", limit.as_secs_f64()),
+        None => f.write_str("`timeout = ..` would end it."),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use kopf_rs::{Queueing, Registry, Settings, TemporaryError};
+use kopf_rs::{Queueing, Registry, Settings, TemporaryError, handler};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ scenarios! {
     so_many_objects_are_worked_on_at_a_time;
     who_waits_for_a_retry_keeps_nobody_out;
     blocking_handlers_that_do_not_end_are_named_and_left_behind [tcp real];
+    a_call_that_does_not_return_is_told_again_and_again [memory];
+    a_call_that_a_deletion_waits_for_is_told_soon [memory];
+    an_activity_that_does_not_return_is_told [memory];
 }
 
 fn one_at_a_time() -> Settings {
@@ -132,4 +135,96 @@ async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(bed: Bed) {
         .await;
     assert!(!is_handled(&field.get("endless").await));
     release.send(()).expect("the handler still waits");
+}
+
+async fn a_call_that_does_not_return_is_told_again_and_again(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(Value::Null)
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("stuck", json!({})).await;
+    for seconds in [60, 120, 240] {
+        let line = field
+            .line(&format!(
+                "Handler 'create_fn' has been running for {seconds} seconds, since "
+            ))
+            .await;
+        assert!(line.contains("WARN"), "{line}");
+        assert!(line.contains("the object waits for it"), "{line}");
+        assert!(line.contains("`timeout = ..` would end it"), "{line}");
+        assert!(line.contains("name=\"stuck\""), "{line}");
+    }
+    gate.open(1);
+    field.until("it is handled", "stuck", is_handled).await;
+    working.stop().await;
+    let told = field
+        .bed
+        .lines()
+        .count(|line| line.contains("has been running"));
+    assert_eq!(told, 3);
+}
+
+async fn a_call_that_a_deletion_waits_for_is_told_soon(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), create.timeout(3600))
+        .on_delete(field.selector(), field.noting("delete_fn"));
+    let working = field.start(registry);
+    field.create("stuck", json!({})).await;
+    field.calls.until(1).await;
+    field.delete("stuck").await;
+    let line = field
+        .line("Handler 'create_fn' has been running for 20 seconds, since ")
+        .await;
+    assert!(
+        line.contains("the deletion of the object waits for it"),
+        "{line}"
+    );
+    assert!(
+        line.contains("its timeout of 3600 seconds ends it"),
+        "{line}"
+    );
+    gate.open(1);
+    field.until_gone("stuck").await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn stuck", "delete_fn stuck"]);
+}
+
+async fn an_activity_that_does_not_return_is_told(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let startup = handler("startup_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .on_startup(startup)
+        .on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    let line = field
+        .line("Activity 'startup_fn' has been running for 60 seconds, since ")
+        .await;
+    assert!(line.contains("the operator waits for it"), "{line}");
+    gate.open(1);
+    working.stop().await;
 }

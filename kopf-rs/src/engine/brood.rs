@@ -8,12 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, outcome};
-use crate::engine::report::report;
+use crate::engine::key::Key;
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, RunGroup, Running, Subhandlers, Unfinished};
-use crate::happening::Happening;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::children::{Nest, Offspring, Progress};
@@ -25,6 +24,7 @@ pub(super) struct Brood(Arc<Family>);
 
 struct Family {
     shared: Arc<Shared>,
+    key: Key,
     about: Arc<Reference>,
     /// Nothing once the call has ended: whoever kept the sub-handlers is late.
     young: Mutex<Option<Young>>,
@@ -45,10 +45,11 @@ struct Runner {
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Cancelled>> + Send + 'a>>;
 
 impl Brood {
-    pub(super) fn new(shared: Arc<Shared>, about: Arc<Reference>, nest: Nest) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: Key, about: Arc<Reference>, nest: Nest) -> Self {
         let patch = Patch::new();
         Self(Arc::new(Family {
             shared,
+            key,
             about,
             young: Mutex::new(Some(Young { nest, patch })),
         }))
@@ -63,13 +64,10 @@ impl Brood {
             };
             let subs = Subhandlers::lent(Some(Box::new(runner)));
             cause.subs = Some(subs.clone());
-            let handler = || cause.handler.clone();
-            report(cause.logger(), &Happening::Invoked { handler: handler() });
-            let Family { shared, about, .. } = &*self.0;
-            let called = shared.invoker.invoke(&cause, about, patch).await;
-            if called.is_err() {
-                report(cause.logger(), &Happening::Cancelled { handler: handler() });
-            }
+            let Family {
+                shared, key, about, ..
+            } = &*self.0;
+            let called = shared.invoke(key, about, &cause, patch).await;
             let result = match called? {
                 Outcome::Succeeded(result) => result,
                 other => return Ok(other),

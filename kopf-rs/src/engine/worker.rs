@@ -351,7 +351,7 @@ impl Worker {
             let Some(nest) = plan.nest(&cause.handler) else {
                 break;
             };
-            let brood = Brood::new(shared.clone(), self.about.clone(), nest);
+            let brood = Brood::new(shared.clone(), self.key.clone(), self.about.clone(), nest);
             let mut changed = patch.clone();
             let called = brood.call(cause.clone(), &mut changed).await;
             if called.is_ok() {
@@ -416,21 +416,11 @@ impl Worker {
         }
     }
 
-    /// One attempt of a handler.
-    async fn invoke(&self, cause: &Cause, patch: &mut Patch) -> Result<Outcome, Cancelled> {
-        let handler = || cause.handler.clone();
-        self.report(&Happening::Invoked { handler: handler() });
-        let outcome = self.shared.invoker.invoke(cause, &self.about, patch).await;
-        if outcome.is_err() {
-            self.report(&Happening::Cancelled { handler: handler() });
-        }
-        outcome
-    }
-
     /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.
     async fn watched(&self, cause: &Cause, patch: &mut Patch) -> Result<(), Cancelled> {
         let mut changed = patch.clone();
-        let outcome = self.invoke(cause, &mut changed).await?;
+        let (key, about) = (&self.key, &self.about);
+        let outcome = self.shared.invoke(key, about, cause, &mut changed).await?;
         *patch = changed;
         let id = &cause.handler.id;
         let failed = match outcome {

@@ -297,6 +297,11 @@ impl Handler {
         self.options.timeout
     }
 
+    /// Whether it is a plain `fn`, which no timeout can interrupt.
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(self.callee, Callee::Fn(Call::Blocking(_)))
+    }
+
     /// Total number of attempts.
     pub(crate) fn retries(&self) -> Option<u32> {
         self.options.retries

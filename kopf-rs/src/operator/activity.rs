@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
 use crate::handler::cause::{Cause, Surroundings};
 use crate::handler::decl::Handler;
@@ -93,8 +94,9 @@ impl Activities<'_> {
             subject: None,
             subs: None,
         };
-        let about = Reference::default();
-        self.invoker.invoke(&cause, &about, &mut Patch::new()).await
+        let (about, mut patch) = (Reference::default(), Patch::new());
+        let call = self.invoker.invoke(&cause, &about, &mut patch);
+        told_while_running(&cause, self.clock, || false, call).await
     }
 
     fn judge(&self) -> Judge {
