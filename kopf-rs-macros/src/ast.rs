@@ -9,8 +9,8 @@ use syn::{
 };
 
 use crate::fallback::Mistakes;
+use crate::family::{Kind, all_arguments, attributes_with};
 use crate::hint::{did_you_mean, slip_of};
-use crate::kind::{Kind, all_arguments, attributes_with};
 
 /// A function that can be called with arguments made for it.
 pub(crate) struct Function {
@@ -39,7 +39,7 @@ pub(crate) enum Received {
 
 impl Function {
     /// Read the signature; take the attributes that are ours off its parameters.
-    pub(crate) fn read(item: &mut ItemFn, kinds: &[Kind], mistakes: &mut Mistakes) -> Self {
+    pub(crate) fn read(item: &mut ItemFn, kinds: &[&Kind], mistakes: &mut Mistakes) -> Self {
         check_signature(&item.sig, mistakes);
         let mut arguments = Vec::new();
         let mut patches = 0;
@@ -130,7 +130,11 @@ fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
     }
 }
 
-fn read_argument(typed: &mut PatType, kinds: &[Kind], mistakes: &mut Mistakes) -> Option<Argument> {
+fn read_argument(
+    typed: &mut PatType,
+    kinds: &[&Kind],
+    mistakes: &mut Mistakes,
+) -> Option<Argument> {
     let renaming = take_renaming(typed, mistakes);
     if let Some(cfg) = typed
         .attrs
@@ -307,14 +311,14 @@ fn named(
     name: &'static str,
     written: &Ident,
     ty: Type,
-    kinds: &[Kind],
+    kinds: &[&Kind],
     mistakes: &mut Mistakes,
 ) -> Option<Argument> {
     let lacking = kinds
         .iter()
         .filter(|kind| !kind.arguments().contains(&name));
     for kind in lacking {
-        mistakes.at(written, not_here(name, *kind));
+        mistakes.at(written, not_here(name, kind));
     }
     let mutable = matches!(&ty, Type::Reference(reference) if reference.mutability.is_some());
     if name == "patch" {
@@ -351,12 +355,12 @@ fn named(
     ))
 }
 
-fn not_here(name: &str, kind: Kind) -> String {
+fn not_here(name: &str, kind: &Kind) -> String {
     let owners = attributes_with(|kind| kind.arguments().contains(&name));
     format!(
         "handlers of #[{}] have no `{name}`: it belongs to {owners}\narguments of #[{}]: {}",
-        kind.attribute(),
-        kind.attribute(),
+        kind.attribute,
+        kind.attribute,
         kind.arguments().join(", ")
     )
 }

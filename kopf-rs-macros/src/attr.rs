@@ -7,14 +7,14 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token, token};
 
 use crate::fallback::Mistakes;
+use crate::family::{Form, Kind, SELECTOR_KEYS, attributes_with, form_of};
 use crate::hint::{did_you_mean, nearest};
-use crate::kind::{Kind, SELECTOR_KEYS, attributes_with};
 use crate::option::{Entry, Options};
 use crate::selector::Selector;
 
 /// One attribute, understood.
 pub(crate) struct Attribute {
-    pub(crate) kind: Kind,
+    pub(crate) kind: &'static Kind,
     /// `None` for activities.
     pub(crate) selector: Option<Selector>,
     pub(crate) options: Options,
@@ -38,9 +38,9 @@ pub(crate) enum Given {
 }
 
 impl Attribute {
-    /// `place` is where to complain about what is missing.
+    /// `missing` is where to complain about what is missing.
     pub(crate) fn parse(
-        kind: Kind,
+        kind: &'static Kind,
         arguments: TokenStream,
         place: Span,
         mistakes: &mut Mistakes,
@@ -93,7 +93,7 @@ fn once(keywords: &mut Vec<(Ident, Expr)>, key: Ident, expr: Expr, mistakes: &mu
 }
 
 /// Why `kind` has no option `key`, if it has none.
-fn refusal(kind: Kind, key: &Ident, given: &Given) -> Option<String> {
+fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
     let options = kind.options();
     let name = key.unraw().to_string();
     if options.contains(&name.as_str()) {
@@ -103,26 +103,26 @@ fn refusal(kind: Kind, key: &Ident, given: &Given) -> Option<String> {
     if !owners.is_empty() {
         return Some(format!(
             "#[{}] has no option `{name}`: it belongs to {owners}",
-            kind.attribute()
+            kind.attribute
         ));
     }
     let mut known = options;
-    if !kind.is_activity() {
+    if kind.family.has_object {
         known.extend(SELECTOR_KEYS);
     }
     let hint = did_you_mean(&name, &known);
-    if matches!(given, Given::Flag) && hint.is_empty() && !kind.is_activity() {
+    if matches!(given, Given::Flag) && hint.is_empty() && kind.family.has_object {
         return Some(format!(
             "`{name}` is no option; the name of a resource stands in quotes: `\"{name}\"`"
         ));
     }
-    let options = format!("\noptions of #[{}]: {}", kind.attribute(), known.join(", "));
+    let options = format!("\noptions of #[{}]: {}", kind.attribute, known.join(", "));
     let advice = if hint.is_empty() { options } else { hint };
     Some(format!("unknown option `{name}`{advice}"))
 }
 
 /// Cut the arguments at their commas. One that cannot be parsed is reported and skipped, the others are still read.
-fn split(kind: Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
+fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
     let mut all = Vec::new();
     let parser = |input: ParseStream<'_>| {
         while !input.is_empty() {
@@ -149,7 +149,7 @@ pub(crate) fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
     input.parse::<Option<Token![,]>>().map(drop)
 }
 
-fn argument(kind: Kind, input: ParseStream<'_>) -> syn::Result<Written> {
+fn argument(kind: &Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     if !(input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])) {
         let expr = expression(input)?;
         return Ok(match flag(kind, &expr) {
@@ -159,10 +159,12 @@ fn argument(kind: Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     }
     let key = Ident::parse_any(input)?;
     input.parse::<Token![=]>()?;
-    let given = match key.to_string().as_str() {
-        "crate" => Given::Path(path(input)?),
-        "labels" | "annotations" => Given::Map(Entry::map(&key, input)?),
-        _ => Given::Expr(expression(input)?),
+    let given = if key == "crate" {
+        Given::Path(path(input)?)
+    } else if form_of(&key.to_string()) == Some(Form::Map) {
+        Given::Map(Entry::map(&key, input)?)
+    } else {
+        Given::Expr(expression(input)?)
     };
     Ok(Written::Keyword(key, given))
 }
@@ -185,14 +187,14 @@ fn path(input: ParseStream<'_>) -> syn::Result<Path> {
 }
 
 /// A keyword that stands alone. Types begin with a capital, so a lower-case word is meant as one, even a misspelt one.
-fn flag(kind: Kind, expr: &Expr) -> Option<Ident> {
+fn flag(kind: &Kind, expr: &Expr) -> Option<Ident> {
     let Expr::Path(path) = expr else {
         return None;
     };
     let ident = path.path.get_ident()?;
     let text = ident.to_string();
     let lower = text.starts_with(|first: char| first.is_ascii_lowercase());
-    let selects = !kind.is_activity() && nearest(&text, &["everything"]).is_some();
+    let selects = kind.family.has_object && nearest(&text, &["everything"]).is_some();
     (lower && !selects).then(|| ident.clone())
 }
 

@@ -9,20 +9,20 @@ use syn::{ItemFn, Meta, ReturnType, Type, parse_quote};
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
 use crate::fallback::{Mistakes, refused};
-use crate::kind::Kind;
+use crate::family::Kind;
 
 /// Expand the outermost attribute of a function together with those below it, so that each mistake is reported once.
 ///
-/// `place` tells the line and column of the function's name.
+/// `location` tells the line and column of the function's name.
 pub(crate) fn expand(
-    kind: Kind,
+    kind: &'static Kind,
     arguments: TokenStream,
     function: &TokenStream,
-    place: impl Fn(&Ident) -> (usize, usize),
+    location: impl Fn(&Ident) -> (usize, usize),
 ) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let Ok(mut item) = syn::parse2::<ItemFn>(function.clone()) else {
-        let message = format!("#[{}] belongs on a function", kind.attribute());
+        let message = format!("#[{}] belongs on a function", kind.attribute);
         mistakes.push(syn::Error::new(Span::call_site(), message));
         return refused(function, &mistakes);
     };
@@ -39,7 +39,7 @@ pub(crate) fn expand(
     if !mistakes.is_empty() {
         return refused(&item.to_token_stream(), &mistakes);
     }
-    let at = place(&function.name);
+    let at = location(&function.name);
     let registration = registration(&function, &attributes, &item, at);
     quote! {
         #item
@@ -85,7 +85,7 @@ fn check_param(
     {
         let message = format!(
             "the function asks for `param`, but #[{}] gives none: add `param = ..` there, or take an `Option`",
-            attribute.kind.attribute()
+            attribute.kind.attribute
         );
         mistakes.at(&item.sig.inputs, message);
     }
@@ -112,7 +112,7 @@ fn registration(
         function.name.unraw(),
         span = Span::mixed_site()
     );
-    let call = call(function, item, &call_name, &k);
+    let call = call(function, attributes, item, &call_name, &k);
     // Kopf registers stacked decorators from the function outwards.
     let outwards = attributes.iter().rev();
     let decls = outwards.map(|attribute| decl(attribute, function, &call_name, &k));
@@ -125,7 +125,7 @@ fn registration(
         const _: () = {
             use #door::__private as #k;
             #call
-            const __KOPF_PLACE: #k::Place = #k::Place {
+            const __KOPF_LOCATION: #k::SourceLocation = #k::SourceLocation {
                 package: ::core::env!("CARGO_PKG_NAME"),
                 file: ::core::file!(),
                 line: #line,
@@ -151,23 +151,18 @@ fn decl(
     } else {
         quote!(Blocking)
     };
-    let kind = attribute.kind.variant();
-    let selector = attribute.selector.as_ref().map_or_else(
-        || quote!(#k::Option::None),
-        |selector| {
-            let selector = selector.tokens(k);
-            quote!(#k::Option::Some(#selector))
-        },
-    );
+    let Attribute { kind, options, .. } = attribute;
+    let selector = attribute.selector.as_ref();
+    let selector = selector.map(|selector| selector.tokens(k));
+    let declaration = kind.declaration(selector.as_ref(), &options.tokens(kind, k), k);
     let param = function.param().map(|(wanted, _)| stored(wanted));
-    let options = attribute.options.tokens(k, param.as_ref());
+    let common = options.common(k, param.as_ref());
     quote! {
         #k::Decl {
             name: #id,
-            place: __KOPF_PLACE,
-            kind: #k::HandlerKind::#kind,
-            selector: #selector,
-            options: || #options,
+            location: __KOPF_LOCATION,
+            declaration: #declaration,
+            common: || #common,
             call: #k::Call::#way(#call_name),
         }
     }
@@ -184,12 +179,20 @@ fn stored(wanted: &Type) -> TokenStream {
 }
 
 /// The function that makes the arguments and calls the user's.
-fn call(function: &Function, item: &ItemFn, call_name: &Ident, k: &TokenStream) -> TokenStream {
+fn call(
+    function: &Function,
+    attributes: &[Attribute],
+    item: &ItemFn,
+    call_name: &Ident,
+    k: &TokenStream,
+) -> TokenStream {
     let (cause, patch) = (hidden("cause"), hidden("patch"));
     let made: Vec<_> = (0..)
         .zip(&function.arguments)
         .map(|(n, argument)| made(n, argument, k))
         .collect();
+    let asked = function.arguments.iter();
+    let asked = asked.filter_map(|argument| asked_for(argument, attributes, k));
     let passed = (0..)
         .zip(&function.arguments)
         .map(|(n, argument)| passed(n, argument));
@@ -211,7 +214,8 @@ fn call(function: &Function, item: &ItemFn, call_name: &Ident, k: &TokenStream) 
         (&#value).__kopf_kind().convert(#value)
     };
     let body = quote! {
-        use #k::{AnyKind as _, LocalBoxKind as _};
+        use #k::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+        #(#asked)*
         #(#made)*
         let #value = #returned;
         #convert
@@ -229,6 +233,30 @@ fn call(function: &Function, item: &ItemFn, call_name: &Ident, k: &TokenStream) 
             }
         }
     }
+}
+
+/// Statements that do not compile where a family does not give what is asked for by type.
+fn asked_for(
+    argument: &Argument,
+    attributes: &[Attribute],
+    k: &TokenStream,
+) -> Option<TokenStream> {
+    let Argument::Injected(ty) = argument else {
+        return None;
+    };
+    let mut families: Vec<_> = attributes.iter().map(|it| it.kind.family.options).collect();
+    families.sort_unstable();
+    families.dedup();
+    // All at the type, for that is where the message belongs.
+    let k = k.clone().into_iter().map(|mut token| {
+        token.set_span(ty.span());
+        token
+    });
+    let k: TokenStream = k.collect();
+    let families = families.into_iter().map(|name| Ident::new(name, ty.span()));
+    Some(quote_spanned! {ty.span()=>
+        #(#k::Asked::<#ty, #k::#families>::is_given();)*
+    })
 }
 
 /// Statements that make one argument.

@@ -9,7 +9,7 @@ use quote::ToTokens;
 use syn::{Item, Meta};
 
 use crate::expand::expand;
-use crate::kind::Kind;
+use crate::family::Kind;
 
 #[test]
 fn expansions_are_as_recorded() {

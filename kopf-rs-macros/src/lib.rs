@@ -10,68 +10,47 @@ mod ast;
 mod attr;
 mod expand;
 mod fallback;
+mod family;
 mod hint;
-mod kind;
 mod option;
 mod selector;
 
 #[cfg(test)]
 mod golden;
 
-use crate::kind::Kind;
+use crate::family::{Kind, activity, change, event};
 
-/// See `kopf_rs::on_create`.
-#[proc_macro_attribute]
-pub fn on_create(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Create, arguments, function)
+/// One macro per attribute.
+macro_rules! attributes {
+    ($($name:ident: $kind:path;)*) => {
+    $(
+        #[doc = concat!("See `kopf_rs::", stringify!($name), "`.")]
+        #[proc_macro_attribute]
+        pub fn $name(arguments: TokenStream, function: TokenStream) -> TokenStream {
+            declare(&$kind, arguments, function)
+        }
+    )*
+
+    /// All attributes.
+    static KINDS: [&Kind; [$(stringify!($name)),*].len()] = [$(&$kind),*];
+    };
 }
 
-/// See `kopf_rs::on_update`.
-#[proc_macro_attribute]
-pub fn on_update(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Update, arguments, function)
+attributes! {
+    on_create: change::CREATE;
+    on_update: change::UPDATE;
+    on_delete: change::DELETE;
+    on_resume: change::RESUME;
+    on_field: change::ON_FIELD;
+    on_event: event::ON_EVENT;
+    on_startup: activity::STARTUP;
+    on_cleanup: activity::CLEANUP;
 }
 
-/// See `kopf_rs::on_delete`.
-#[proc_macro_attribute]
-pub fn on_delete(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Delete, arguments, function)
-}
-
-/// See `kopf_rs::on_resume`.
-#[proc_macro_attribute]
-pub fn on_resume(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Resume, arguments, function)
-}
-
-/// See `kopf_rs::on_field`.
-#[proc_macro_attribute]
-pub fn on_field(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Field, arguments, function)
-}
-
-/// See `kopf_rs::on_event`.
-#[proc_macro_attribute]
-pub fn on_event(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Event, arguments, function)
-}
-
-/// See `kopf_rs::on_startup`.
-#[proc_macro_attribute]
-pub fn on_startup(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Startup, arguments, function)
-}
-
-/// See `kopf_rs::on_cleanup`.
-#[proc_macro_attribute]
-pub fn on_cleanup(arguments: TokenStream, function: TokenStream) -> TokenStream {
-    declare(Kind::Cleanup, arguments, function)
-}
-
-fn declare(kind: Kind, arguments: TokenStream, function: TokenStream) -> TokenStream {
-    let place = |name: &proc_macro2::Ident| {
+fn declare(kind: &'static Kind, arguments: TokenStream, function: TokenStream) -> TokenStream {
+    let location = |name: &proc_macro2::Ident| {
         let start = name.span().unwrap().start();
         (start.line(), start.column())
     };
-    expand::expand(kind, arguments.into(), &function.into(), place).into()
+    expand::expand(kind, arguments.into(), &function.into(), location).into()
 }

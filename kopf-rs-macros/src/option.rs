@@ -9,8 +9,8 @@ use syn::{Expr, ExprLit, Ident, Lit, Token, UnOp, braced};
 
 use crate::attr::{Given, brace_ahead, expression, is_word, skip_to_comma, text};
 use crate::fallback::Mistakes;
+use crate::family::{COMMON, Form, Group, Kind, Setting, form_of, hidden};
 use crate::hint::did_you_mean;
-use crate::kind::Kind;
 
 /// The options given, in the order of writing.
 #[derive(Default)]
@@ -20,8 +20,10 @@ pub(crate) struct Options(Vec<(Ident, Value)>);
 enum Value {
     Flag(bool),
     /// Any expression, used as it is.
-    Expr(Expr),
+    Any(Expr),
     Text(Expr),
+    Count(Expr),
+    Predicate(Expr),
     Seconds(Expr),
     Errors(Ident),
     Field(Expr),
@@ -63,9 +65,10 @@ impl Options {
     }
 
     /// What does not go together, or is missing.
-    pub(crate) fn check(&self, kind: Kind, place: Span, mistakes: &mut Mistakes) {
-        if kind == Kind::Field && !self.has("field") {
-            let message = "#[on_field] needs the field it is for: `field = \"spec.size\"`";
+    pub(crate) fn check(&self, kind: &Kind, place: Span, mistakes: &mut Mistakes) {
+        if let Some((required, message)) = kind.required
+            && !self.has(required)
+        {
             mistakes.push(syn::Error::new(place, message));
             return;
         }
@@ -92,27 +95,65 @@ impl Options {
         self.has("param")
     }
 
-    /// The `Options` of the framework. `param` is the type the function wants, if it wants it.
-    pub(crate) fn tokens(&self, k: &TokenStream, param: Option<&TokenStream>) -> TokenStream {
-        if self.0.is_empty() {
-            return quote!(#k::Options::default());
-        }
-        let filters = self.0.iter().filter(|(key, _)| is_filter(key));
-        let filters: Vec<_> = filters.map(|(key, value)| value.filter(key, k)).collect();
-        let fields = self.0.iter().filter(|(key, _)| !is_filter(key));
-        let fields = fields.map(|(key, value)| value.field(key, k, param));
-        let filters = (!filters.is_empty())
-            .then(|| quote!(filters: #k::Filters { #(#filters,)* ..#k::Filters::default() },));
-        quote! {
-            #k::Options { #(#fields,)* #filters ..#k::Options::default() }
-        }
+    /// The options of the attribute's family, as the framework has them.
+    pub(crate) fn tokens(&self, kind: &Kind, k: &TokenStream) -> TokenStream {
+        let groups = kind.family.groups.iter();
+        let groups = groups.filter_map(|group| self.group(group, k));
+        let fields = self.fields(kind.family.fields, k);
+        let own = self.fields(kind.own, k);
+        let given: Vec<_> = groups.chain(fields).chain(own).collect();
+        built((kind.family.options, kind.family.size()), &given, k)
+    }
+
+    /// The options that all attributes have. `param` is the type the function wants, if it wants it.
+    pub(crate) fn common(&self, k: &TokenStream, param: Option<&TokenStream>) -> TokenStream {
+        let is_common = |key: &Ident| COMMON.iter().any(|Setting(name, _)| key == name);
+        let given = self.0.iter().filter(|(key, _)| is_common(key));
+        let given: Vec<_> = given
+            .map(|(key, value)| match value {
+                Value::Any(expr) => param_field(key, expr, param, k),
+                _ => value.field(key, k),
+            })
+            .collect();
+        built(("CommonOptions", COMMON.len()), &given, k)
+    }
+
+    fn group(&self, group: &Group, k: &TokenStream) -> Option<TokenStream> {
+        let given: Vec<_> = self.fields(group.settings, k).collect();
+        (!given.is_empty()).then(|| {
+            let field = hidden(group.field);
+            let value = built((group.ty, group.settings.len()), &given, k);
+            quote!(#field: #value)
+        })
+    }
+
+    /// Those of `settings` that were given.
+    fn fields(&self, settings: &[Setting], k: &TokenStream) -> impl Iterator<Item = TokenStream> {
+        let is_one = |key: &Ident| settings.iter().any(|Setting(name, _)| key == name);
+        let given = self.0.iter().filter(move |(key, _)| is_one(key));
+        given.map(|(key, value)| value.field(key, k))
     }
 }
 
-fn is_filter(key: &Ident) -> bool {
-    ["labels", "annotations", "value", "old", "new", "when"]
-        .iter()
-        .any(|name| key == name)
+/// A struct of the framework, so many fields in all, with these fields and the others by default.
+fn built((ty, size): (&str, usize), fields: &[TokenStream], k: &TokenStream) -> TokenStream {
+    let ty = hidden(ty);
+    if fields.is_empty() {
+        return quote!(#k::#ty::default());
+    }
+    let others = (fields.len() < size).then(|| quote!(..#k::#ty::default()));
+    quote!(#k::#ty { #(#fields,)* #others })
+}
+
+/// The value of `param`, as the type the function wants.
+fn param_field(
+    key: &Ident,
+    expr: &Expr,
+    wanted: Option<&TokenStream>,
+    k: &TokenStream,
+) -> TokenStream {
+    let wanted = wanted.map(|wanted| quote!(: #wanted));
+    quote!(#key: #k::Option::Some(#k::Arc::new({ let __kopf_param #wanted = #expr; __kopf_param })))
 }
 
 // === impl Value ===
@@ -120,32 +161,33 @@ fn is_filter(key: &Ident) -> bool {
 impl Value {
     fn read(key: &Ident, given: Given) -> syn::Result<Self> {
         let name = key.to_string();
-        let flag = matches!(name.as_str(), "optional" | "deleted");
+        let form = form_of(&name).unwrap_or(Form::Any);
         let expr = match given {
             Given::Map(entries) => return Ok(Self::Map(entries)),
-            Given::Flag if flag => return Ok(Self::Flag(true)),
+            Given::Flag if form == Form::Flag => return Ok(Self::Flag(true)),
             Given::Expr(expr) => expr,
             Given::Flag | Given::Path(_) => {
                 return Err(error(
                     key,
-                    format!("`{name}` needs a value: `{name} = {}`", sample(&name)),
+                    format!("`{name}` needs a value: `{name} = {}`", sample(form)),
                 ));
             }
         };
-        match name.as_str() {
-            "optional" | "deleted" => flag_of(&name, &expr),
-            "id" => id(expr),
-            "errors" => errors(&expr),
-            "timeout" | "backoff" => seconds(&name, expr),
-            "retries" => retries(expr),
-            "field" => field(expr),
-            "value" | "old" | "new" => Ok(Self::Criterion(Criterion::read(expr)?)),
-            _ => Ok(Self::Expr(expr)),
+        match form {
+            Form::Flag => flag_of(&name, &expr),
+            Form::Id => id(expr),
+            Form::Errors => errors(&expr),
+            Form::Seconds => seconds(&name, expr),
+            Form::Count => retries(expr),
+            Form::Field => field(expr),
+            Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
+            Form::Predicate => Ok(Self::Predicate(expr)),
+            Form::Any | Form::Map => Ok(Self::Any(expr)),
         }
     }
 
-    /// One field of the framework's `Options`.
-    fn field(&self, key: &Ident, k: &TokenStream, param: Option<&TokenStream>) -> TokenStream {
+    /// One field of a struct of the framework.
+    fn field(&self, key: &Ident, k: &TokenStream) -> TokenStream {
         match self {
             Self::Flag(on) => quote!(#key: #on),
             Self::Text(expr) => {
@@ -160,18 +202,8 @@ impl Value {
             Self::FieldNames(names) => {
                 quote!(#key: #k::Option::Some(#k::FieldPath::from_parts([#(#names),*])))
             }
-            Self::Expr(expr) if key == "param" => {
-                let wanted = param.map(|wanted| quote!(: #wanted));
-                quote!(#key: #k::Option::Some(#k::Arc::new({ let __kopf_param #wanted = #expr; __kopf_param })))
-            }
-            Self::Expr(expr) => quote!(#key: #k::Option::Some(#expr)),
-            Self::Criterion(_) | Self::Map(_) => TokenStream::new(),
-        }
-    }
-
-    /// One field of the framework's `Filters`.
-    fn filter(&self, key: &Ident, k: &TokenStream) -> TokenStream {
-        match self {
+            Self::Any(expr) => param_field(key, expr, None, k),
+            Self::Count(expr) => quote!(#key: #k::Option::Some(#expr)),
             Self::Criterion(criterion) => {
                 let criterion = criterion.tokens(k);
                 quote!(#key: #k::Option::Some(#criterion))
@@ -183,8 +215,7 @@ impl Value {
                 });
                 quote!(#key: #k::Vec::from([#(#entries),*]))
             }
-            Self::Expr(expr) => quote!(#key: #k::Option::Some(#k::when(#expr))),
-            _ => TokenStream::new(),
+            Self::Predicate(expr) => quote!(#key: #k::Option::Some(#k::when(#expr))),
         }
     }
 }
@@ -193,15 +224,15 @@ fn error(place: impl ToTokens, message: impl std::fmt::Display) -> syn::Error {
     syn::Error::new_spanned(place, message)
 }
 
-fn sample(option: &str) -> &'static str {
-    match option {
-        "id" => "\"another-name\"",
-        "errors" => "permanent",
-        "field" => "\"spec.size\"",
-        "when" => "|cause| ...",
-        "value" | "old" | "new" => "PRESENT",
-        "labels" | "annotations" => "{\"app\": \"x\"}",
-        _ => "3",
+fn sample(form: Form) -> &'static str {
+    match form {
+        Form::Id => "\"another-name\"",
+        Form::Errors => "permanent",
+        Form::Field => "\"spec.size\"",
+        Form::Predicate => "|cause| ...",
+        Form::Criterion => "PRESENT",
+        Form::Map => "{\"app\": \"x\"}",
+        Form::Flag | Form::Any | Form::Seconds | Form::Count => "3",
     }
 }
 
@@ -274,12 +305,12 @@ fn retries(expr: Expr) -> syn::Result<Value> {
     match &expr {
         Expr::Lit(ExprLit {
             lit: Lit::Int(_), ..
-        }) => Ok(Value::Expr(expr)),
+        }) => Ok(Value::Count(expr)),
         Expr::Lit(_) | Expr::Unary(_) => Err(error(
             expr,
             "`retries` is the whole number of attempts, such as `3`",
         )),
-        _ => Ok(Value::Expr(expr)),
+        _ => Ok(Value::Count(expr)),
     }
 }
 

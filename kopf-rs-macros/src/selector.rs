@@ -7,8 +7,8 @@ use syn::{Expr, ExprPath, Ident};
 
 use crate::attr::{is_word, text};
 use crate::fallback::Mistakes;
+use crate::family::Kind;
 use crate::hint::did_you_mean;
-use crate::kind::Kind;
 
 /// A selector, understood.
 pub(crate) struct Selector {
@@ -32,19 +32,19 @@ const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.ex
 impl Selector {
     /// `None` for activities, and after mistakes. `place` is where to complain if nothing names the resource.
     pub(crate) fn read(
-        kind: Kind,
+        kind: &Kind,
         positional: Vec<Expr>,
         keywords: Vec<(Ident, Expr)>,
         place: Option<Span>,
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
-        if kind.is_activity() {
+        if !kind.family.has_object {
             let misplaced = positional.first().map(Spanned::span);
             let misplaced = misplaced.or_else(|| keywords.first().map(|(key, _)| key.span()));
             if let Some(misplaced) = misplaced {
                 let message = format!(
                     "#[{}] is for no resource: remove the selector",
-                    kind.attribute()
+                    kind.attribute
                 );
                 mistakes.push(syn::Error::new(misplaced, message));
             }

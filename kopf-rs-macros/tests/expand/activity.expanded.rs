@@ -6,7 +6,7 @@ const _: () = {
         __kopf_patch: &'a mut __kopf::Patch,
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
-            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
             let __kopf_argument_0 = <str as __kopf::LendArg<
                 '_,
                 __kopf::arg::activity,
@@ -22,7 +22,7 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
         line: 1u32,
@@ -32,21 +32,27 @@ const _: () = {
     const __KOPF_DECLS: &[__kopf::Decl] = &[
         __kopf::Decl {
             name: "announce",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Cleanup,
-            selector: __kopf::Option::None,
-            options: || __kopf::Options {
-                retries: __kopf::Option::Some(3),
-                ..__kopf::Options::default()
-            },
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Activity(
+                __kopf::Activity::Cleanup,
+                || __kopf::ActivityOptions {
+                    retry: __kopf::RetryOptions {
+                        retries: __kopf::Option::Some(3),
+                        ..__kopf::RetryOptions::default()
+                    },
+                },
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_announce),
         },
         __kopf::Decl {
             name: "announce",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Startup,
-            selector: __kopf::Option::None,
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Activity(
+                __kopf::Activity::Startup,
+                || __kopf::ActivityOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_announce),
         },
     ];

@@ -7,7 +7,7 @@ const _: () = {
         __kopf_cause: &__kopf::Cause,
         __kopf_patch: &mut __kopf::Patch,
     ) -> __kopf::Returned {
-        use __kopf::{AnyKind as _, LocalBoxKind as _};
+        use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
         let __kopf_argument_0 = <KopfExample as __kopf::LendArg<
             '_,
             __kopf::arg::spec,
@@ -19,7 +19,7 @@ const _: () = {
         let __kopf_returned = work(&*__kopf_argument_0, &*__kopf_argument_1);
         (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
     }
-    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
         line: 1u32,
@@ -29,15 +29,16 @@ const _: () = {
     const __KOPF_DECLS: &[__kopf::Decl] = &[
         __kopf::Decl {
             name: "work",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Delete,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopfexamples"],
-            )),
-            options: || __kopf::Options {
-                optional: true,
-                ..__kopf::Options::default()
-            },
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Change(
+                __kopf::ChangeKind::Delete,
+                || __kopf::Selector::positional(&["kopfexamples"]),
+                || __kopf::ChangeOptions {
+                    optional: true,
+                    ..__kopf::ChangeOptions::default()
+                },
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Blocking(__kopf_call_work),
         },
     ];

@@ -8,7 +8,9 @@ const _: () = {
         __kopf_patch: &'a mut __kopf::Patch,
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
-            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+            __kopf::Asked::<State<Db>, __kopf::ChangeOptions>::is_given();
+            __kopf::Asked::<Stats, __kopf::ChangeOptions>::is_given();
             let __kopf_argument_0 = <State<
                 Db,
             > as __kopf::FromCause<'_>>::from_cause(__kopf_cause)?;
@@ -26,7 +28,7 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
         line: 1u32,
@@ -36,12 +38,13 @@ const _: () = {
     const __KOPF_DECLS: &[__kopf::Decl] = &[
         __kopf::Decl {
             name: "create_fn",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Create,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopfexamples"],
-            )),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Change(
+                __kopf::ChangeKind::Create,
+                || __kopf::Selector::positional(&["kopfexamples"]),
+                || __kopf::ChangeOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_create_fn),
         },
     ];

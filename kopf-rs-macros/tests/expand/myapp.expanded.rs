@@ -14,7 +14,7 @@ const _: () = {
         __kopf_patch: &'a mut __kopf::Patch,
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
-            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
             let __kopf_argument_0 = <MyAppSpec as __kopf::FromArg<
                 '_,
                 __kopf::arg::spec,
@@ -48,7 +48,7 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
         line: 1u32,
@@ -58,12 +58,13 @@ const _: () = {
     const __KOPF_DECLS: &[__kopf::Decl] = &[
         __kopf::Decl {
             name: "create_myapp",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Create,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["demo.rtfm.co.ua", "v1", "myapps"],
-            )),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Change(
+                __kopf::ChangeKind::Create,
+                || __kopf::Selector::positional(&["demo.rtfm.co.ua", "v1", "myapps"]),
+                || __kopf::ChangeOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_create_myapp),
         },
     ];

@@ -6,7 +6,7 @@ const _: () = {
         __kopf_patch: &'a mut __kopf::Patch,
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
-            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
             let __kopf_argument_0 = <u64 as __kopf::LendArg<
                 '_,
                 __kopf::arg::param,
@@ -30,7 +30,7 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
         line: 1u32,
@@ -40,12 +40,44 @@ const _: () = {
     const __KOPF_DECLS: &[__kopf::Decl] = &[
         __kopf::Decl {
             name: "resize",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Update,
-            selector: __kopf::Option::Some(|| __kopf::Selector::positional(
-                &["kopf.dev/v1", "kopfexamples"],
-            )),
-            options: || __kopf::Options {
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Change(
+                __kopf::ChangeKind::Update,
+                || __kopf::Selector::positional(&["kopf.dev/v1", "kopfexamples"]),
+                || __kopf::ChangeOptions {
+                    retry: __kopf::RetryOptions {
+                        errors: __kopf::Option::Some(__kopf::ErrorsMode::Permanent),
+                        timeout: __kopf::Option::Some(__kopf::Duration::from_secs(30)),
+                        retries: __kopf::Option::Some(MAX_RETRIES),
+                        backoff: __kopf::Option::Some(__kopf::duration(1.5)),
+                    },
+                    filters: __kopf::Filters {
+                        labels: __kopf::Vec::from([
+                            (__kopf::String::from("app"), __kopf::criterion("x")),
+                            (__kopf::String::from("tier"), __kopf::Criterion::Present),
+                            (__kopf::String::from(KEY), __kopf::criterion(is_number)),
+                        ]),
+                        annotations: __kopf::Vec::from([
+                            (__kopf::String::from("old"), __kopf::Criterion::Absent),
+                        ]),
+                        when: __kopf::Option::Some(
+                            __kopf::when(|cause| cause.name() != "ignored"),
+                        ),
+                        ..__kopf::Filters::default()
+                    },
+                    field: __kopf::Option::Some(
+                        __kopf::FieldPath::from_parts([
+                            "metadata",
+                            "labels",
+                            "example.com/size",
+                        ]),
+                    ),
+                    old: __kopf::Option::Some(__kopf::Criterion::Absent),
+                    new: __kopf::Option::Some(__kopf::matches(|size| size.is_some())),
+                    ..__kopf::ChangeOptions::default()
+                },
+            ),
+            common: || __kopf::CommonOptions {
                 id: __kopf::Option::Some(__kopf::String::from("resized")),
                 param: __kopf::Option::Some(
                     __kopf::Arc::new({
@@ -53,34 +85,6 @@ const _: () = {
                         __kopf_param
                     }),
                 ),
-                errors: __kopf::Option::Some(__kopf::ErrorsMode::Permanent),
-                timeout: __kopf::Option::Some(__kopf::Duration::from_secs(30)),
-                retries: __kopf::Option::Some(MAX_RETRIES),
-                backoff: __kopf::Option::Some(__kopf::duration(1.5)),
-                field: __kopf::Option::Some(
-                    __kopf::FieldPath::from_parts([
-                        "metadata",
-                        "labels",
-                        "example.com/size",
-                    ]),
-                ),
-                filters: __kopf::Filters {
-                    old: __kopf::Option::Some(__kopf::Criterion::Absent),
-                    new: __kopf::Option::Some(__kopf::matches(|size| size.is_some())),
-                    labels: __kopf::Vec::from([
-                        (__kopf::String::from("app"), __kopf::criterion("x")),
-                        (__kopf::String::from("tier"), __kopf::Criterion::Present),
-                        (__kopf::String::from(KEY), __kopf::criterion(is_number)),
-                    ]),
-                    annotations: __kopf::Vec::from([
-                        (__kopf::String::from("old"), __kopf::Criterion::Absent),
-                    ]),
-                    when: __kopf::Option::Some(
-                        __kopf::when(|cause| cause.name() != "ignored"),
-                    ),
-                    ..__kopf::Filters::default()
-                },
-                ..__kopf::Options::default()
             },
             call: __kopf::Call::Async(__kopf_call_resize),
         },

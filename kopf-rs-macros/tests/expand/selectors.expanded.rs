@@ -6,7 +6,7 @@ const _: () = {
         __kopf_patch: &'a mut __kopf::Patch,
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
-            use __kopf::{AnyKind as _, LocalBoxKind as _};
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
             let __kopf_argument_0 = <EventType as __kopf::FromArg<
                 '_,
                 __kopf::arg::event_type,
@@ -18,7 +18,7 @@ const _: () = {
             (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
         })
     }
-    const __KOPF_PLACE: __kopf::Place = __kopf::Place {
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
         package: ::core::env!("CARGO_PKG_NAME"),
         file: ::core::file!(),
         line: 1u32,
@@ -28,79 +28,89 @@ const _: () = {
     const __KOPF_DECLS: &[__kopf::Decl] = &[
         __kopf::Decl {
             name: "watch",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Event,
-            selector: __kopf::Option::Some(|| __kopf::Result::Ok(__kopf::Selector {
-                group: __kopf::Option::None,
-                version: __kopf::Option::None,
-                name: __kopf::SelectorName::Category(__kopf::String::from("all")),
-            })),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Event(
+                || __kopf::Result::Ok(__kopf::Selector {
+                    group: __kopf::Option::None,
+                    version: __kopf::Option::None,
+                    name: __kopf::SelectorName::Category(__kopf::String::from("all")),
+                }),
+                || __kopf::EventOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Event,
-            selector: __kopf::Option::Some(|| {
-                __kopf::Selector::positional(&["deployments"])
-                    .map(|selector| __kopf::Selector {
-                        group: __kopf::Option::Some(__kopf::String::from("apps")),
-                        version: __kopf::Option::Some(__kopf::String::from(VERSION)),
-                        ..selector
-                    })
-            }),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Event(
+                || {
+                    __kopf::Selector::positional(&["deployments"])
+                        .map(|selector| __kopf::Selector {
+                            group: __kopf::Option::Some(__kopf::String::from("apps")),
+                            version: __kopf::Option::Some(__kopf::String::from(VERSION)),
+                            ..selector
+                        })
+                },
+                || __kopf::EventOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Event,
-            selector: __kopf::Option::Some(|| __kopf::Result::Ok(__kopf::Selector {
-                group: __kopf::Option::Some(__kopf::String::from("apps")),
-                version: __kopf::Option::None,
-                name: __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
-            })),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Event(
+                || __kopf::Result::Ok(__kopf::Selector {
+                    group: __kopf::Option::Some(__kopf::String::from("apps")),
+                    version: __kopf::Option::None,
+                    name: __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
+                }),
+                || __kopf::EventOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Event,
-            selector: __kopf::Option::Some(|| __kopf::Result::Ok(
-                __kopf::selector_of::<MyApp>(),
-            )),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Event(
+                || __kopf::Result::Ok(__kopf::selector_of::<MyApp>()),
+                || __kopf::EventOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Event,
-            selector: __kopf::Option::Some(|| {
-                __kopf::Selector::positional(&["apps", "everything"])
-                    .map(|selector| __kopf::Selector {
-                        name: __kopf::SelectorName::Everything,
-                        ..selector
-                    })
-            }),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Event(
+                || {
+                    __kopf::Selector::positional(&["apps", "everything"])
+                        .map(|selector| __kopf::Selector {
+                            name: __kopf::SelectorName::Everything,
+                            ..selector
+                        })
+                },
+                || __kopf::EventOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
-            place: __KOPF_PLACE,
-            kind: __kopf::HandlerKind::Event,
-            selector: __kopf::Option::Some(|| {
-                __kopf::Selector::positional(&["everything"])
-                    .map(|selector| __kopf::Selector {
-                        name: __kopf::SelectorName::Everything,
-                        ..selector
-                    })
-            }),
-            options: || __kopf::Options::default(),
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Event(
+                || {
+                    __kopf::Selector::positional(&["everything"])
+                        .map(|selector| __kopf::Selector {
+                            name: __kopf::SelectorName::Everything,
+                            ..selector
+                        })
+                },
+                || __kopf::EventOptions::default(),
+            ),
+            common: || __kopf::CommonOptions::default(),
             call: __kopf::Call::Async(__kopf_call_watch),
         },
     ];

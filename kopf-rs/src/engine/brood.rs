@@ -12,7 +12,7 @@ use crate::engine::key::Key;
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::outcome::Outcome;
-use crate::handler::subhandlers::{Group, RunGroup, Running, Subhandlers, Unfinished};
+use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::children::{Nest, Offspring, Progress};
@@ -63,7 +63,7 @@ impl Brood {
                 parent: cause.clone(),
             };
             let subs = Subhandlers::lent(Some(Box::new(runner)));
-            cause.subs = Some(subs.clone());
+            cause.lend_subhandlers(&subs);
             let Family {
                 shared, key, about, ..
             } = &*self.0;
@@ -159,7 +159,7 @@ impl Brood {
 }
 
 impl RunGroup for Runner {
-    fn run(&self, group: Group) -> Running {
+    fn run(&self, group: Group) -> GroupFuture {
         let (brood, parent) = (self.brood.clone(), self.parent.clone());
         Box::pin(async move { brood.run(&parent, group).await })
     }

@@ -134,7 +134,7 @@ impl Invoker {
             let id = &cause.handler.id;
             let text =
                 format_args!("Handler '{id}' {why}: a blocking function cannot be interrupted.");
-            cause.surroundings.logger.log(Level::WARN, text);
+            cause.context.logger.log(Level::WARN, text);
         };
         if let Some(limit) = cause.handler.timeout() {
             tokio::select! {

@@ -29,7 +29,7 @@ impl Kind {
             .cloned()
             .collect();
         let ids = || {
-            let changing = handlers.iter().filter(|it| it.is_for_changes());
+            let changing = handlers.iter().filter(|it| it.persists_progress());
             changing.map(|it| &*it.id)
         };
         Self {

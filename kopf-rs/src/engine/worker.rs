@@ -20,7 +20,7 @@ use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::{Hired, Mail};
 use crate::engine::report::report;
 use crate::engine::rivals::FIGHTS;
-use crate::handler::cause::{Cause, Surroundings};
+use crate::handler::cause::{Cause, CauseContext};
 use crate::handler::decl::Handler;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
@@ -69,7 +69,7 @@ pub(super) struct Worker {
     pub(super) owing: bool,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
-    surroundings: Surroundings,
+    surroundings: CauseContext,
 }
 
 /// What has gone wrong with this object since it last went well.
@@ -126,7 +126,7 @@ impl Worker {
             uid: facts.uid.clone(),
         });
         let mut worker = Self {
-            surroundings: Surroundings {
+            surroundings: CauseContext {
                 logger: Logger::of(about.clone()),
                 memo: Memo::default(),
                 extensions: shared.setup.extensions.clone(),

@@ -7,19 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::handler::decl::{Activity, Handler};
+use crate::handler::decl::Handler;
 use crate::handler::error::HandlerError;
 use crate::handler::extensions::Extensions;
 use crate::handler::extract::json::{self, Absent};
 use crate::handler::extract::{nothing_given, param};
+use crate::handler::family::Subject;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
-use crate::handler::subhandlers::Subhandlers;
 use crate::object::body::Body;
-use crate::object::diff::Diff;
-use crate::object::event::EventType;
 use crate::object::resource::Resource;
 
 /// The reason of a handling cycle, as Kopf names them.
@@ -39,17 +37,14 @@ pub enum Reason {
 #[derive(Clone, Debug)]
 pub struct Cause {
     pub(crate) handler: Arc<Handler>,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) context: CauseContext,
     pub(crate) attempt: Attempt,
-    /// `None` in activities.
-    pub(crate) subject: Option<Subject>,
-    /// Lent by the engine to handlers of changes.
-    pub(crate) subs: Option<Subhandlers>,
+    pub(crate) subject: Subject,
 }
 
-/// What does not depend on the change: the same for all calls for one object.
+/// What does not depend on the subject: the same for all calls for one object, or for one activity.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct CauseContext {
     pub(crate) logger: Logger,
     pub(crate) memo: Memo,
     pub(crate) extensions: Arc<Extensions>,
@@ -68,45 +63,26 @@ pub(crate) struct Attempt {
 
 /// The object a handler is called for.
 #[derive(Clone, Debug)]
-pub(crate) struct Subject {
+pub(crate) struct SubjectObject {
     pub(crate) resource: Arc<Resource>,
     pub(crate) body: Arc<Body>,
-    /// For changing handlers.
-    pub(crate) change: Option<Change>,
-    /// For raw-event handlers.
-    pub(crate) event: Option<EventType>,
-}
-
-/// What has changed since the object was handled last; reduced to the handler's field where it has one.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) reason: Reason,
-    pub(crate) old: Option<Arc<Value>>,
-    pub(crate) new: Option<Arc<Value>>,
-    pub(crate) diff: Arc<Diff>,
 }
 
 // === impl Cause ===
 
-/// The data a handler asks for by argument names. Activities have no object: there its data are empty.
+/// The data that handlers of all families may ask for. Activities have no object: there its data are empty. What only one family has is in
+/// its module.
 impl Cause {
     /// The id of the handler being called.
     #[must_use]
     pub fn handler_id(&self) -> &str {
         &self.handler.id
     }
-    /// `startup` or `cleanup`; `None` for handlers of objects.
-    #[must_use]
-    pub fn activity(&self) -> Option<&'static str> {
-        self.handler.activity().map(Activity::as_str)
-    }
     /// The whole object.
     #[must_use]
     pub fn body(&self) -> &Body {
         static EMPTY: LazyLock<Body> = LazyLock::new(|| Body::new(Value::Null));
-        self.subject
-            .as_ref()
-            .map_or(&EMPTY, |subject| &subject.body)
+        self.object().map_or(&EMPTY, |object| &object.body)
     }
     /// The stanza `spec` as a type of yours; `Value` for the JSON itself.
     ///
@@ -155,17 +131,17 @@ impl Cause {
     /// The resource the object is served as.
     #[must_use]
     pub fn resource(&self) -> Option<&Resource> {
-        Some(&self.subject.as_ref()?.resource)
+        Some(&self.object()?.resource)
     }
     /// What handlers of this object remember in the process.
     #[must_use]
     pub fn memo(&self) -> &Memo {
-        &self.surroundings.memo
+        &self.context.memo
     }
     /// Logs about this object.
     #[must_use]
     pub fn logger(&self) -> &Logger {
-        &self.surroundings.logger
+        &self.context.logger
     }
     /// The handler's `param`, where it has one and it is a `T`.
     #[must_use]
@@ -187,53 +163,20 @@ impl Cause {
     pub fn runtime(&self) -> Duration {
         self.attempt.runtime
     }
-    /// The type of the watch event, for `on_event`.
-    #[must_use]
-    pub fn event_type(&self) -> Option<EventType> {
-        self.subject.as_ref()?.event
-    }
-    /// The watch event as the server would send it: `type` and `object`.
-    #[must_use]
-    pub fn event(&self) -> Value {
-        let kind = self.event_type().and_then(EventType::as_str);
-        let object: &Value = self.body();
-        json!({"type": kind, "object": object})
-    }
-    /// Why the object is handled, for all but `on_event`.
-    #[must_use]
-    pub fn reason(&self) -> Option<Reason> {
-        Some(self.change()?.reason)
-    }
-    /// What was handled last: the essence, or the handler's field.
-    #[must_use]
-    pub fn old(&self) -> Option<&Value> {
-        self.change()?.old.as_deref()
-    }
-    /// What is to be handled now: the essence, or the handler's field.
-    #[must_use]
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "the argument is called `new`, as in Kopf"
-    )]
-    pub fn new(&self) -> Option<&Value> {
-        self.change()?.new.as_deref()
-    }
-    /// The differences from `old` to `new`.
-    #[must_use]
-    pub fn diff(&self) -> &Diff {
-        static EMPTY: LazyLock<Diff> = LazyLock::new(Diff::default);
-        self.change().map_or(&EMPTY, |change| &change.diff)
-    }
     /// A value given to the operator, by its type: the client, or your own.
     ///
     /// # Errors
     /// A permanent one, where no such value was given.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, HandlerError> {
-        let given = self.surroundings.extensions.get();
+        let given = self.context.extensions.get();
         given.ok_or_else(|| nothing_given(std::any::type_name::<T>()))
     }
-    fn change(&self) -> Option<&Change> {
-        self.subject.as_ref()?.change.as_ref()
+    fn object(&self) -> Option<&SubjectObject> {
+        match &self.subject {
+            Subject::Change(subject) => Some(&subject.object),
+            Subject::Event(subject) => Some(&subject.object),
+            Subject::Activity(_) => None,
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! A declared function: the constant an attribute leaves behind, and the handler made of it at start.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -12,11 +11,14 @@ use serde_json::Value;
 
 use crate::handler::cause::{Cause, Reason};
 use crate::handler::error::HandlerError;
-use crate::handler::filter::Filters;
+use crate::handler::family::activity::Activity;
+use crate::handler::family::{Declaration, Family, FamilyRules};
+use crate::handler::filter::{Filters, Former};
+use crate::handler::options::{CommonOptions, ErrorsMode, Param};
 use crate::handler::seconds::Seconds;
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
-use crate::object::selector::{Selector, SelectorError};
+use crate::object::selector::Selector;
 
 /// One annotated function: what its attributes declare, the lowest attribute first, as Kopf registers them.
 #[derive(Clone, Copy)]
@@ -28,20 +30,18 @@ pub struct Decl {
     /// The function's name: the base of the handler id.
     pub name: &'static str,
     /// Where the function is; two attributes on one function share it.
-    pub place: Place,
-    /// Which attribute.
-    pub kind: HandlerKind,
-    /// Which resources; `None` for activities.
-    pub selector: Option<fn() -> Result<Selector, SelectorError>>,
-    /// The attribute's options.
-    pub options: fn() -> Options,
+    pub location: SourceLocation,
+    /// Which attribute, with the options of its family.
+    pub declaration: Declaration,
+    /// The options that all attributes have.
+    pub common: fn() -> CommonOptions,
     /// How to call the function.
     pub call: Call,
 }
 
-/// A place in the sources: that of the function's name, so that all attributes of one function share it.
+/// The position of a function's name in the sources, so that all attributes of one function share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SourceLocation {
     /// `CARGO_PKG_NAME` of the crate.
     pub package: &'static str,
     /// `file!()`
@@ -52,70 +52,6 @@ pub struct Place {
     pub column: u32,
     /// `module_path!()`
     pub module: &'static str,
-}
-
-/// Which attribute declared the handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HandlerKind {
-    /// `#[on_create]`
-    Create,
-    /// `#[on_update]`
-    Update,
-    /// `#[on_delete]`
-    Delete,
-    /// `#[on_resume]`
-    Resume,
-    /// `#[on_field]`
-    Field,
-    /// `#[on_event]`
-    Event,
-    /// `#[on_startup]`
-    Startup,
-    /// `#[on_cleanup]`
-    Cleanup,
-}
-
-/// What an operator does for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Activity {
-    Startup,
-    Cleanup,
-}
-
-/// The options of an attribute, all optional.
-#[derive(Clone, Default)]
-pub struct Options {
-    /// Another id than the function's name.
-    pub id: Option<String>,
-    /// An opaque value for the argument `param`.
-    pub param: Option<Arc<dyn Any + Send + Sync>>,
-    /// What arbitrary errors mean.
-    pub errors: Option<ErrorsMode>,
-    /// Total time over all attempts; an async attempt is cancelled when it is over.
-    pub timeout: Option<Duration>,
-    /// Total number of attempts.
-    pub retries: Option<u32>,
-    /// Fixed delay after an arbitrary error.
-    pub backoff: Option<Duration>,
-    /// The field the handler is for.
-    pub field: Option<FieldPath>,
-    /// `on_resume`: also for objects being deleted.
-    pub deleted: bool,
-    /// `on_delete`: do not demand the finalizer.
-    pub optional: bool,
-    /// `labels annotations when value old new`
-    pub filters: Filters,
-}
-
-/// What an arbitrary error means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorsMode {
-    /// Logged, counts as success.
-    Ignored,
-    /// Retried. The default.
-    Temporary,
-    /// Final.
-    Permanent,
 }
 
 /// What a call gives: a result for `status.{id}`, nothing, or an error.
@@ -137,17 +73,18 @@ pub enum Call {
 pub(crate) struct Handler {
     /// Kopf's id: `name`, `name/field.path`.
     pub(crate) id: Arc<str>,
-    pub(crate) kind: HandlerKind,
-    pub(crate) selector: Option<Selector>,
-    pub(crate) options: Options,
-    pub(crate) origin: Origin,
+    /// What it is called for, and how it is treated.
+    pub(crate) family: Family,
+    /// The value of the argument `param`.
+    pub(crate) param: Option<Param>,
+    pub(crate) declared_at: DeclaredAt,
     pub(crate) callee: Callee,
 }
 
-/// Where a handler comes from: two handlers of one origin are one function.
+/// Where a handler is declared: two handlers declared at the same place are one function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Function(Place),
+pub(crate) enum DeclaredAt {
+    Function(SourceLocation),
     Closure(&'static Location<'static>),
 }
 
@@ -177,124 +114,100 @@ pub fn handler_future_must_be_send<'a, F: Future + Send + 'a>(
 
 // === impl ===
 
-impl HandlerKind {
-    /// The attribute, as users write it.
-    pub(crate) fn attribute(self) -> &'static str {
-        match self {
-            Self::Create => "on_create",
-            Self::Update => "on_update",
-            Self::Delete => "on_delete",
-            Self::Resume => "on_resume",
-            Self::Field => "on_field",
-            Self::Event => "on_event",
-            Self::Startup => "on_startup",
-            Self::Cleanup => "on_cleanup",
-        }
-    }
-}
-
-impl Activity {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Startup => "startup",
-            Self::Cleanup => "cleanup",
-        }
-    }
-}
-
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for DeclaredAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Function(place) => place.fmt(f),
-            Self::Closure(place) => place.fmt(f),
+            Self::Function(location) => location.fmt(f),
+            Self::Closure(location) => location.fmt(f),
         }
     }
 }
 
-impl Origin {
+impl DeclaredAt {
     /// The package of the annotated function.
     pub(crate) fn package(self) -> Option<&'static str> {
         match self {
-            Self::Function(place) => Some(place.package),
+            Self::Function(location) => Some(location.package),
             Self::Closure(_) => None,
         }
     }
 }
 
-/// What each kind of handler is for: asked here, and matched on nowhere else.
+/// What a handler is for: answered by its family. Nothing outside of `handler` asks which attribute declared it.
 impl Handler {
-    /// Whether it is called for changes of objects: its progress is kept on them.
+    fn rules(&self) -> &dyn FamilyRules {
+        self.family.rules()
+    }
+
+    /// Whether it is called for changes of objects.
     pub(crate) fn is_for_changes(&self) -> bool {
-        match self.kind {
-            HandlerKind::Create
-            | HandlerKind::Update
-            | HandlerKind::Delete
-            | HandlerKind::Resume
-            | HandlerKind::Field => true,
-            HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
-        }
+        matches!(self.family, Family::Change(_))
     }
 
     /// Whether it is called for every watch event, whatever has changed.
     pub(crate) fn is_for_events(&self) -> bool {
-        self.kind == HandlerKind::Event
+        matches!(self.family, Family::Event(_))
+    }
+
+    /// Whether the progress of its attempts is kept on the object.
+    pub(crate) fn persists_progress(&self) -> bool {
+        self.rules().persists_progress()
     }
 
     /// Whether a cycle with this reason is one it is for. `initial`: the object was listed and not handled since.
     pub(crate) fn is_for(&self, reason: Reason, initial: bool) -> bool {
-        match self.kind {
-            HandlerKind::Create => reason == Reason::Create,
-            HandlerKind::Update => reason == Reason::Update,
-            HandlerKind::Delete => reason == Reason::Delete,
-            HandlerKind::Resume => {
-                initial
-                    && reason != Reason::Create
-                    && (reason != Reason::Delete || self.options.deleted)
-            }
-            HandlerKind::Field => true,
-            HandlerKind::Event | HandlerKind::Startup | HandlerKind::Cleanup => false,
-        }
+        self.rules().is_for(reason, initial)
     }
 
     /// Whether it is called for differences only, one change after the other.
     pub(crate) fn reacts_to_differences(&self) -> bool {
-        matches!(self.kind, HandlerKind::Update | HandlerKind::Field)
+        self.rules().reacts_to_differences()
     }
 
     /// Whether it is called when the operator starts, and not for changes.
     pub(crate) fn is_for_resuming(&self) -> bool {
-        self.kind == HandlerKind::Resume
+        self.rules().is_for_resuming()
     }
 
     /// Whether an object in its scope must not vanish before it has seen the deletion.
     pub(crate) fn needs_finalizer(&self) -> bool {
-        self.kind == HandlerKind::Delete && !self.options.optional
+        self.rules().needs_finalizer()
     }
 
     /// Whether it sees a deletion as well as it can, without holding it up.
     pub(crate) fn is_optional_deletion(&self) -> bool {
-        self.kind == HandlerKind::Delete && self.options.optional
+        self.rules().is_optional_deletion()
+    }
+
+    /// The resources it is for; `None` where it is for no object.
+    pub(crate) fn selector(&self) -> Option<&Selector> {
+        self.rules().selector()
     }
 
     /// The field it is for.
     pub(crate) fn field(&self) -> Option<&FieldPath> {
-        self.options.field.as_ref()
+        self.rules().field()
     }
 
-    /// Which objects and changes it is for.
+    /// Which objects it is for.
     pub(crate) fn filters(&self) -> &Filters {
-        &self.options.filters
+        self.rules().filters()
+    }
+
+    /// Whether its field, or the object, has changed from and to what it is for.
+    pub(crate) fn accepts_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
+        self.rules().accepts_change(old, new)
     }
 
     /// Total time over all attempts.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.options.timeout
+        self.rules().retry().timeout
     }
 
     /// Whether it is a plain `fn`, which no timeout can interrupt.
@@ -304,38 +217,43 @@ impl Handler {
 
     /// Total number of attempts.
     pub(crate) fn retries(&self) -> Option<u32> {
-        self.options.retries
+        self.rules().retry().retries
     }
 
     /// Fixed delay after an arbitrary error.
     pub(crate) fn backoff(&self) -> Option<Duration> {
-        self.options.backoff
+        self.rules().retry().backoff
     }
 
     /// What an arbitrary error means.
     pub(crate) fn errors(&self) -> ErrorsMode {
-        self.options.errors.unwrap_or(ErrorsMode::Temporary)
+        let errors = self.rules().retry().errors;
+        errors.unwrap_or(ErrorsMode::Temporary)
     }
 
     /// The activity it is part of; `None` for handlers of objects.
     pub(crate) fn activity(&self) -> Option<Activity> {
-        match self.kind {
-            HandlerKind::Startup => Some(Activity::Startup),
-            HandlerKind::Cleanup => Some(Activity::Cleanup),
+        match &self.family {
+            Family::Activity(handler) => Some(handler.activity),
             _ => None,
         }
+    }
+
+    /// The ids of handlers with the same scope must differ where their resources overlap.
+    pub(crate) fn id_scope(&self) -> &'static str {
+        self.rules().id_scope()
     }
 }
 
 impl fmt::Display for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = self.activity().map_or("Handler", |_| "Activity");
-        write!(f, "{what} '{}'", self.id)
+        write!(f, "{} '{}'", self.rules().noun(), self.id)
     }
 }
 
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handler({:?}, {:?})", self.id, self.kind)
+        let attribute = self.rules().attribute().name;
+        write!(f, "Handler({:?}, {attribute})", self.id)
     }
 }

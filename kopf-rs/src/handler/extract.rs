@@ -13,6 +13,7 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 
 pub mod arg;
+pub(crate) mod given;
 pub(crate) mod json;
 pub(crate) mod plain;
 
@@ -228,7 +229,7 @@ macro_rules! given {
                 cause.state().map(|given| T::clone(&given))
             }
             fn from_arg_if_any(cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
-                let given: Option<Arc<T>> = cause.surroundings.extensions.get();
+                let given: Option<Arc<T>> = cause.context.extensions.get();
                 Ok(given.map(|given| T::clone(&given)))
             }
         }
@@ -238,7 +239,7 @@ macro_rules! given {
                 cause.state()
             }
             fn hold_if_any(cause: &'a Cause) -> Result<Option<Arc<T>>, HandlerError> {
-                Ok(cause.surroundings.extensions.get())
+                Ok(cause.context.extensions.get())
             }
         }
     )*};
@@ -247,7 +248,7 @@ macro_rules! given {
 given! { client settings }
 
 pub(crate) fn param(cause: &Cause) -> Option<&(dyn Any + Send + Sync)> {
-    cause.handler.options.param.as_deref()
+    cause.handler.param.as_deref()
 }
 
 fn no_param() -> HandlerError {

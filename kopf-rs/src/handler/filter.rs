@@ -19,7 +19,7 @@ pub const PRESENT: Criterion = Criterion::Present;
 /// The criterion of a label, annotation or field that must not be there.
 pub const ABSENT: Criterion = Criterion::Absent;
 
-/// The filters of one handler: all must hold.
+/// Which objects a handler is for: all must hold.
 #[derive(Clone, Default)]
 pub struct Filters {
     /// Per label.
@@ -28,13 +28,17 @@ pub struct Filters {
     pub annotations: Vec<(String, Criterion)>,
     /// The field's value, on either side of the change.
     pub value: Option<Criterion>,
-    /// The field's former value.
-    pub old: Option<Criterion>,
-    /// The field's new value.
-    pub new: Option<Criterion>,
     /// Anything else; evaluated last.
     pub when: Option<When>,
 }
+
+/// For handlers of no object.
+pub(crate) static NO_FILTERS: Filters = Filters {
+    labels: Vec::new(),
+    annotations: Vec::new(),
+    value: None,
+    when: None,
+};
 
 /// What one value must be.
 #[derive(Clone)]
@@ -86,8 +90,6 @@ impl fmt::Debug for Filters {
             .field("labels", &self.labels)
             .field("annotations", &self.annotations)
             .field("value", &self.value)
-            .field("old", &self.old)
-            .field("new", &self.new)
             .field("when", &self.when.is_some())
             .finish()
     }
@@ -134,15 +136,18 @@ impl Filters {
             })
     }
 
-    /// Whether the field's values before and after are those asked for.
-    pub(crate) fn accept_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
-        self.old.as_ref().is_none_or(|it| it.holds_formerly(old))
-            && self.new.as_ref().is_none_or(|it| it.holds(new))
+    /// What does not go together.
+    pub(crate) fn check(&self, field: Option<&FieldPath>) -> Result<(), &'static str> {
+        if self.value.is_some() && field.is_none() {
+            return Err("`value`, `old` and `new` need a `field`");
+        }
+        Ok(())
     }
 }
 
 impl Criterion {
-    fn holds_formerly(&self, value: Former<'_>) -> bool {
+    /// Whether a former value was as wanted.
+    pub(crate) fn holds_formerly(&self, value: Former<'_>) -> bool {
         match value {
             Former::Known(value) => self.holds(value),
             Former::Unknown => true,
@@ -281,19 +286,5 @@ mod tests {
             accepts(Some(Criterion::Absent), None, v.clone())
                 && !accepts(Some(Criterion::Absent), v, w)
         );
-    }
-
-    #[test]
-    fn changes_are_checked_side_by_side() {
-        let filters = Filters {
-            old: Some(Criterion::Equals(json!(1))),
-            new: Some(Criterion::Absent),
-            ..Filters::default()
-        };
-        let one = json!(1);
-        assert!(filters.accept_change(Former::Known(Some(&one)), None));
-        assert!(!filters.accept_change(Former::Known(None), None));
-        assert!(!filters.accept_change(Former::Known(Some(&one)), Some(&one)));
-        assert!(filters.accept_change(Former::Unknown, None));
     }
 }

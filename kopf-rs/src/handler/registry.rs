@@ -2,13 +2,15 @@
 //!
 //! Resolves declarations into handlers once, at start, and reports everything wrong with them in one error.
 
+use std::error::Error;
 use std::sync::Arc;
 
-use crate::handler::decl::{Callee, Decl, Handler, HandlerKind, Origin};
+use crate::handler::decl::{Callee, Decl, DeclaredAt, Handler};
+use crate::handler::family::{Attribute, Family};
+use crate::handler::options::{CallbackOptions, Param};
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
-use crate::handler::registry::selectors::IntoSelector;
-use crate::object::selector::{Selector, SelectorError};
+use crate::object::path::FieldPath;
 
 pub(crate) mod callback;
 pub(crate) mod collect;
@@ -83,7 +85,7 @@ impl Registry {
     /// As [`Registry::collected`].
     pub fn in_module(module: &str) -> Result<Self, RegistryError> {
         let below = |decl: &&Decl| {
-            let rest = decl.place.module.strip_prefix(module);
+            let rest = decl.location.module.strip_prefix(module);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
         Self::of(collect::declared().filter(below)).checked()
@@ -140,88 +142,84 @@ impl Registry {
     }
 
     fn declare(&mut self, decl: &Decl) {
-        let selector = decl.selector.map(|selector| selector());
-        let callback = Callback {
-            name: decl.name.to_owned(),
-            origin: Origin::Function(decl.place),
-            options: (decl.options)(),
+        let (attribute, family) = decl.declaration.resolved();
+        let common = (decl.common)();
+        let named = Named {
+            name: common.id.unwrap_or_else(|| decl.name.to_owned()),
+            declared_at: DeclaredAt::Function(decl.location),
+            param: common.param,
             callee: Callee::Fn(decl.call),
         };
-        self.push(decl.kind, selector, callback);
+        self.push(attribute, named, family.map_err(|error| error.to_string()));
     }
 
-    fn push(
-        &mut self,
-        kind: HandlerKind,
-        selector: Option<Result<Selector, SelectorError>>,
+    /// Register a closure in place of a function with that attribute. `family` makes its family of the options that belong there.
+    pub(super) fn with(
+        mut self,
+        attribute: Attribute,
         callback: Callback,
-    ) {
+        family: impl FnOnce(CallbackOptions) -> Result<Family, Box<dyn Error>>,
+    ) -> Self {
+        let mut options = callback.options;
+        let misuse = attribute.misuse(&options);
+        let named = Named {
+            name: callback.name,
+            declared_at: callback.declared_at,
+            param: options.param.take(),
+            callee: callback.callee,
+        };
+        let family = match misuse {
+            Some(misuse) => Err(misuse),
+            None => family(options).map_err(|error| error.to_string()),
+        };
+        self.push(attribute, named, family);
+        self
+    }
+
+    fn push(&mut self, attribute: Attribute, named: Named, family: Result<Family, String>) {
         let mut complain = |message| {
             self.problems.push(Problem::Declaration {
-                attribute: kind.attribute(),
-                name: callback.name.clone(),
-                origin: callback.origin,
+                attribute: attribute.name,
+                name: named.name.clone(),
+                declared_at: named.declared_at,
                 message,
             });
         };
-        let selector = match selector.transpose() {
-            Ok(selector) => selector,
-            Err(error) => return complain(error.to_string()),
-        };
-        if callback.name.is_empty() {
+        if named.name.is_empty() {
             complain("an id cannot be empty".to_owned());
         }
-        if let Some(message) = callback.misuse(kind) {
-            complain(message);
+        match family {
+            Ok(family) => self.handlers.push(Arc::new(named.handler(family))),
+            Err(message) => complain(message),
         }
-        self.handlers.push(Arc::new(Handler {
-            id: callback.id().into(),
-            kind,
-            selector,
-            options: callback.options,
-            origin: callback.origin,
-            callee: callback.callee,
-        }));
     }
 }
 
-/// One method per attribute.
-macro_rules! by_hand {
-    ($($method:ident $kind:ident $doc:literal)*) => {
-        impl Registry {
-            $(
-                #[doc = $doc]
-                #[must_use]
-                pub fn $method(mut self, resources: impl IntoSelector, handler: Callback) -> Self {
-                    self.push(HandlerKind::$kind, Some(resources.into_selector()), handler);
-                    self
-                }
-            )*
+/// A handler but for its family.
+struct Named {
+    name: String,
+    declared_at: DeclaredAt,
+    param: Option<Param>,
+    callee: Callee,
+}
+
+impl Named {
+    fn handler(self, family: Family) -> Handler {
+        Handler {
+            id: id(&self.name, family.rules().field()).into(),
+            family,
+            param: self.param,
+            declared_at: self.declared_at,
+            callee: self.callee,
         }
-    };
-}
-
-by_hand! {
-    on_create Create "Call `handler` for new objects."
-    on_update Update "Call `handler` for changed objects."
-    on_delete Delete "Call `handler` for objects being deleted."
-    on_resume Resume "Call `handler` for objects found handled when the operator starts."
-    on_field Field "Call `handler` for changes of its field, which it must have."
-    on_event Event "Call `handler` for every watch event."
-}
-
-impl Registry {
-    /// Call `handler` once, before any object is handled.
-    #[must_use]
-    pub fn on_startup(mut self, handler: Callback) -> Self {
-        self.push(HandlerKind::Startup, None, handler);
-        self
     }
-    /// Call `handler` once, after all objects have been handled.
-    #[must_use]
-    pub fn on_cleanup(mut self, handler: Callback) -> Self {
-        self.push(HandlerKind::Cleanup, None, handler);
-        self
+}
+
+/// Kopf's id: the name, with the field appended where there is one.
+pub(crate) fn id(name: &str, field: Option<&FieldPath>) -> String {
+    match field {
+        Some(field) => format!("{name}/{field}"),
+        None => name.to_owned(),
     }
 }
 

@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::handler::cause::Cause;
-use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
+use crate::handler::error::{HandlerError, HandlerResult};
 use crate::handler::extract::FromCause;
+use crate::handler::extract::given::Asked;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::registry::callback::Callback;
 
@@ -42,9 +43,9 @@ use crate::handler::registry::callback::Callback;
 /// A failed sub-handler fails its parent when all others are done, unless [`ignore_failures`](Self::ignore_failures) was said.
 /// In a closure they are `cause.subhandlers()?`. A sub-handler may have sub-handlers.
 #[derive(Clone)]
-pub struct Subhandlers(Arc<Shared>);
+pub struct Subhandlers(Arc<Registered>);
 
-struct Shared {
+struct Registered {
     group: Mutex<Group>,
     runner: Option<Box<dyn RunGroup>>,
 }
@@ -69,11 +70,11 @@ impl Group {
 
 /// Who can run a group for one parent.
 pub(crate) trait RunGroup: Send + Sync {
-    fn run(&self, group: Group) -> Running;
+    fn run(&self, group: Group) -> GroupFuture;
 }
 
 /// The future of a group.
-pub(crate) type Running = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+pub(crate) type GroupFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 /// Some sub-handlers are left for the next call of their parent.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl Subhandlers {
     }
 
     pub(crate) fn lent(runner: Option<Box<dyn RunGroup>>) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Registered {
             group: Mutex::default(),
             runner,
         }))
@@ -112,8 +113,8 @@ impl Subhandlers {
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let group = self.group();
-        let ids = group.callbacks.iter().map(Callback::base_id);
-        ids.map(str::to_owned).collect()
+        let ids = group.callbacks.iter().map(|callback| &callback.name);
+        ids.cloned().collect()
     }
 
     /// Run those that are due now. What follows in the handler is only reached when all are done.
@@ -147,15 +148,20 @@ impl FromCause<'_> for Subhandlers {
     }
 }
 
-impl Cause {
-    /// The sub-handlers of this call.
-    ///
-    /// # Errors
-    /// In raw-event handlers and activities, which have no progress: nor could their sub-handlers have any.
-    pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
-        let text = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
-        let subs = self.subs.clone();
-        Ok(subs.ok_or_else(|| PermanentError::new(text))?)
+/// Families whose handlers may have sub-handlers.
+#[diagnostic::on_unimplemented(
+    message = "handlers of this attribute have no `Subhandlers`",
+    label = "sub-handlers need a parent that is called for a change",
+    note = "they belong to #[on_create], #[on_update], #[on_delete], #[on_resume] and #[on_field], which keep progress on the object"
+)]
+pub trait GivesSubhandlers {}
+
+impl<O> Asked<Subhandlers, O> {
+    /// Nothing, where it compiles.
+    pub fn is_given()
+    where
+        O: GivesSubhandlers,
+    {
     }
 }
 

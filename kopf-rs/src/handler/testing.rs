@@ -8,8 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::handler::cause::{Attempt, Cause, Change, Reason, Subject, Surroundings};
+use crate::handler::cause::{Attempt, Cause, CauseContext, Reason, SubjectObject};
 use crate::handler::decl::{Call, Callee, Handler, Returned};
+use crate::handler::family::change::{Change, ChangeSubject};
+use crate::handler::family::event::EventSubject;
+use crate::handler::family::{Family, Subject};
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::object::event::EventType;
@@ -31,31 +34,42 @@ pub(crate) fn myapp() -> Value {
     })
 }
 
-/// A call of `handler` for `object`, as a creation and as a first listing.
+/// A call of `handler` for `object`, as a creation or as a first listing.
 pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> Cause {
+    let spec = json!({"spec": object["spec"]});
+    let object = SubjectObject {
+        resource: Arc::new(Resource {
+            plural: "myapps".to_owned(),
+            ..Resource::default()
+        }),
+        body: Arc::new(Body::new(object)),
+    };
+    let subject = match &handler.family {
+        Family::Change(_) => Subject::Change(ChangeSubject {
+            object,
+            change: Change {
+                reason: Some(Reason::Create),
+                old: None,
+                new: Some(Arc::new(spec)),
+                diff: Arc::new(Diff::default()),
+            },
+            subhandlers: None,
+        }),
+        Family::Event(_) => Subject::Event(EventSubject {
+            object,
+            event: EventType::Listed,
+        }),
+        Family::Activity(handler) => Subject::Activity(handler.activity),
+    };
     Cause {
         handler: Arc::clone(handler),
-        surroundings: Surroundings::default(),
+        context: CauseContext::default(),
         attempt: Attempt {
             retry: 2,
             started: Timestamp::UNIX_EPOCH,
             runtime: Duration::from_secs(90),
         },
-        subject: Some(Subject {
-            resource: Arc::new(Resource {
-                plural: "myapps".to_owned(),
-                ..Resource::default()
-            }),
-            change: Some(Change {
-                reason: Reason::Create,
-                old: None,
-                new: Some(Arc::new(json!({"spec": object["spec"]}))),
-                diff: Arc::new(Diff::default()),
-            }),
-            event: Some(EventType::Listed),
-            body: Arc::new(Body::new(object)),
-        }),
-        subs: None,
+        subject,
     }
 }
 

@@ -11,8 +11,10 @@ use tracing::Level;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
-use crate::handler::cause::{Cause, Surroundings};
+use crate::handler::cause::{Cause, CauseContext};
 use crate::handler::decl::Handler;
+use crate::handler::family::Subject;
+use crate::handler::family::activity::Activity;
 use crate::handler::outcome::Outcome;
 use crate::happening::Happening;
 use crate::object::patch::Patch;
@@ -25,11 +27,12 @@ use crate::state::progress::Record;
 
 /// Runs activities.
 pub(crate) struct Activities<'a> {
+    pub(crate) activity: Activity,
     pub(crate) invoker: &'a Invoker,
     pub(crate) clock: Clock,
     pub(crate) chance: &'a Chance,
     /// With the logger of the activity.
-    pub(crate) surroundings: Surroundings,
+    pub(crate) surroundings: CauseContext,
     /// First and longest delay after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
 }
@@ -89,10 +92,9 @@ impl Activities<'_> {
         );
         let cause = Cause {
             handler,
-            surroundings: self.surroundings.clone(),
+            context: self.surroundings.clone(),
             attempt: attempt(record, self.clock.now()),
-            subject: None,
-            subs: None,
+            subject: Subject::Activity(self.activity),
         };
         let (about, mut patch) = (Reference::default(), Patch::new());
         let call = self.invoker.invoke(&cause, &about, &mut patch);

@@ -9,9 +9,10 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::invoke::Invoker;
 use crate::engine::{Engine, Failure, Limits, Setup};
-use crate::handler::cause::Surroundings;
-use crate::handler::decl::{Activity, Handler};
+use crate::handler::cause::CauseContext;
+use crate::handler::decl::Handler;
 use crate::handler::extensions::Extensions;
+use crate::handler::family::activity::Activity;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
@@ -228,7 +229,7 @@ impl Operator {
         let package = || {
             let handlers = self.registry.handlers().iter();
             handlers
-                .filter_map(|handler| handler.origin.package())
+                .filter_map(|handler| handler.declared_at.package())
                 .find(|package| !package.is_empty())
         };
         let name = self.name.as_deref().or_else(package);
@@ -255,7 +256,7 @@ struct Running {
     client: Client,
     clock: Clock,
     chance: Arc<Chance>,
-    surroundings: Surroundings,
+    surroundings: CauseContext,
     invoker: Invoker,
 }
 
@@ -276,7 +277,7 @@ impl Running {
             client,
             clock,
             chance: Arc::new(operator.seed.map_or_else(Chance::new, Chance::seeded)),
-            surroundings: Surroundings {
+            surroundings: CauseContext {
                 logger: Logger::new(),
                 memo: operator.memo,
                 extensions: Arc::new(extensions),
@@ -293,10 +294,11 @@ impl Running {
             .collect();
         let execution = self.settings.get().execution;
         let activities = Activities {
+            activity,
             invoker: &self.invoker,
             clock: self.clock,
             chance: &self.chance,
-            surroundings: Surroundings {
+            surroundings: CauseContext {
                 logger: Logger::of_activity(activity),
                 ..self.surroundings.clone()
             },

@@ -23,7 +23,7 @@ pub(crate) fn serve(handlers: &[Arc<Handler>], resources: &[Resource]) -> Served
     let mut served = Served::default();
     let mut missing = BTreeSet::new();
     for handler in handlers {
-        let Some(selector) = &handler.selector else {
+        let Some(selector) = handler.selector() else {
             continue;
         };
         let found = selector.select(resources);
@@ -105,7 +105,7 @@ fn is_deaf(resource: &Resource) -> bool {
 
 /// The handler's progress cannot be kept on it.
 fn is_rigid(resource: &Resource, handler: &Handler) -> bool {
-    lacks(resource, "patch") && !handler.is_for_events()
+    lacks(resource, "patch") && handler.persists_progress()
 }
 
 fn lacks(resource: &Resource, verb: &str) -> bool {

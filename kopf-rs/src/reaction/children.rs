@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::Level;
 
-use crate::handler::cause::{Cause, Change, Reason, Subject};
+use crate::handler::cause::{Cause, Reason};
 use crate::handler::decl::Handler;
+use crate::handler::family::Subject;
+use crate::handler::family::change::ChangeSubject;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::outcome::Outcome;
@@ -78,10 +80,7 @@ impl Nest {
     ) -> Result<Vec<usize>, String> {
         let mut group = Vec::new();
         for callback in callbacks {
-            if let Some(misuse) = callback.misuse_under(parent.handler.kind) {
-                return Err(format!("sub-handler '{}': {misuse}", callback.id()));
-            }
-            let handler = child_of(parent, callback);
+            let handler = parent.handler.subhandler(callback)?;
             if self
                 .children
                 .iter()
@@ -269,30 +268,22 @@ impl Nest {
     fn call(&self, place: usize, parent: &Cause, now: Timestamp) -> Cause {
         let member = &self.children[place].member;
         let field = member.handler.field();
-        let subject = parent.subject.as_ref().map(|subject| Subject {
-            change: subject.change.as_ref().map(|change| match field {
-                None => change.clone(),
-                Some(field) => {
-                    let at = |side: &Option<Arc<Value>>| {
-                        let value = side.as_deref().and_then(|side| field.resolve(side));
-                        value.cloned().map(Arc::new)
-                    };
-                    Change {
-                        reason: change.reason,
-                        old: at(&change.old),
-                        new: at(&change.new),
-                        diff: Arc::new(change.diff.reduced(field)),
-                    }
-                }
+        let subject = match &parent.subject {
+            Subject::Change(subject) => Subject::Change(ChangeSubject {
+                object: subject.object.clone(),
+                change: field.map_or_else(
+                    || subject.change.clone(),
+                    |field| subject.change.reduced(field),
+                ),
+                subhandlers: None,
             }),
-            ..subject.clone()
-        });
+            other => other.clone(),
+        };
         Cause {
             handler: member.handler.clone(),
-            surroundings: parent.surroundings.clone(),
+            context: parent.context.clone(),
             attempt: member.attempt(now),
             subject,
-            subs: None,
         }
     }
 }
@@ -310,18 +301,6 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
     record.subrefs.dedup();
 }
 
-fn child_of(parent: &Cause, callback: Callback) -> Handler {
-    let id = format!("{}/{}", parent.handler.id, callback.base_id());
-    Handler {
-        id: id.into(),
-        kind: parent.handler.kind,
-        selector: None,
-        options: callback.options,
-        origin: callback.origin,
-        callee: callback.callee,
-    }
-}
-
 /// Filters see what the parent is told: a `field` is one within the parent's field.
 fn accepts(parent: &Cause, child: &Handler) -> bool {
     let (filters, field) = (child.filters(), child.field());
@@ -333,6 +312,6 @@ fn accepts(parent: &Cause, child: &Handler) -> bool {
     let (old, new) = (old.as_ref(), new.as_ref());
     let former = Former::Known(old);
     filters.accept_object(parent.body(), field, former, new)
-        && (field.is_none() || !same(old, new) && filters.accept_change(former, new))
+        && (field.is_none() || !same(old, new) && child.accepts_change(former, new))
         && filters.when.as_ref().is_none_or(|when| when(parent))
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::handler::cause::{Attempt, Cause, Change, Reason, Subject};
+use crate::handler::cause::{Attempt, Cause, Reason, SubjectObject};
 use crate::handler::decl::Handler;
+use crate::handler::family::Subject;
+use crate::handler::family::change::{Change, ChangeSubject};
 use crate::handler::filter::Former;
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
@@ -123,7 +125,7 @@ impl Sides {
     }
 
     /// What a handler is told of the change.
-    pub(super) fn change(&self, reason: Reason, field: Option<&FieldPath>) -> Change {
+    pub(super) fn change(&self, reason: Option<Reason>, field: Option<&FieldPath>) -> Change {
         let Some(field) = field.filter(|field| !field.parts().is_empty()) else {
             return Change {
                 reason,
@@ -176,7 +178,7 @@ impl Sides {
         };
         let applies = filters.accept_object(input.body, field, old, new)
             && filters.when.as_ref().is_none_or(|when| {
-                let change = reason.map(|reason| self.change(reason, field));
+                let change = self.change(reason, field);
                 when(&cause(input, handler, change, first_attempt(input)))
             });
         let differs = match old {
@@ -184,7 +186,7 @@ impl Sides {
             Former::Unknown => true,
         };
         // Who is to be called again is so for what its filters let through: a change that has passed by is no more its business.
-        let is_let_through = filters.accept_change(old, new);
+        let is_let_through = handler.accepts_change(old, new);
         Candidate {
             handler: handler.clone(),
             applies,
@@ -251,24 +253,30 @@ pub(super) fn left_behind(
     left.filter_map(mark).collect()
 }
 
-/// A call in the making.
+/// A call for a change.
 pub(super) fn cause(
     input: &Input<'_>,
     handler: &Arc<Handler>,
-    change: Option<Change>,
+    change: Change,
     attempt: Attempt,
 ) -> Cause {
     Cause {
         handler: handler.clone(),
-        surroundings: input.surroundings.clone(),
+        context: input.surroundings.clone(),
         attempt,
-        subject: Some(Subject {
-            resource: input.resource.clone(),
-            body: input.body.clone(),
-            event: change.is_none().then_some(input.event).flatten(),
+        subject: Subject::Change(ChangeSubject {
+            object: object(input),
             change,
+            subhandlers: None,
         }),
-        subs: None,
+    }
+}
+
+/// The object as it is now.
+pub(super) fn object(input: &Input<'_>) -> SubjectObject {
+    SubjectObject {
+        resource: input.resource.clone(),
+        body: input.body.clone(),
     }
 }
 

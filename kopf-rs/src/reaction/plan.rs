@@ -10,8 +10,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::Level;
 
-use crate::handler::cause::{Cause, Reason, Surroundings};
+use crate::handler::cause::{Cause, CauseContext, Reason};
 use crate::handler::decl::Handler;
+use crate::handler::family::Subject;
+use crate::handler::family::event::EventSubject;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
@@ -22,7 +24,9 @@ use crate::object::python::Python;
 use crate::object::resource::Resource;
 use crate::reaction::children::Nest;
 use crate::reaction::cycle::{Cycle, Entry, Mode, entries, supersession, target_of, title};
-use crate::reaction::detect::{Candidate, Sides, Situation, cause, first_attempt, left_behind};
+use crate::reaction::detect::{
+    Candidate, Sides, Situation, cause, first_attempt, left_behind, object,
+};
 use crate::reaction::settle::Line;
 use crate::state::Persistence;
 use crate::state::diffbase::LastHandled;
@@ -40,7 +44,7 @@ pub(crate) struct Input<'a> {
     /// The watch event being handled; `None` for the reply of an own write and for a wake-up.
     pub(crate) event: Option<EventType>,
     pub(crate) seen: &'a Seen,
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) surroundings: &'a CauseContext,
     /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
     pub(crate) rivalled: bool,
     pub(crate) now: Timestamp,
@@ -227,25 +231,28 @@ impl Plan {
     }
 }
 
-/// The raw-event handlers whose filters let the event pass.
+/// The calls of raw-event handlers whose filters let the event pass.
 fn watching(input: &Input<'_>) -> Vec<Cause> {
-    let wants = |handler: &&Arc<Handler>| {
-        let (filters, field) = (handler.filters(), handler.field());
-        let value = field.and_then(|field| field.resolve(input.body));
-        let call = || cause(input, handler, None, first_attempt(input));
-        filters.accept_object(input.body, field, Former::Known(value), value)
-            && filters.when.as_ref().is_none_or(|when| when(&call()))
-    };
-    if input.event.is_none() {
+    let Some(event) = input.event else {
         return Vec::new();
-    }
-    input
-        .handlers
-        .iter()
-        .filter(|handler| handler.is_for_events())
-        .filter(wants)
-        .map(|handler| cause(input, handler, None, first_attempt(input)))
-        .collect()
+    };
+    let call = |handler: &Arc<Handler>| Cause {
+        handler: handler.clone(),
+        context: input.surroundings.clone(),
+        attempt: first_attempt(input),
+        subject: Subject::Event(EventSubject {
+            object: object(input),
+            event,
+        }),
+    };
+    let wants = |call: &Cause| {
+        let (filters, field) = (call.handler.filters(), call.handler.field());
+        let value = field.and_then(|field| field.resolve(input.body));
+        filters.accept_object(input.body, field, Former::Known(value), value)
+            && filters.when.as_ref().is_none_or(|when| when(call))
+    };
+    let handlers = input.handlers.iter().filter(|it| it.is_for_events());
+    handlers.map(call).filter(wants).collect()
 }
 
 struct Planning<'a> {
@@ -398,8 +405,8 @@ impl Planning<'_> {
         let sides = cycle.sides.clone();
         let picked = cycle.pick(input);
         let call = |handler: &Arc<Handler>, attempt| {
-            let change = sides.change(reason, handler.field());
-            cause(input, handler, Some(change), attempt)
+            let change = sides.change(Some(reason), handler.field());
+            cause(input, handler, change, attempt)
         };
         self.calls = picked
             .iter()

@@ -234,7 +234,7 @@ async fn injected(db: State<Db>, app: App, cause: &Cause, #[inject] name_: State
 #[test]
 fn values_of_the_operator_are_received_by_type() {
     let give = |cause: &mut Cause| {
-        let extensions = &mut cause.surroundings.extensions;
+        let extensions = &mut cause.context.extensions;
         Arc::make_mut(extensions).insert(Db("url"));
     };
     assert_eq!(called("injected", myapp(), give).0.unwrap(), None);

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use crate::handler::cause::Cause;
-use crate::handler::decl::{Callee, Calling, ErrorsMode, HandlerKind, Options, Origin};
+use crate::handler::decl::{Callee, Calling, DeclaredAt};
 use crate::handler::error::HandlerResult;
 use crate::handler::filter::Criterion;
+use crate::handler::options::{CallbackOptions, ErrorsMode};
 use crate::handler::returned::IntoReturned;
 use crate::handler::seconds::Seconds;
 use crate::object::patch::Patch;
@@ -21,8 +22,8 @@ use crate::object::path::FieldPath;
 #[derive(Clone)]
 pub struct Callback {
     pub(crate) name: String,
-    pub(crate) origin: Origin,
-    pub(crate) options: Options,
+    pub(crate) declared_at: DeclaredAt,
+    pub(crate) options: CallbackOptions,
     pub(crate) callee: Callee,
 }
 
@@ -59,8 +60,8 @@ where
 {
     Callback {
         name: id.into(),
-        origin: Origin::Closure(Location::caller()),
-        options: Options::default(),
+        declared_at: DeclaredAt::Closure(Location::caller()),
+        options: CallbackOptions::default(),
         callee: Callee::Closure(Arc::new(move |cause: &Cause, patch: &mut Patch| {
             let lent = LentPatch::of(patch);
             let future = function(Context {
@@ -88,25 +89,25 @@ impl Callback {
     /// What arbitrary errors mean.
     #[must_use]
     pub fn errors(mut self, errors: ErrorsMode) -> Self {
-        self.options.errors = Some(errors);
+        self.options.retry.errors = Some(errors);
         self
     }
     /// Total time over all attempts.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Seconds>) -> Self {
-        self.options.timeout = Some(timeout.into().duration());
+        self.options.retry.timeout = Some(timeout.into().duration());
         self
     }
     /// Total number of attempts.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
-        self.options.retries = Some(retries);
+        self.options.retry.retries = Some(retries);
         self
     }
     /// Fixed delay after an arbitrary error.
     #[must_use]
     pub fn backoff(mut self, backoff: impl Into<Seconds>) -> Self {
-        self.options.backoff = Some(backoff.into().duration());
+        self.options.retry.backoff = Some(backoff.into().duration());
         self
     }
     /// The field the handler is for, such as `spec.size`.
@@ -124,13 +125,13 @@ impl Callback {
     /// What the field must have been.
     #[must_use]
     pub fn old(mut self, old: impl Into<Criterion>) -> Self {
-        self.options.filters.old = Some(old.into());
+        self.options.old = Some(old.into());
         self
     }
     /// What the field must have become.
     #[must_use]
     pub fn new(mut self, new: impl Into<Criterion>) -> Self {
-        self.options.filters.new = Some(new.into());
+        self.options.new = Some(new.into());
         self
     }
     /// What a label must be; may be repeated.
@@ -167,66 +168,11 @@ impl Callback {
         self.options.deleted = true;
         self
     }
-
-    /// Kopf's id: the name, with the field appended where there is one.
-    pub(crate) fn id(&self) -> String {
-        let base = self.base_id();
-        match &self.options.field {
-            Some(field) => format!("{base}/{field}"),
-            None => base.to_owned(),
-        }
-    }
-
-    /// Kopf's id within a parent's: the name, whatever the field.
-    pub(crate) fn base_id(&self) -> &str {
-        self.options.id.as_ref().unwrap_or(&self.name)
-    }
-
-    /// What attributes refuse when they are compiled, and closures only here.
-    pub(crate) fn misuse(&self, kind: HandlerKind) -> Option<String> {
-        let Options { field, filters, .. } = &self.options;
-        let sides = filters.old.is_some() || filters.new.is_some();
-        let of_change = matches!(kind, HandlerKind::Update | HandlerKind::Field);
-        let problem = if field.is_none() && kind == HandlerKind::Field {
-            "needs a `field`"
-        } else if field.is_none() && (sides || filters.value.is_some()) {
-            "`value`, `old` and `new` need a `field`"
-        } else if sides && filters.value.is_some() {
-            "`value` excludes `old` and `new`"
-        } else if sides && !of_change {
-            "`old` and `new` belong to on_update and on_field"
-        } else if self.options.optional && kind != HandlerKind::Delete {
-            "`optional` belongs to on_delete"
-        } else if self.options.deleted && kind != HandlerKind::Resume {
-            "`deleted` belongs to on_resume"
-        } else {
-            return None;
-        };
-        Some(problem.to_owned())
-    }
-
-    /// What is wrong with it as a sub-handler of a handler of that kind.
-    pub(crate) fn misuse_under(&self, parent: HandlerKind) -> Option<String> {
-        // A field is not needed there.
-        if let Some(misuse) = self.misuse(HandlerKind::Update) {
-            return Some(misuse);
-        }
-        let filters = &self.options.filters;
-        let sides = filters.old.is_some() || filters.new.is_some();
-        let of_change = matches!(parent, HandlerKind::Update | HandlerKind::Field);
-        (sides && !of_change).then(|| {
-            let parent = parent.attribute();
-            format!(
-                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
-                 here, or register it in a parent that is called for updates"
-            )
-        })
-    }
 }
 
 impl std::fmt::Debug for Callback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Callback({:?} at {})", self.name, self.origin)
+        write!(f, "Callback({:?} at {})", self.name, self.declared_at)
     }
 }
 

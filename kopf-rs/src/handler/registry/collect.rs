@@ -25,12 +25,12 @@ fn gathered() -> impl Iterator<Item = &'static Declared> {
     std::iter::empty()
 }
 
-/// All declarations of this program. The linker keeps no order, so they are sorted by their place in the sources.
+/// All declarations of this program. The linker keeps no order, so they are sorted by their location in the sources.
 pub(crate) fn declared() -> impl Iterator<Item = &'static Decl> {
     let mut functions: Vec<_> = gathered()
         .filter(|declared| !declared.0.is_empty())
         .collect();
-    functions.sort_by_key(|declared| (declared.0[0].place, declared.0[0].name));
+    functions.sort_by_key(|declared| (declared.0[0].location, declared.0[0].name));
     functions.into_iter().flat_map(|declared| declared.0)
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::handler::decl::{Handler, HandlerKind, Origin};
+use crate::handler::decl::{DeclaredAt, Handler};
 use crate::handler::registry::selectors::disjoint;
 
 /// Everything that is wrong with the handlers, one line each.
@@ -19,14 +19,14 @@ pub(crate) enum Problem {
     Declaration {
         attribute: &'static str,
         name: String,
-        origin: Origin,
+        declared_at: DeclaredAt,
         message: String,
     },
     /// Two functions with one id: they would share one progress record.
     SameId {
         id: Arc<str>,
-        first: Origin,
-        second: Origin,
+        first: DeclaredAt,
+        second: DeclaredAt,
     },
 }
 
@@ -36,9 +36,12 @@ impl fmt::Display for Problem {
             Self::Declaration {
                 attribute,
                 name,
-                origin,
+                declared_at,
                 message,
-            } => write!(f, "{origin}: {attribute} of handler `{name}`: {message}"),
+            } => write!(
+                f,
+                "{declared_at}: {attribute} of handler `{name}`: {message}"
+            ),
             Self::SameId { id, first, second } => write!(
                 f,
                 "{second}: the handler id `{id}` is already used at {first} for resources that may be the same; give one of them another `id`"
@@ -49,18 +52,18 @@ impl fmt::Display for Problem {
 
 /// Ids used by different functions for resources that may be the same.
 pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
-    let mut by_id: HashMap<(Realm, &str), Vec<&Handler>> = HashMap::new();
+    let mut by_id: HashMap<(&str, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
     for handler in handlers {
-        let same_id = by_id.entry((realm(handler.kind), &handler.id)).or_default();
+        let same_id = by_id.entry((handler.id_scope(), &*handler.id)).or_default();
         let mut others = same_id
             .iter()
-            .filter(|other| other.origin != handler.origin);
+            .filter(|other| other.declared_at != handler.declared_at);
         if let Some(first) = others.find(|other| overlap(other, handler)) {
             clashes.push(Problem::SameId {
                 id: Arc::clone(&handler.id),
-                first: first.origin,
-                second: handler.origin,
+                first: first.declared_at,
+                second: handler.declared_at,
             });
         }
         same_id.push(handler);
@@ -68,26 +71,8 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     clashes
 }
 
-/// Handlers of different realms share nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Realm {
-    Changes,
-    Events,
-    Startup,
-    Cleanup,
-}
-
-fn realm(kind: HandlerKind) -> Realm {
-    match kind {
-        HandlerKind::Event => Realm::Events,
-        HandlerKind::Startup => Realm::Startup,
-        HandlerKind::Cleanup => Realm::Cleanup,
-        _ => Realm::Changes,
-    }
-}
-
 fn overlap(one: &Handler, other: &Handler) -> bool {
-    let selectors = one.selector.as_ref().zip(other.selector.as_ref());
+    let selectors = one.selector().zip(other.selector());
     !selectors.is_some_and(|(one, other)| disjoint(one, other))
 }
 

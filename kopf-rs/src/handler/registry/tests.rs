@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use crate::handler::decl::{ErrorsMode, HandlerKind};
 use crate::handler::extensions::Extensions;
+use crate::handler::family::Family;
+use crate::handler::family::change::ChangeHandler;
+use crate::handler::options::ErrorsMode;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{call, cause, myapp};
 use crate::prelude::*;
 
-fn ids(registry: &Registry) -> Vec<(&str, HandlerKind)> {
+fn ids(registry: &Registry) -> Vec<(&str, &str)> {
     let handlers = registry.handlers().iter();
     handlers
-        .map(|handler| (&*handler.id, handler.kind))
+        .map(|handler| (&*handler.id, handler.family.rules().attribute().name))
         .collect()
 }
 
@@ -38,21 +40,24 @@ fn handlers_are_sorted_by_place_and_stacked_ones_from_the_function_outwards() {
     let module = concat!(module_path!(), "::several");
     let registry = Registry::in_module(module).unwrap();
     let wanted = [
-        ("stacked", HandlerKind::Create),
-        ("stacked", HandlerKind::Resume),
-        ("of_fields/metadata.labels.a.b/c", HandlerKind::Field),
-        ("resized/spec.size", HandlerKind::Update),
-        ("begin", HandlerKind::Startup),
+        ("stacked", "on_create"),
+        ("stacked", "on_resume"),
+        ("of_fields/metadata.labels.a.b/c", "on_field"),
+        ("resized/spec.size", "on_update"),
+        ("begin", "on_startup"),
     ];
     assert_eq!(ids(&registry), wanted);
-    assert_eq!(registry.handlers()[0].origin, registry.handlers()[1].origin);
+    assert_eq!(
+        registry.handlers()[0].declared_at,
+        registry.handlers()[1].declared_at
+    );
     several::stacked();
 }
 
 #[test]
 fn a_module_sees_only_its_own_handlers() {
     let below = Registry::in_module(concat!(module_path!(), "::several::below")).unwrap();
-    assert_eq!(ids(&below), [("begin", HandlerKind::Startup)]);
+    assert_eq!(ids(&below), [("begin", "on_startup")]);
     let prefix = Registry::in_module(concat!(module_path!(), "::sever")).unwrap();
     assert!(prefix.is_empty());
 }
@@ -105,12 +110,12 @@ fn closures_are_handlers_too() {
         handler("create_fn", greeting).retries(3).timeout(1.5),
     );
     let one = &registry.handlers()[0];
-    assert_eq!(one.options.retries, Some(3));
-    assert_eq!(one.options.timeout, Some(Duration::from_millis(1500)));
+    assert_eq!(one.retries(), Some(3));
+    assert_eq!(one.timeout(), Some(Duration::from_millis(1500)));
     let mut cause = cause(one, myapp());
     let mut extensions = Extensions::default();
     extensions.insert("hello");
-    cause.surroundings.extensions = extensions.into();
+    cause.context.extensions = extensions.into();
     let (returned, patch) = call(&cause);
     assert_eq!(returned.unwrap(), Some(json!("hello example-app")));
     assert_eq!(
@@ -143,7 +148,7 @@ fn what_is_wrong_with_closures_is_gathered() {
         "{text}"
     );
     assert!(
-        lines[2].ends_with("`old` and `new` belong to on_update and on_field"),
+        lines[2].ends_with("`old` is no option of on_create: it belongs to on_update and on_field"),
         "{text}"
     );
     assert!(
@@ -174,10 +179,12 @@ mod optional {
 fn annotated_functions_carry_their_options() {
     let registry = Registry::in_module(concat!(module_path!(), "::optional")).unwrap();
     let handler = &registry.handlers()[0];
-    let options = &handler.options;
+    let Family::Change(ChangeHandler { options, .. }) = &handler.family else {
+        panic!("{handler:?}");
+    };
     assert!(options.optional && !options.deleted);
-    assert_eq!(options.errors, Some(ErrorsMode::Permanent));
-    assert_eq!(options.backoff, Some(Duration::from_secs(5)));
+    assert_eq!(options.retry.errors, Some(ErrorsMode::Permanent));
+    assert_eq!(options.retry.backoff, Some(Duration::from_secs(5)));
     let labels = format!("{:?}", options.filters.labels);
     assert_eq!(
         labels,

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{World, handler, with};
-use crate::handler::decl::HandlerKind;
+use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
 use crate::object::event::EventType;
 
@@ -189,9 +189,9 @@ fn a_field_that_was_away_when_the_cycle_ended_is_seen_once_it_is_back() {
 #[test]
 fn who_is_tried_again_is_not_called_for_what_its_filter_does_not_let_through() {
     let field = with(super::world::on_field("f", "spec.f"), |it| {
-        it.filters.new = Some(Criterion::from(2));
+        it.new = Some(Criterion::from(2));
     });
-    let others = |id| handler(HandlerKind::Create, id);
+    let others = |id| handler(ChangeKind::Create, id);
     let mut world = World::new(vec![others("c"), others("d"), field])
         .script("f", "t5 ok")
         .script("d", "t9 ok");
@@ -336,10 +336,10 @@ fn stale_records_are_purged_when_nothing_is_to_do() {
 
 #[test]
 fn who_falls_out_of_filters_is_not_waited_for() {
-    let filtered = with(handler(HandlerKind::Create, "c"), |it| {
+    let filtered = with(handler(ChangeKind::Create, "c"), |it| {
         it.filters.labels = vec![("off".into(), Criterion::Absent)];
     });
-    let mut world = World::new(vec![filtered, handler(HandlerKind::Create, "d")])
+    let mut world = World::new(vec![filtered, handler(ChangeKind::Create, "d")])
         .script("c", "t5 ok")
         .script("d", "t9 ok");
     world
@@ -352,11 +352,11 @@ fn who_falls_out_of_filters_is_not_waited_for() {
 
 #[test]
 fn who_falls_into_filters_joins() {
-    let filtered = with(handler(HandlerKind::Create, "c"), |it| {
+    let filtered = with(handler(ChangeKind::Create, "c"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
     let mut world =
-        World::new(vec![filtered, handler(HandlerKind::Create, "d")]).script("d", "t9 ok");
+        World::new(vec![filtered, handler(ChangeKind::Create, "d")]).script("d", "t9 ok");
     world
         .create(json!({}))
         .update(json!({"metadata": {"labels": {"on": "1"}}}));
@@ -371,19 +371,13 @@ fn filters_are_evaluated_once_and_know_the_cause() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let picky = with(handler(HandlerKind::Update, "u"), |it| {
+    let picky = with(handler(ChangeKind::Update, "u"), |it| {
         it.filters.when = Some(Arc::new(move |cause| {
             counted.fetch_add(1, Ordering::Relaxed);
-            cause
-                .subject
-                .as_ref()
-                .unwrap()
-                .change
-                .as_ref()
-                .is_some_and(|it| it.diff.to_string().contains("'x'"))
+            cause.diff().to_string().contains("'x'")
         }));
     });
-    let mut world = World::new(vec![picky, handler(HandlerKind::Create, "c")]);
+    let mut world = World::new(vec![picky, handler(ChangeKind::Create, "c")]);
     world.create(json!({})).calls();
     count.store(0, Ordering::Relaxed);
     let edit = |world: &mut World, patch| {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, handler, handlers, with};
-use crate::handler::decl::HandlerKind;
+use super::world::{FINALIZER, World, handler, handlers, options_of, with};
+use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
 use crate::object::event::EventType;
 
@@ -75,10 +75,10 @@ fn a_finalizer_nobody_needs_comes_off_first() {
 
 #[test]
 fn a_finalizer_comes_off_when_filters_stop_matching() {
-    let filtered = with(handler(HandlerKind::Delete, "d"), |it| {
+    let filtered = with(handler(ChangeKind::Delete, "d"), |it| {
         it.filters.labels = vec![("on".into(), Criterion::Present)];
     });
-    let mut world = World::new(vec![handler(HandlerKind::Create, "c"), filtered]);
+    let mut world = World::new(vec![handler(ChangeKind::Create, "c"), filtered]);
     world.put(json!({}));
     world.edit(json!({"metadata": {"labels": {"on": "1"}}}));
     world.see(EventType::Added);
@@ -143,7 +143,7 @@ fn optional_and_mandatory_handlers_run_in_order() {
 #[test]
 fn resuming_into_a_deletion() {
     let mut all = handlers("resume:r resume:rd create:c delete:d");
-    all[1].options.deleted = true;
+    options_of(&mut all[1]).deleted = true;
     let mut world = World::new(all);
     world.create(json!({})).calls();
     world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));

@@ -184,10 +184,8 @@ impl History {
         self.attempts += 1;
         let id = cause.handler.id.to_string();
         self.unwritten.push(id.clone());
-        let subject = cause.subject.as_ref().unwrap();
-        let version = subject.body["metadata"]["generation"].as_u64().unwrap();
-        let new = subject.change.as_ref().unwrap().new.as_deref();
-        let new = new.cloned().unwrap_or_default();
+        let version = cause.meta()["generation"].as_u64().unwrap();
+        let new = cause.new().cloned().unwrap_or_default();
         let whole = cause.handler.field().is_none();
         self.runs.push(Run {
             id,

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, handlers, with};
-use crate::handler::decl::{ErrorsMode, Options};
+use crate::handler::family::change::ChangeOptions;
 use crate::handler::lifecycle::Lifecycle;
+use crate::handler::options::ErrorsMode;
 
-fn one(options: impl FnOnce(&mut Options), outcomes: &str) -> World {
+fn one(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> World {
     let mut world =
         World::new(vec![with(handlers("create:c").remove(0), options)]).script("c", outcomes);
     world.create(json!({}));
@@ -16,7 +17,7 @@ fn one(options: impl FnOnce(&mut Options), outcomes: &str) -> World {
 }
 
 /// Calls, and the seconds that have passed until all was still.
-fn story(options: impl FnOnce(&mut Options), outcomes: &str) -> (String, f64) {
+fn story(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> (String, f64) {
     let mut world = one(options, outcomes);
     let start = world.now;
     world.wait();
@@ -34,7 +35,7 @@ fn the_outcome_table() {
     }
     let ok = "Creation is processed: 1 succeeded; 0 failed.";
     let bad = "Creation is processed: 0 succeeded; 1 failed.";
-    let plain = |_: &mut Options| {};
+    let plain = |_: &mut ChangeOptions| {};
     assert_eq!(story(plain, "t5 t7 ok"), (format!("3: {ok}"), 12.0));
     assert_eq!(story(plain, "t0 ok"), (format!("2: {ok}"), 0.0));
     assert_eq!(story(plain, "p"), (format!("1: {bad}"), 0.0));
@@ -45,27 +46,27 @@ fn the_outcome_table() {
         "1 2 4 8 16 32 and then 50 s"
     );
     assert_eq!(
-        story(|it| it.backoff = Some(secs(3)), "e e ok"),
+        story(|it| it.retry.backoff = Some(secs(3)), "e e ok"),
         (format!("3: {ok}"), 6.0)
     );
     assert_eq!(
-        story(|it| it.retries = Some(3), "t1 t1 t1 ok"),
+        story(|it| it.retry.retries = Some(3), "t1 t1 t1 ok"),
         (format!("3: {bad}"), 2.0)
     );
     assert_eq!(
-        story(|it| it.retries = Some(0), "ok"),
+        story(|it| it.retry.retries = Some(0), "ok"),
         (format!("0: {bad}"), 0.0)
     );
     assert_eq!(
-        story(|it| it.timeout = Some(secs(10)), "t4 t4 t4 ok"),
+        story(|it| it.retry.timeout = Some(secs(10)), "t4 t4 t4 ok"),
         (format!("3: {bad}"), 8.0)
     );
     assert_eq!(
-        story(|it| it.errors = Some(ErrorsMode::Permanent), "e"),
+        story(|it| it.retry.errors = Some(ErrorsMode::Permanent), "e"),
         (format!("1: {bad}"), 0.0)
     );
     assert_eq!(
-        story(|it| it.errors = Some(ErrorsMode::Ignored), "e"),
+        story(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"),
         (format!("1: {ok}"), 0.0)
     );
 }
@@ -75,19 +76,19 @@ fn kopfs_words() {
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
-    let line = |options: fn(&mut Options), outcomes: &str| {
+    let line = |options: fn(&mut ChangeOptions), outcomes: &str| {
         let mut world = one(options, outcomes);
         world.lines().remove(0)
     };
-    let plain = |_: &mut Options| {};
+    let plain = |_: &mut ChangeOptions| {};
     assert_eq!(line(plain, "ok"), "Handler 'c' succeeded.");
     assert_eq!(line(plain, "t5"), "Handler 'c' failed temporarily: not yet");
     assert_eq!(
-        line(|it| it.timeout = Some(secs(3)), "t5"),
+        line(|it| it.retry.timeout = Some(secs(3)), "t5"),
         "Handler 'c' failed temporarily but will time out after 3 seconds: not yet"
     );
     assert_eq!(
-        line(|it| it.retries = Some(1), "t5"),
+        line(|it| it.retry.retries = Some(1), "t5"),
         "Handler 'c' failed temporarily but will exceed 1 retries: not yet"
     );
     assert_eq!(line(plain, "p"), "Handler 'c' failed permanently: not yet");
@@ -97,27 +98,30 @@ fn kopfs_words() {
         "Handler 'c' failed with an exception and will try again in 1 seconds: not yet"
     );
     assert_eq!(
-        line(|it| it.backoff = Some(Duration::from_millis(500)), "e"),
+        line(
+            |it| it.retry.backoff = Some(Duration::from_millis(500)),
+            "e"
+        ),
         "Handler 'c' failed with an exception and will try again in 0.5 seconds: not yet"
     );
     assert_eq!(
-        line(|it| it.errors = Some(ErrorsMode::Permanent), "e"),
+        line(|it| it.retry.errors = Some(ErrorsMode::Permanent), "e"),
         "Handler 'c' failed with an exception and will stop now: not yet"
     );
     assert_eq!(
-        line(|it| it.retries = Some(1), "e"),
+        line(|it| it.retry.retries = Some(1), "e"),
         "Handler 'c' failed with an exception and will stop now (it would exceed 1 retries on the next attempt): not yet"
     );
     assert_eq!(
-        line(|it| it.timeout = Some(secs(1)), "e"),
+        line(|it| it.retry.timeout = Some(secs(1)), "e"),
         "Handler 'c' failed with an exception and will stop now (it would time out in 1 seconds on the next attempt): not yet"
     );
     assert_eq!(
-        line(|it| it.errors = Some(ErrorsMode::Ignored), "e"),
+        line(|it| it.retry.errors = Some(ErrorsMode::Ignored), "e"),
         "Handler 'c' failed with an exception and will ignore it: not yet"
     );
     assert_eq!(
-        line(|it| it.retries = Some(0), "ok"),
+        line(|it| it.retry.retries = Some(0), "ok"),
         "Handler 'c' has exceeded 0 retries."
     );
 }
@@ -165,7 +169,9 @@ fn nothing_is_written_to_wait() {
 #[test]
 fn retries_survive_restarts() {
     let mut world = World::new(vec![
-        with(handlers("create:c").remove(0), |it| it.retries = Some(3)),
+        with(handlers("create:c").remove(0), |it| {
+            it.retry.retries = Some(3);
+        }),
         handlers("create:ok").remove(0),
     ])
     .script("c", "t60 t60 t60 ok");
@@ -190,7 +196,7 @@ fn limits_are_checked_before_the_call() {
     let mut world = World::of("create:c").script("c", "t60 ok");
     world.create(json!({})).sleep(3600);
     let handler = with(handlers("create:c").remove(0), |it| {
-        it.timeout = Some(Duration::from_secs(61));
+        it.retry.timeout = Some(Duration::from_secs(61));
     });
     world.handlers = vec![handler.into()];
     world.restart();

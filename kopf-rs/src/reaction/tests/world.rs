@@ -9,8 +9,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tracing::Level;
 
-use crate::handler::cause::{Cause, Surroundings};
-use crate::handler::decl::{Callee, Handler, HandlerKind, Options, Origin};
+use crate::handler::cause::{Cause, CauseContext};
+use crate::handler::decl::{Callee, DeclaredAt, Handler};
+use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions};
+use crate::handler::family::event::EventOptions;
+use crate::handler::family::{Declaration, Family};
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::event::EventType;
@@ -18,6 +21,7 @@ use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::object::selector::Selector;
 use crate::reaction::glance::Glance;
 use crate::reaction::plan::{Input, Plan, Policy, Seen, plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
@@ -56,24 +60,47 @@ pub(super) struct World {
     revision: u64,
 }
 
-pub(super) fn handler(kind: HandlerKind, id: &str) -> Handler {
+pub(super) fn handler(kind: ChangeKind, id: &str) -> Handler {
+    of_family(
+        Family::Change(ChangeHandler {
+            kind,
+            selector: Selector::positional(&["kopfexamples"]).unwrap(),
+            options: ChangeOptions::default(),
+        }),
+        id,
+    )
+}
+
+fn on_event(id: &str) -> Handler {
+    let selector = || Selector::positional(&["kopfexamples"]);
+    let (_, family) = Declaration::Event(selector, EventOptions::default).resolved();
+    of_family(family.unwrap(), id)
+}
+
+fn of_family(family: Family, id: &str) -> Handler {
     Handler {
         id: id.into(),
-        kind,
-        selector: None,
-        options: Options::default(),
-        origin: Origin::Closure(Location::caller()),
+        family,
+        param: None,
+        declared_at: DeclaredAt::Closure(Location::caller()),
         callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
     }
 }
 
-pub(super) fn with(mut handler: Handler, options: impl FnOnce(&mut Options)) -> Handler {
-    options(&mut handler.options);
+pub(super) fn with(mut handler: Handler, options: impl FnOnce(&mut ChangeOptions)) -> Handler {
+    options(options_of(&mut handler));
     handler
 }
 
+pub(super) fn options_of(handler: &mut Handler) -> &mut ChangeOptions {
+    match &mut handler.family {
+        Family::Change(handler) => &mut handler.options,
+        _ => panic!("a handler of changes"),
+    }
+}
+
 pub(super) fn on_field(id: &str, field: &str) -> Handler {
-    with(handler(HandlerKind::Field, id), |it| {
+    with(handler(ChangeKind::Field, id), |it| {
         it.field = Some(FieldPath::parse(field));
     })
 }
@@ -83,12 +110,12 @@ pub(super) fn handlers(words: &str) -> Vec<Handler> {
     let one = |word: &str| {
         let (kind, id) = word.split_once(':').unwrap();
         match kind {
-            "create" => handler(HandlerKind::Create, id),
-            "update" => handler(HandlerKind::Update, id),
-            "delete" => handler(HandlerKind::Delete, id),
-            "optional" => with(handler(HandlerKind::Delete, id), |it| it.optional = true),
-            "resume" => handler(HandlerKind::Resume, id),
-            "event" => handler(HandlerKind::Event, id),
+            "create" => handler(ChangeKind::Create, id),
+            "update" => handler(ChangeKind::Update, id),
+            "delete" => handler(ChangeKind::Delete, id),
+            "optional" => with(handler(ChangeKind::Delete, id), |it| it.optional = true),
+            "resume" => handler(ChangeKind::Resume, id),
+            "event" => on_event(id),
             "field" => on_field(id, &format!("spec.{}", id.split('/').next_back().unwrap())),
             kind => panic!("{kind}"),
         }
@@ -280,7 +307,7 @@ impl World {
             body,
             event,
             seen,
-            surroundings: &Surroundings::default(),
+            surroundings: &CauseContext::default(),
             rivalled: false,
             now: self.now,
             chance: 0.5,
@@ -302,7 +329,7 @@ impl World {
     pub(super) fn act(&mut self, plan: Plan) -> Effects {
         let mut patch = Patch::new();
         for cause in &plan.watching {
-            let event = cause.subject.as_ref().unwrap().event.unwrap();
+            let event = cause.event_type().unwrap();
             self.calls.push(format!(
                 "{} {}",
                 cause.handler.id,
@@ -322,8 +349,8 @@ impl World {
 
     fn call(&mut self, cause: &Cause, patch: &mut Patch) -> Attempted {
         let id = cause.handler.id.clone();
-        let change = cause.subject.as_ref().unwrap().change.as_ref().unwrap();
-        let reason = change.reason.as_str();
+        let change = cause.change().unwrap();
+        let reason = change.reason.unwrap().as_str();
         self.calls
             .push(format!("{id} {reason}#{}", cause.attempt.retry));
         let side =

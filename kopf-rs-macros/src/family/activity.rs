@@ -1,0 +1,25 @@
+//! `on_startup`, `on_cleanup`.
+
+use crate::family::{COMMON_ARGUMENTS, Family, Kind, RETRY};
+
+static ACTIVITY: Family = Family {
+    declaration: "Activity",
+    options: "ActivityOptions",
+    groups: &[RETRY],
+    fields: &[],
+    arguments: &[&["settings", "activity"], COMMON_ARGUMENTS],
+    has_object: false,
+};
+
+pub(crate) const STARTUP: Kind = kind("on_startup", "Startup");
+pub(crate) const CLEANUP: Kind = kind("on_cleanup", "Cleanup");
+
+const fn kind(attribute: &'static str, variant: &'static str) -> Kind {
+    Kind {
+        attribute,
+        family: &ACTIVITY,
+        variant: Some(("Activity", variant)),
+        own: &[],
+        required: None,
+    }
+}

@@ -1,0 +1,45 @@
+//! `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`.
+
+use crate::family::{
+    COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Setting,
+};
+
+static CHANGE: Family = Family {
+    declaration: "Change",
+    options: "ChangeOptions",
+    groups: &[RETRY, FILTERS],
+    fields: &[FIELD],
+    arguments: &[
+        OBJECT_ARGUMENTS,
+        &["reason", "old", "new", "diff"],
+        COMMON_ARGUMENTS,
+    ],
+    has_object: true,
+};
+
+const SIDES: &[Setting] = &[
+    Setting("old", Form::Criterion),
+    Setting("new", Form::Criterion),
+];
+
+pub(crate) const CREATE: Kind = kind("on_create", "Create", &[]);
+pub(crate) const UPDATE: Kind = kind("on_update", "Update", SIDES);
+pub(crate) const DELETE: Kind = kind("on_delete", "Delete", &[Setting("optional", Form::Flag)]);
+pub(crate) const RESUME: Kind = kind("on_resume", "Resume", &[Setting("deleted", Form::Flag)]);
+pub(crate) const ON_FIELD: Kind = Kind {
+    required: Some((
+        "field",
+        "#[on_field] needs the field it is for: `field = \"spec.size\"`",
+    )),
+    ..kind("on_field", "Field", SIDES)
+};
+
+const fn kind(attribute: &'static str, variant: &'static str, own: &'static [Setting]) -> Kind {
+    Kind {
+        attribute,
+        family: &CHANGE,
+        variant: Some(("ChangeKind", variant)),
+        own,
+        required: None,
+    }
+}

@@ -1,0 +1,406 @@
+//! Handlers of changes: `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`, and their sub-handlers.
+//!
+//! They are called for what has changed since the object was handled last, and their progress is kept on the object.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use crate::handler::cause::{Cause, Reason, SubjectObject};
+use crate::handler::decl::Handler;
+use crate::handler::error::{HandlerResult, PermanentError};
+use crate::handler::family::{Attribute, Family, FamilyRules, Subject};
+use crate::handler::filter::{Criterion, Filters, Former};
+use crate::handler::options::{CallbackOptions, FILTERS, RETRY, RetryOptions};
+use crate::handler::registry::callback::Callback;
+use crate::handler::registry::selectors::IntoSelector;
+use crate::handler::registry::{Registry, id};
+use crate::handler::subhandlers::{GivesSubhandlers, Subhandlers};
+use crate::object::diff::Diff;
+use crate::object::path::FieldPath;
+use crate::object::selector::Selector;
+
+/// Which changes a handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// `#[on_create]`
+    Create,
+    /// `#[on_update]`
+    Update,
+    /// `#[on_delete]`
+    Delete,
+    /// `#[on_resume]`
+    Resume,
+    /// `#[on_field]`
+    Field,
+}
+
+/// The options of the attributes of this family.
+#[derive(Clone, Default)]
+pub struct ChangeOptions {
+    /// How failed attempts are repeated.
+    pub retry: RetryOptions,
+    /// The field the handler is for.
+    pub field: Option<FieldPath>,
+    /// `labels annotations when value`
+    pub filters: Filters,
+    /// `on_update`, `on_field`: what the field must have been.
+    pub old: Option<Criterion>,
+    /// `on_update`, `on_field`: what the field must have become.
+    pub new: Option<Criterion>,
+    /// `on_delete`: do not demand the finalizer.
+    pub optional: bool,
+    /// `on_resume`: also for objects being deleted.
+    pub deleted: bool,
+}
+
+/// A handler of changes.
+pub(crate) struct ChangeHandler {
+    pub(crate) kind: ChangeKind,
+    pub(crate) selector: Selector,
+    pub(crate) options: ChangeOptions,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeSubject {
+    pub(crate) object: SubjectObject,
+    pub(crate) change: Change,
+    /// Lent by the engine while the handler runs. Filters are evaluated before, and have none.
+    pub(crate) subhandlers: Option<Subhandlers>,
+}
+
+/// What has changed since the object was handled last; reduced to the handler's field where it has one.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// `None` where nothing is to be handled: then only filters see it.
+    pub(crate) reason: Option<Reason>,
+    pub(crate) old: Option<Arc<Value>>,
+    pub(crate) new: Option<Arc<Value>>,
+    pub(crate) diff: Arc<Diff>,
+}
+
+const ON_CREATE: Attribute = Attribute {
+    name: "on_create",
+    options: &[RETRY, FILTERS],
+};
+const ON_UPDATE: Attribute = Attribute {
+    name: "on_update",
+    options: &[RETRY, FILTERS, &["old", "new"]],
+};
+const ON_DELETE: Attribute = Attribute {
+    name: "on_delete",
+    options: &[RETRY, FILTERS, &["optional"]],
+};
+const ON_RESUME: Attribute = Attribute {
+    name: "on_resume",
+    options: &[RETRY, FILTERS, &["deleted"]],
+};
+const ON_FIELD: Attribute = Attribute {
+    name: "on_field",
+    options: &[RETRY, FILTERS, &["old", "new"]],
+};
+pub(super) const ATTRIBUTES: [Attribute; 5] =
+    [ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD];
+
+impl GivesSubhandlers for ChangeOptions {}
+
+// === impl ===
+
+impl ChangeKind {
+    pub(super) fn attribute(self) -> Attribute {
+        match self {
+            Self::Create => ON_CREATE,
+            Self::Update => ON_UPDATE,
+            Self::Delete => ON_DELETE,
+            Self::Resume => ON_RESUME,
+            Self::Field => ON_FIELD,
+        }
+    }
+}
+
+impl Change {
+    /// The change of a field of what has changed.
+    pub(crate) fn reduced(&self, field: &FieldPath) -> Self {
+        let at = |side: &Option<Arc<Value>>| {
+            let value = side.as_deref().and_then(|side| field.resolve(side));
+            value.cloned().map(Arc::new)
+        };
+        Self {
+            reason: self.reason,
+            old: at(&self.old),
+            new: at(&self.new),
+            diff: Arc::new(self.diff.reduced(field)),
+        }
+    }
+}
+
+impl ChangeOptions {
+    /// What does not go together, or is missing.
+    fn check(&self, kind: ChangeKind) -> Result<(), &'static str> {
+        if self.field.is_none() && kind == ChangeKind::Field {
+            return Err("needs a `field`");
+        }
+        let one_sided = self.old.is_some() || self.new.is_some();
+        if self.field.is_none() && one_sided {
+            return Err("`value`, `old` and `new` need a `field`");
+        }
+        if self.filters.value.is_some() && one_sided {
+            return Err("`value` excludes `old` and `new`");
+        }
+        self.filters.check(self.field.as_ref())
+    }
+}
+
+impl From<CallbackOptions> for ChangeOptions {
+    fn from(given: CallbackOptions) -> Self {
+        Self {
+            retry: given.retry,
+            field: given.field,
+            filters: given.filters,
+            old: given.old,
+            new: given.new,
+            optional: given.optional,
+            deleted: given.deleted,
+        }
+    }
+}
+
+impl ChangeHandler {
+    pub(super) fn new(kind: ChangeKind, selector: Selector, options: ChangeOptions) -> Self {
+        Self {
+            kind,
+            selector,
+            options,
+        }
+    }
+
+    /// A sub-handler is called for the changes that its parent is called for.
+    fn subhandler(&self, options: CallbackOptions) -> Result<Self, String> {
+        let is_foreign = |option: &&str| ["optional", "deleted"].contains(option);
+        if let Some(foreign) = options.given().find(is_foreign) {
+            return Err(format!("`{foreign}` is no option of sub-handlers"));
+        }
+        let options = ChangeOptions::from(options);
+        // A field is not needed there.
+        options.check(ChangeKind::Update)?;
+        if !self.reacts_to_differences() && (options.old.is_some() || options.new.is_some()) {
+            let parent = self.attribute().name;
+            return Err(format!(
+                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
+                 here, or register it in a parent that is called for updates"
+            ));
+        }
+        Ok(Self::new(self.kind, self.selector.clone(), options))
+    }
+}
+
+impl FamilyRules for ChangeHandler {
+    fn attribute(&self) -> Attribute {
+        self.kind.attribute()
+    }
+
+    fn id_scope(&self) -> &'static str {
+        "changes"
+    }
+
+    fn selector(&self) -> Option<&Selector> {
+        Some(&self.selector)
+    }
+
+    fn field(&self) -> Option<&FieldPath> {
+        self.options.field.as_ref()
+    }
+
+    fn filters(&self) -> &Filters {
+        &self.options.filters
+    }
+
+    fn accepts_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
+        let ChangeOptions {
+            old: was, new: is, ..
+        } = &self.options;
+        was.as_ref().is_none_or(|it| it.holds_formerly(old))
+            && is.as_ref().is_none_or(|it| it.holds(new))
+    }
+
+    fn retry(&self) -> &RetryOptions {
+        &self.options.retry
+    }
+
+    fn persists_progress(&self) -> bool {
+        true
+    }
+
+    fn needs_finalizer(&self) -> bool {
+        self.kind == ChangeKind::Delete && !self.options.optional
+    }
+
+    fn is_optional_deletion(&self) -> bool {
+        self.kind == ChangeKind::Delete && self.options.optional
+    }
+
+    fn is_for(&self, reason: Reason, initial: bool) -> bool {
+        match self.kind {
+            ChangeKind::Create => reason == Reason::Create,
+            ChangeKind::Update => reason == Reason::Update,
+            ChangeKind::Delete => reason == Reason::Delete,
+            ChangeKind::Resume => {
+                initial
+                    && reason != Reason::Create
+                    && (reason != Reason::Delete || self.options.deleted)
+            }
+            ChangeKind::Field => true,
+        }
+    }
+
+    fn reacts_to_differences(&self) -> bool {
+        matches!(self.kind, ChangeKind::Update | ChangeKind::Field)
+    }
+
+    fn is_for_resuming(&self) -> bool {
+        self.kind == ChangeKind::Resume
+    }
+}
+
+impl Handler {
+    /// A handler within this one, as it is registered while this one runs.
+    pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
+        let Callback { name, options, .. } = callback;
+        let Family::Change(parent) = &self.family else {
+            return Err(PARENT.to_owned());
+        };
+        let shown = id(&name, options.field.as_ref());
+        let param = options.param.clone();
+        let child = parent.subhandler(options);
+        let child = child.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?;
+        Ok(Self {
+            id: format!("{}/{name}", self.id).into(),
+            family: Family::Change(child),
+            param,
+            declared_at: callback.declared_at,
+            callee: callback.callee,
+        })
+    }
+}
+
+const PARENT: &str = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
+
+/// One method per attribute.
+macro_rules! by_hand {
+    ($($method:ident $kind:ident $doc:literal)*) => {
+        impl Registry {
+            $(
+                #[doc = $doc]
+                #[must_use]
+                pub fn $method(self, resources: impl IntoSelector, handler: Callback) -> Self {
+                    self.with_change(ChangeKind::$kind, resources, handler)
+                }
+            )*
+        }
+    };
+}
+
+by_hand! {
+    on_create Create "Call `handler` for new objects."
+    on_update Update "Call `handler` for changed objects."
+    on_delete Delete "Call `handler` for objects being deleted."
+    on_resume Resume "Call `handler` for objects found handled when the operator starts."
+    on_field Field "Call `handler` for changes of its field, which it must have."
+}
+
+impl Registry {
+    fn with_change(
+        self,
+        kind: ChangeKind,
+        resources: impl IntoSelector,
+        handler: Callback,
+    ) -> Self {
+        let selector = resources.into_selector();
+        self.with(kind.attribute(), handler, |options| {
+            let (selector, options) = (selector?, ChangeOptions::from(options));
+            options.check(kind)?;
+            Ok(Family::Change(ChangeHandler::new(kind, selector, options)))
+        })
+    }
+}
+
+impl Cause {
+    /// Why the object is handled, for all but `on_event`.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        self.change()?.reason
+    }
+
+    /// What was handled last: the essence, or the handler's field.
+    #[must_use]
+    pub fn old(&self) -> Option<&Value> {
+        self.change()?.old.as_deref()
+    }
+
+    /// What is to be handled now: the essence, or the handler's field.
+    #[must_use]
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "the argument is called `new`, as in Kopf"
+    )]
+    pub fn new(&self) -> Option<&Value> {
+        self.change()?.new.as_deref()
+    }
+
+    /// The differences from `old` to `new`.
+    #[must_use]
+    pub fn diff(&self) -> &Diff {
+        static EMPTY: LazyLock<Diff> = LazyLock::new(Diff::default);
+        self.change().map_or(&EMPTY, |change| &change.diff)
+    }
+
+    /// The sub-handlers of this call.
+    ///
+    /// # Errors
+    /// In raw-event handlers and activities, which have no progress: nor could their sub-handlers have any.
+    pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
+        let lent = match &self.subject {
+            Subject::Change(subject) => subject.subhandlers.clone(),
+            _ => None,
+        };
+        Ok(lent.ok_or_else(|| PermanentError::new(PARENT))?)
+    }
+
+    pub(crate) fn change(&self) -> Option<&Change> {
+        match &self.subject {
+            Subject::Change(subject) => Some(&subject.change),
+            _ => None,
+        }
+    }
+
+    /// Let the handler register sub-handlers, if it is one of changes.
+    pub(crate) fn lend_subhandlers(&mut self, lent: &Subhandlers) {
+        if let Subject::Change(subject) = &mut self.subject {
+            subject.subhandlers = Some(lent.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_checked_side_by_side() {
+        let options = ChangeOptions {
+            old: Some(Criterion::Equals(json!(1))),
+            new: Some(Criterion::Absent),
+            ..ChangeOptions::default()
+        };
+        let selector = Selector::positional(&["myapps"]).unwrap();
+        let handler = ChangeHandler::new(ChangeKind::Update, selector, options);
+        let one = json!(1);
+        assert!(handler.accepts_change(Former::Known(Some(&one)), None));
+        assert!(!handler.accepts_change(Former::Known(None), None));
+        assert!(!handler.accepts_change(Former::Known(Some(&one)), Some(&one)));
+        assert!(handler.accepts_change(Former::Unknown, None));
+    }
+}

@@ -1,0 +1,113 @@
+//! Handlers of raw watch events: `on_event`. They see each state of an object, changed or not, are called once for it, and keep no progress.
+
+use serde_json::{Value, json};
+
+use crate::handler::cause::{Cause, SubjectObject};
+use crate::handler::family::{Attribute, Family, FamilyRules, Subject};
+use crate::handler::filter::Filters;
+use crate::handler::options::{CallbackOptions, FILTERS};
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::Callback;
+use crate::handler::registry::selectors::IntoSelector;
+use crate::object::event::EventType;
+use crate::object::path::FieldPath;
+use crate::object::selector::Selector;
+
+/// The options of `on_event`.
+#[derive(Clone, Default)]
+pub struct EventOptions {
+    /// The field the handler is for.
+    pub field: Option<FieldPath>,
+    /// `labels annotations when value`
+    pub filters: Filters,
+}
+
+/// A handler of raw watch events.
+pub(crate) struct EventHandler {
+    selector: Selector,
+    options: EventOptions,
+}
+
+/// A watch event.
+#[derive(Clone, Debug)]
+pub(crate) struct EventSubject {
+    pub(crate) object: SubjectObject,
+    pub(crate) event: EventType,
+}
+
+pub(super) const ON_EVENT: Attribute = Attribute {
+    name: "on_event",
+    options: &[FILTERS],
+};
+pub(super) const ATTRIBUTES: [Attribute; 1] = [ON_EVENT];
+
+impl EventHandler {
+    pub(super) fn new(selector: Selector, options: EventOptions) -> Self {
+        Self { selector, options }
+    }
+}
+
+impl FamilyRules for EventHandler {
+    fn attribute(&self) -> Attribute {
+        ON_EVENT
+    }
+
+    fn id_scope(&self) -> &'static str {
+        "events"
+    }
+
+    fn selector(&self) -> Option<&Selector> {
+        Some(&self.selector)
+    }
+
+    fn field(&self) -> Option<&FieldPath> {
+        self.options.field.as_ref()
+    }
+
+    fn filters(&self) -> &Filters {
+        &self.options.filters
+    }
+}
+
+impl TryFrom<CallbackOptions> for EventOptions {
+    type Error = &'static str;
+
+    fn try_from(given: CallbackOptions) -> Result<Self, Self::Error> {
+        given.filters.check(given.field.as_ref())?;
+        Ok(Self {
+            field: given.field,
+            filters: given.filters,
+        })
+    }
+}
+
+impl Registry {
+    /// Call `handler` for every watch event.
+    #[must_use]
+    pub fn on_event(self, resources: impl IntoSelector, handler: Callback) -> Self {
+        let selector = resources.into_selector();
+        self.with(ON_EVENT, handler, |options| {
+            let handler = EventHandler::new(selector?, options.try_into()?);
+            Ok(Family::Event(handler))
+        })
+    }
+}
+
+impl Cause {
+    /// The type of the watch event, for `on_event`.
+    #[must_use]
+    pub fn event_type(&self) -> Option<EventType> {
+        match &self.subject {
+            Subject::Event(subject) => Some(subject.event),
+            _ => None,
+        }
+    }
+
+    /// The watch event as the server would send it: `type` and `object`.
+    #[must_use]
+    pub fn event(&self) -> Value {
+        let kind = self.event_type().and_then(EventType::as_str);
+        let object: &Value = self.body();
+        json!({"type": kind, "object": object})
+    }
+}

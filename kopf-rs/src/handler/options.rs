@@ -1,0 +1,97 @@
+//! Options that several families of handlers share, and the bag in which a closure collects its own.
+//!
+//! What only one family has is in its module.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::filter::{Criterion, Filters};
+use crate::object::path::FieldPath;
+
+/// The value of the argument `param`.
+pub(crate) type Param = Arc<dyn Any + Send + Sync>;
+
+/// The options that all attributes have.
+#[derive(Clone, Default)]
+pub struct CommonOptions {
+    /// Another id than the function's name.
+    pub id: Option<String>,
+    /// An opaque value for the argument `param`.
+    pub param: Option<Param>,
+}
+
+/// How failed attempts are repeated.
+#[derive(Clone, Debug, Default)]
+pub struct RetryOptions {
+    /// What arbitrary errors mean.
+    pub errors: Option<ErrorsMode>,
+    /// Total time over all attempts; an async attempt is cancelled when it is over.
+    pub timeout: Option<Duration>,
+    /// Total number of attempts.
+    pub retries: Option<u32>,
+    /// Fixed delay after an arbitrary error.
+    pub backoff: Option<Duration>,
+}
+
+/// The methods of [`Callback`](crate::Callback) that set [`RetryOptions`].
+pub(crate) const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
+/// Those that set the field and the [`Filters`].
+pub(crate) const FILTERS: &[&str] = &["field", "value", "label", "annotation", "when"];
+
+/// The options of a family that has no [`RetryOptions`].
+pub(crate) static NO_RETRY: RetryOptions = RetryOptions {
+    errors: None,
+    timeout: None,
+    retries: None,
+    backoff: None,
+};
+
+/// What an arbitrary error means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorsMode {
+    /// Logged, counts as success.
+    Ignored,
+    /// Retried. The default.
+    Temporary,
+    /// Final.
+    Permanent,
+}
+
+/// What was said of a closure before its family is known: it has a method for each option of each family.
+#[derive(Clone, Default)]
+pub(crate) struct CallbackOptions {
+    pub(crate) param: Option<Param>,
+    pub(crate) retry: RetryOptions,
+    pub(crate) field: Option<FieldPath>,
+    pub(crate) filters: Filters,
+    pub(crate) old: Option<Criterion>,
+    pub(crate) new: Option<Criterion>,
+    pub(crate) optional: bool,
+    pub(crate) deleted: bool,
+}
+
+impl CallbackOptions {
+    /// The names of the methods that were called, but for `param`, which each family has.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let Self { retry, filters, .. } = self;
+        let all = [
+            ("errors", retry.errors.is_some()),
+            ("timeout", retry.timeout.is_some()),
+            ("retries", retry.retries.is_some()),
+            ("backoff", retry.backoff.is_some()),
+            ("field", self.field.is_some()),
+            ("value", filters.value.is_some()),
+            ("label", !filters.labels.is_empty()),
+            ("annotation", !filters.annotations.is_empty()),
+            ("when", filters.when.is_some()),
+            ("old", self.old.is_some()),
+            ("new", self.new.is_some()),
+            ("optional", self.optional),
+            ("deleted", self.deleted),
+        ];
+        all.into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(name, _)| name)
+    }
+}
