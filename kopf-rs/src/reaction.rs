@@ -6,23 +6,29 @@
 //! # The guarantee
 //!
 //! For every handler and every change in its scope, some successful run of it starts after the change was visible (or it fails for
-//! good). The argument, in the words of the code:
+//! good); and within one cycle, no handler or sub-handler that has succeeded is called again for the same reason. The argument, in the
+//! words of the code:
 //!
 //! 1. **One target.** Every attempt is told of the difference from the last-handled essence L to the object as it is then. A cycle has a
-//!    target T: the essence when the first of its handlers was done, and before that whatever the object is. When all its handlers are
-//!    final, T is stored as last handled, and not what has become of the object meanwhile. Whatever the object is by then, N: where N
-//!    differs from T, the next plan finds that difference and begins the next cycle.
+//!    target T: the essence when the first of its handlers or sub-handlers was done, and before that whatever the object is. When all its
+//!    handlers are final, T is stored as last handled, and not what has become of the object meanwhile. Whatever the object is by then, N:
+//!    where N differs from T, the next plan finds that difference and begins the next cycle.
 //! 2. **Runs that saw more.** A handler called late in a cycle sees and is told of S, which may not be T. Were N to go back to T, no
 //!    difference would be left although the handler has acted on S. So every record carries the digest of what its last attempt has
-//!    seen (of its field, where the handler has one: nothing else is its business). Where that is not T, the record outlives the cycle as
-//!    a mark. If it is N, the mark is final: the next cycle, for N, need not call the handler once more. In any other case, and as soon
-//!    as the object is not N any more, the next plan calls the handler again, difference or not. A handler for which T is a change and
-//!    N is none, because its field went away before its turn, leaves the cycle without having seen T: it leaves such a mark as well.
-//! 3. **Restarts.** T lives in memory. After a restart the target is the object as it is, N; a handler that has finished on another state
-//!    than N, or has tried without finishing, is called even where no difference from L to N concerns it: L may be what was reverted to.
-//!    A handler that has finished on N is not called again.
-//!    Sub-handlers are met only when their parent is called: one that has finished on another state than the parent is called with then
-//!    is called again, restart or not.
+//!    seen (of its field, where the handler has one: nothing else is its business). Where that is not T, for the handler or for one of its
+//!    sub-handlers, the record outlives the cycle as a mark. If it is N for all of them, the mark is final: the next cycle, for N, need
+//!    not call the handler once more. In any other case, and as soon as the object is not N any more, the next plan calls the handler
+//!    again, difference or not; those of its sub-handlers that have seen N leave final marks of their own. A handler for which T is a
+//!    change and N is none, because its field went away before its turn, leaves the cycle without having seen T: it leaves such a mark
+//!    as well.
+//! 3. **Restarts.** T lives in memory, and on the object beside the records: its digest as long as the object is T, all of it in the first
+//!    write that finds the object to be something else, and no write is made for its sake. After a restart the cycle goes on with that T,
+//!    and a record that is final and was made for the reason of the cycle stands, whatever it has seen: points 1 and 2 do the rest. Where
+//!    only the digest of T is left, since the object changed after the last write or has no room, that digest is stored as last handled: the
+//!    next cycle knows that something has changed and not what, so everybody whose filters let it through is called, and `old` is empty.
+//!    A handler that has tried without finishing is called even where no difference from L to N concerns it: L may be what was reverted to.
+//!    Where records carry no digests (storages of users, Kopf's formats) there is no place for T either: after a restart it is N, and what
+//!    has finished is not called again.
 //! 4. **Refused writes.** What a handler has done stays in memory, with its patch, until it is written; so does T.
 //! 5. **An end.** A cycle's own writes are no part of the essence; marks are only left where the object has changed under way. So once
 //!    the object is still, there is at most one more cycle, and then no difference, no mark, and nothing to write.

@@ -35,6 +35,8 @@ pub(crate) struct Nest {
     pub(super) reason: Reason,
     /// There is no later: all that are left run now.
     pub(super) gone: bool,
+    /// What was done for this reason was done in this cycle, whatever state it has seen.
+    pub(super) goes_on: bool,
     /// What an attempt made now sees: by the field of the outermost parent, which judges it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
@@ -248,15 +250,16 @@ impl Nest {
         })
     }
 
-    /// The record as it is in this cycle. What was finished on another state than the parent is called with counts for nothing, but in a
-    /// deletion.
+    /// The record as it is in this cycle. What was finished before the cycle, and on another state than the parent is called with, counts
+    /// for nothing, but in a deletion.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
         let of_deletion = record.purpose == Some(Reason::Delete);
         if of_deletion != (self.reason == Reason::Delete) && record.purpose.is_some() {
             return Record::fresh(self.reason, now);
         }
         let is_other = || record.target.as_ref().is_some_and(|it| *it != self.seen);
-        if record.is_final() && !of_deletion && is_other() {
+        let stands = of_deletion || record.purpose == Some(self.reason) && self.goes_on;
+        if record.is_final() && !stands && is_other() {
             return record.again(Some(self.reason), now);
         }
         Record {

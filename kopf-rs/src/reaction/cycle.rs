@@ -16,8 +16,9 @@ use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
 use crate::reaction::children::Offspring;
 use crate::reaction::detect::Sides;
-use crate::reaction::plan::{Input, Seen};
+use crate::reaction::plan::{Input, Ongoing};
 use crate::reaction::settle::Line;
+use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 
 /// The record of one handler id, as it is known before the pass.
@@ -32,6 +33,8 @@ pub(super) struct Entry {
     pub(super) is_there: bool,
     /// It cannot be read.
     pub(super) is_damaged: bool,
+    /// Its sub-handlers.
+    pub(super) below: Vec<Offspring>,
 }
 
 /// One handler of the cycle.
@@ -114,9 +117,13 @@ pub(super) fn entries(
             lines.push(Line::recurring(Level::WARN, text));
             None
         });
+        let record = known.or_else(|| stored.clone());
+        let below = record.iter().flat_map(|record| &record.subrefs);
+        let below = below.filter_map(|id| offspring(input, id.as_str().into()));
         entries.push(Entry {
             id: handler.id.clone(),
-            record: known.or_else(|| stored.clone()),
+            below: below.collect(),
+            record,
             stored,
             is_there,
             is_damaged,
@@ -131,14 +138,21 @@ impl Entry {
     pub(super) fn is_mark(&self, newest: &Essence, field: Option<&FieldPath>) -> bool {
         self.record.as_ref().is_some_and(|record| {
             let open = !matches!(record.purpose, Some(Reason::Delete | Reason::Resume));
-            let seen = record.target.as_ref();
-            open && seen.is_some_and(|seen| !record.is_final() || !seen.is_of(newest, field))
+            let began = record.target.is_some();
+            let saw_newest = |record: &Record| record.saw(newest, field);
+            open && began && (!record.is_final() || !self.all(saw_newest))
         })
+    }
+
+    /// Whether that is so for the handler and all its sub-handlers.
+    pub(super) fn all(&self, so: impl Fn(&Record) -> bool) -> bool {
+        let below = self.below.iter().map(|child| &child.record);
+        self.record.iter().chain(below).all(so)
     }
 }
 
 impl Cycle {
-    /// `selected` may name an id several times: the first one counts. `ongoing`: the cycle was begun by this process.
+    /// `selected` may name an id several times: the first one counts.
     pub(super) fn new(
         input: &Input<'_>,
         (reason, mode): (Reason, Mode),
@@ -175,7 +189,7 @@ impl Cycle {
                 .all(|it| it.is_for_resuming());
             let record = entry
                 .and_then(|entry| entry.record.clone())
-                .map(|record| cycle.continued(input, handler, record, ongoing || only_resumes));
+                .map(|record| cycle.continued(input, handler, record, only_resumes));
             let recurs = input
                 .handlers
                 .iter()
@@ -194,7 +208,13 @@ impl Cycle {
         cycle
     }
 
-    /// The record as it is in this cycle. What was finished on another state than there is now counts for nothing, unless it `stands`.
+    /// Whether what was done for the reason of this cycle was done in this cycle, whatever state it has seen.
+    pub(super) fn goes_on(&self) -> bool {
+        self.ongoing || self.sides.target.is_fixed
+    }
+
+    /// The record as it is in this cycle. What was finished before the cycle, and on another state than there is now, counts for
+    /// nothing, unless it `stands`.
     fn continued(
         &self,
         input: &Input<'_>,
@@ -206,7 +226,8 @@ impl Cycle {
         if self.mode != Mode::Persisted && !deletion {
             return Record::fresh(self.reason, input.now);
         }
-        let stands = stands || (self.reason == Reason::Delete && deletion);
+        let of_this = record.purpose == Some(self.reason) && (self.goes_on() || deletion);
+        let stands = stands || of_this;
         let field = handler.field();
         if record.is_final() && !stands && !record.saw(&self.sides.newest, field) {
             return record.again(Some(self.reason), input.now);
@@ -287,7 +308,7 @@ pub(super) fn due(member: &Member) -> DueHandler<'_> {
     DueHandler::new(&member.handler.id, member.record.retries)
 }
 
-/// The sub-handlers that memory knows of.
+/// The sub-handlers that memory or the object know of.
 fn children(input: &Input<'_>, entries: &[Entry]) -> BTreeMap<Arc<str>, Offspring> {
     let is_child = |id: &str| {
         let below = |entry: &Entry| {
@@ -297,17 +318,24 @@ fn children(input: &Input<'_>, entries: &[Entry]) -> BTreeMap<Arc<str>, Offsprin
         entries.iter().any(below) && entries.iter().all(|entry| *entry.id != *id)
     };
     let held = input.seen.records().into_iter().flatten();
-    let child = |(id, record): (&Arc<str>, &Record)| {
-        let stored = input.persistence.progress.fetch(id, input.body);
-        let offspring = Offspring {
-            id: id.clone(),
-            record: record.clone(),
-            stored: stored.ok().flatten(),
-            result: None,
-        };
-        (id.clone(), offspring)
-    };
-    held.filter(|(id, _)| is_child(id)).map(child).collect()
+    let in_memory = held.filter(|(id, _)| is_child(id));
+    let in_memory = in_memory.filter_map(|(id, _)| offspring(input, id.clone()));
+    let on_object = entries.iter().flat_map(|entry| entry.below.iter().cloned());
+    let all = on_object.chain(in_memory);
+    all.map(|child| (child.id.clone(), child)).collect()
+}
+
+/// What is known of a sub-handler.
+fn offspring(input: &Input<'_>, id: Arc<str>) -> Option<Offspring> {
+    let stored = input.persistence.progress.fetch(&id, input.body);
+    let stored = stored.ok().flatten();
+    let known = input.seen.records().and_then(|held| held.get(&id)).cloned();
+    Some(Offspring {
+        record: known.or_else(|| stored.clone())?,
+        id,
+        stored,
+        result: None,
+    })
 }
 
 impl Member {
@@ -337,26 +365,51 @@ pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
     }
 }
 
-/// The essence a cycle is after, kept in memory for its length. As long as no handler is done with it, the newest state is as good a
-/// target, and sooner: those that are left are told of that one anyway.
-pub(super) fn target_of(
-    seen: &Seen,
-    deleting: bool,
-    newest: &Essence,
-    entries: &[Entry],
-) -> Essence {
-    let is_done = |record: &Record, reason| record.is_final() && record.purpose == Some(reason);
-    let kept = seen.ongoing().filter(|ongoing| {
-        let goes_on = match ongoing.reason {
+/// The essence a cycle is after.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) essence: KnownEssence,
+    /// Some handler or sub-handler is done with the cycle. Until then the newest state is as good a target, and sooner: those that are
+    /// left are told of that one anyway.
+    pub(super) is_fixed: bool,
+}
+
+impl Target {
+    /// The target that memory holds, else the one that the object carries, else the object as it is.
+    pub(super) fn of(input: &Input<'_>, newest: &Essence, lines: &mut Vec<Line>) -> Self {
+        let deleting = input.body.is_deleting();
+        let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
             Reason::Delete => deleting,
             Reason::Create | Reason::Update => !deleting,
             // Nobody has acted on a change yet.
             Reason::Resume => false,
         };
-        let mut records = entries.iter().filter_map(|entry| entry.record.as_ref());
-        goes_on && records.any(|record| is_done(record, ongoing.reason))
-    });
-    kept.map_or_else(|| newest.clone(), |ongoing| ongoing.target.clone())
+        let held = input.seen.ongoing().filter(|it| it.target.is_fixed);
+        if let Some(ongoing) = held.filter(goes_on) {
+            return ongoing.target.clone();
+        }
+        let carried = input.persistence.progress.fetch_target(input.body);
+        let carried = carried.unwrap_or_else(|damage| {
+            let text = format!("{damage}: the cycle goes on with the object as it is.");
+            lines.push(Line::recurring(Level::WARN, text));
+            None
+        });
+        let takes_digests = input.persistence.essence.takes_digests();
+        match carried.filter(|_| !deleting) {
+            Some(carried) if carried.is(newest) => Self {
+                essence: KnownEssence::Whole(newest.clone()),
+                is_fixed: true,
+            },
+            Some(essence) if takes_digests || matches!(essence, KnownEssence::Whole(_)) => Self {
+                essence,
+                is_fixed: true,
+            },
+            _ => Self {
+                essence: KnownEssence::Whole(newest.clone()),
+                is_fixed: false,
+            },
+        }
+    }
 }
 
 /// The lines on cycles that one for `reason` puts an end to.

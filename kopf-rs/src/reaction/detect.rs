@@ -15,9 +15,9 @@ use crate::handler::filter::Former;
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
-use crate::reaction::cycle::Entry;
+use crate::reaction::cycle::{Entry, Target};
 use crate::reaction::plan::Input;
-use crate::state::diffbase::LastHandled;
+use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 
 /// The two sides of a change: what was handled last, and the object as it is now. And the target of the cycle, which the object may have
@@ -28,7 +28,7 @@ pub(super) struct Sides {
     old: Option<Arc<Value>>,
     /// Something was handled last, but only its digest is left.
     unknown: bool,
-    pub(super) target: Essence,
+    pub(super) target: Target,
     pub(super) newest: Essence,
     /// What handlers are told of: as it is now.
     pub(super) diff: Arc<Diff>,
@@ -59,19 +59,23 @@ pub(super) struct Candidate {
 }
 
 impl Sides {
-    pub(super) fn new(last: Option<LastHandled>, target: Essence, newest: Essence) -> Self {
+    pub(super) fn new(last: Option<KnownEssence>, target: Target, newest: Essence) -> Self {
         let created = last.is_none();
+        let is_target = |last: &KnownEssence| last.is_same(&target.essence);
+        let changed = !last.as_ref().is_some_and(is_target);
         let (old, unknown) = match last {
             None => (None, false),
-            Some(LastHandled::Essence(essence)) => (Some(essence), false),
-            Some(LastHandled::Digest(digest)) => {
-                let mut known = [&target, &newest].into_iter();
+            Some(KnownEssence::Whole(essence)) => (Some(essence), false),
+            Some(KnownEssence::Digest(digest)) => {
+                let target = match &target.essence {
+                    KnownEssence::Whole(essence) => Some(essence),
+                    KnownEssence::Digest(_) => None,
+                };
+                let mut known = target.into_iter().chain([&newest]);
                 let known = known.find(|essence| digest == essence.digest());
                 (known.cloned(), known.is_none())
             }
         };
-        let is_target = |old: &Essence| old.is_same(&target);
-        let changed = created || unknown || !old.as_ref().is_some_and(is_target);
         let old = old.map(|old| newest.shown_of(&old));
         let diff = Diff::between(old.as_deref(), Some(newest.shown()));
         Self {
@@ -87,18 +91,20 @@ impl Sides {
 
     /// Whether the object has changed since the cycle began.
     pub(super) fn is_outrun(&self) -> bool {
-        !self.newest.is_same(&self.target)
+        !self.target.essence.is(&self.newest)
     }
 
-    /// As they were when the cycle began.
-    fn at_target(&self) -> Self {
-        let newest = self.target.clone();
+    /// As they were when the target was fixed, where all of it is known.
+    fn at_target(&self) -> Option<Self> {
+        let KnownEssence::Whole(newest) = self.target.essence.clone() else {
+            return None;
+        };
         let diff = Diff::between(self.old.as_deref(), Some(newest.shown()));
-        Self {
+        Some(Self {
             diff: Arc::new(diff),
             newest,
             ..self.clone()
-        }
+        })
     }
 
     /// What a handler called now gets to see, and is told of: its field, or everything.
@@ -115,7 +121,7 @@ impl Sides {
             Situation::Cause(Reason::Delete)
         } else if self.created {
             Situation::Cause(Reason::Create)
-        } else if self.changed || marked {
+        } else if self.changed || self.is_outrun() || marked {
             Situation::Cause(Reason::Update)
         } else if initial {
             Situation::Cause(Reason::Resume)
@@ -225,18 +231,23 @@ pub(super) fn left_behind(
     }
     let (then, situation) = (sides.at_target(), Situation::Cause(reason));
     let was_for = |handler: &Arc<Handler>| {
-        let candidate = then.candidate(input, handler, situation, false);
+        // Where only the digest of the target is left, it may have been a change for anybody.
+        let (then, marked) = then.as_ref().map_or((sides, true), |then| (then, false));
+        let candidate = then.candidate(input, handler, situation, marked);
         candidate.is_selected(reason, input.seen.is_initial())
     };
     let mark = |handler: &Arc<Handler>| {
         let field = handler.field();
         let entry = entries.iter().find(|entry| entry.id == handler.id);
-        let done = entry.and_then(|entry| entry.record.as_ref());
-        let done = done.filter(|record| record.is_final());
+        let done = entry.and_then(|entry| Some((entry, entry.record.as_ref()?)));
+        let done = done.filter(|(_, record)| record.is_final());
+        let saw_target = |it: &Record| it.saw_known(&sides.target.essence, field);
         match done {
-            Some(record) if record.saw(&sides.target, field) => return None,
+            Some((entry, _)) if entry.all(saw_target) => return None,
             // Done with what is now: it counts as long as that is.
-            Some(record) if record.saw(&sides.newest, field) => Some(record.as_mark()),
+            Some((entry, record)) if entry.all(|it| it.saw(&sides.newest, field)) => {
+                Some(record.as_mark())
+            }
             _ => Some(Record {
                 target: Some(sides.seen_by(handler)),
                 ..Record::begun(input.now)

@@ -17,19 +17,18 @@ use crate::handler::family::event::EventSubject;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
-use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::python::Python;
 use crate::object::resource::Resource;
 use crate::reaction::children::Nest;
-use crate::reaction::cycle::{Cycle, Entry, Mode, entries, supersession, target_of, title};
+use crate::reaction::cycle::{Cycle, Entry, Mode, Target, entries, supersession, title};
 use crate::reaction::detect::{
     Candidate, Sides, Situation, cause, first_attempt, left_behind, object,
 };
 use crate::reaction::settle::Line;
 use crate::state::Persistence;
-use crate::state::diffbase::LastHandled;
+use crate::state::diffbase::KnownEssence;
 use crate::state::finalizer;
 use crate::state::progress::Record;
 
@@ -84,7 +83,7 @@ pub(super) struct Busy {
     /// What handlers want changed and could not yet be written.
     pub(super) patch: Patch,
     /// What was handled last, where the object has no room for it.
-    pub(super) last: Option<LastHandled>,
+    pub(super) last: Option<KnownEssence>,
     /// The end of the cycle has been logged.
     pub(super) announced: bool,
 }
@@ -93,7 +92,7 @@ pub(super) struct Busy {
 #[derive(Clone, Debug)]
 pub(super) struct Ongoing {
     pub(super) reason: Reason,
-    pub(super) target: Essence,
+    pub(super) target: Target,
 }
 
 /// What to do now. Calls are made in order: first `watching`, then `changing`.
@@ -121,8 +120,12 @@ pub(super) struct Book {
 
 /// What this pass is about.
 pub(super) enum Course {
-    /// Nothing but stale records, if any; or nothing at all where the object is in nobody's scope, so that what is held stays held.
-    Rest { stale: Vec<Arc<str>>, forget: bool },
+    /// Nothing but what is left of former cycles; or nothing at all where the object is in nobody's scope, so that what is held stays
+    /// held.
+    Rest {
+        stale: Option<Vec<Arc<str>>>,
+        forget: bool,
+    },
     /// The finalizer comes on or off, before anything else is done.
     Guard { add: bool },
     /// Handlers are called, or waited for, or finished.
@@ -222,6 +225,7 @@ impl Plan {
             held: self.book.seen.records().cloned().unwrap_or_default(),
             reason: cycle.reason,
             gone: cycle.mode == Mode::Gone,
+            goes_on: cycle.goes_on(),
             seen: cycle.sides.seen_by(parent),
             lifecycle: self.book.lifecycle.clone(),
             backoff: self.book.backoff,
@@ -302,7 +306,7 @@ impl Planning<'_> {
     fn change(&mut self, life: Life, changing: &[&Arc<Handler>]) -> Course {
         let input = self.input;
         let entries = entries(input, changing, &mut self.lines);
-        let sides = self.sides(changing, &entries);
+        let sides = self.sides(changing);
         let (situation, candidates) = self.candidates(life, changing, &sides, &entries);
         let is_guarded = matches!(life, Life::Alive { guarded: true } | Life::Dying);
         if !candidates.iter().any(|it| it.applies) {
@@ -333,7 +337,7 @@ impl Planning<'_> {
         }
     }
 
-    fn sides(&mut self, changing: &[&Arc<Handler>], entries: &[Entry]) -> Sides {
+    fn sides(&mut self, changing: &[&Arc<Handler>]) -> Sides {
         let input = self.input;
         // Memory has it where the object could not take it: what the object carries then is older, or damaged.
         let busy = input.seen.busy.as_ref();
@@ -349,7 +353,7 @@ impl Planning<'_> {
         let watching = input.handlers.iter().filter(|it| it.is_for_events());
         let fields = all.chain(watching).filter_map(|it| it.field());
         let newest = input.persistence.essence_of(input.body, fields);
-        let target = target_of(input.seen, input.body.is_deleting(), &newest, entries);
+        let target = Target::of(input, &newest, &mut self.lines);
         Sides::new(last, target, newest)
     }
 
@@ -443,7 +447,7 @@ impl Planning<'_> {
         };
         self.debug(|| text.to_owned());
         Course::Rest {
-            stale: Vec::new(),
+            stale: None,
             forget: true,
         }
     }
@@ -458,7 +462,7 @@ impl Planning<'_> {
             stale.push(entry.id);
         }
         Course::Rest {
-            stale,
+            stale: Some(stale),
             forget: true,
         }
     }
@@ -487,7 +491,7 @@ impl Planning<'_> {
 /// In nobody's scope: what is held stays held.
 fn nothing() -> Course {
     Course::Rest {
-        stale: Vec::new(),
+        stale: None,
         forget: false,
     }
 }

@@ -13,7 +13,6 @@ use tracing::Level;
 use crate::handler::cause::Reason;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
-use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::reaction::children::{Offspring, refer, waiting};
 use crate::reaction::cycle::{Cycle, Member, Mode, next_due, title};
@@ -21,7 +20,7 @@ use crate::reaction::judge::{Judge, next_chance, shortened};
 use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
 use crate::state::NotKept;
 use crate::state::budget;
-use crate::state::diffbase::{Kept, LastHandled};
+use crate::state::diffbase::{Kept, KnownEssence};
 use crate::state::finalizer;
 use crate::state::progress::Record;
 
@@ -123,7 +122,7 @@ pub(crate) fn settle(
         now,
     };
     match plan.course {
-        Course::Rest { stale, forget } => settling.rest(&stale, forget),
+        Course::Rest { stale, forget } => settling.rest(stale.as_deref(), forget),
         Course::Guard { add } => settling.guard(add),
         Course::Cycle(cycle) => settling.cycle(*cycle, attempted),
     }
@@ -165,13 +164,17 @@ struct End {
 }
 
 impl Settling {
-    fn rest(mut self, stale: &[Arc<str>], forget: bool) -> Effects {
+    fn rest(mut self, stale: Option<&[Arc<str>]>, forget: bool) -> Effects {
         let mut patch = self.wanted.clone();
         let mut lines = Vec::new();
-        for id in stale {
+        if stale.is_some() {
+            self.purge_target(&mut patch);
+        }
+        for id in stale.into_iter().flatten() {
             self.purge(id, &mut patch, &mut lines);
         }
         self.effects.lines.append(&mut lines);
+        self.hold(None);
         if forget {
             let last = self.book.seen.busy.take().and_then(|busy| busy.last);
             self.remember(Busy {
@@ -179,7 +182,6 @@ impl Settling {
                 ..Busy::default()
             });
         }
-        self.hold(None);
         self.finish(patch)
     }
 
@@ -201,6 +203,7 @@ impl Settling {
     fn cycle(mut self, mut cycle: Cycle, attempted: Vec<Attempted>) -> Effects {
         self.judge(&mut cycle, attempted);
         let over = cycle.members.iter().all(|member| member.record.is_final());
+        cycle.sides.target.is_fixed |= is_begun_by_somebody(&cycle);
         if over {
             self.announce(&cycle);
         }
@@ -291,7 +294,7 @@ impl Settling {
         let mut busy = seen.busy.take().map(|busy| *busy).unwrap_or_default();
         busy.patch = self.wanted.clone();
         if let Some(cycle) = cycle {
-            busy.records = records(cycle);
+            busy.records.extend(records(cycle));
             busy.ongoing = ongoing(cycle);
             busy.announced |= cycle.members.iter().all(|it| it.record.is_final());
         }
@@ -328,6 +331,9 @@ impl Settling {
             for (id, record) in changed(cycle).filter(|_| room < Room::None) {
                 records &= this.store(id, record, room, patch, lines);
             }
+            if changed(cycle).next().is_some() {
+                this.store_target(cycle, room, patch);
+            }
             Stored {
                 records,
                 essence: false,
@@ -359,7 +365,7 @@ impl Settling {
             },
             releases: deletes && finalizer::is_alone(body, name),
         };
-        let target = LastHandled::Essence(cycle.sides.target.clone());
+        let target = cycle.sides.target.essence.clone();
         let (mut patch, stored) = self
             .fitting(|this, room, patch, lines| this.write_end(cycle, &end, room, patch, lines));
         if deletes {
@@ -404,6 +410,7 @@ impl Settling {
         if end.releases {
             return stored;
         }
+        self.purge_target(patch);
         let keeps_marks = self.book.persistence.progress.keeps_targets();
         let marks = end.marks.iter().filter(|_| keeps_marks);
         let is_mark = |id: &str| marks.clone().any(|(mark, _)| **mark == *id);
@@ -422,7 +429,7 @@ impl Settling {
             stored.records &= self.store(id, record, room, patch, lines);
         }
         if cycle.sides.changed {
-            stored.essence = self.store_essence(&cycle.sides.target, room, patch, lines);
+            stored.essence = self.store_essence(&cycle.sides.target.essence, room, patch, lines);
         }
         stored
     }
@@ -430,15 +437,18 @@ impl Settling {
     /// Whether it has found its place.
     fn store_essence(
         &self,
-        target: &Essence,
+        target: &KnownEssence,
         room: Room,
         patch: &mut Patch,
         lines: &mut Vec<Line>,
     ) -> bool {
         let last = match room {
-            Room::Plenty => LastHandled::Essence(target.clone()),
-            _ => LastHandled::Digest(target.digest().to_owned()),
+            Room::Plenty => target.clone(),
+            _ => target.reduced(),
         };
+        if let (Room::Plenty, KnownEssence::Digest(_)) = (room, &last) {
+            lines.push(only_digest());
+        }
         let store = &self.book.persistence.essence;
         match store.store(&last, &self.book.body, patch) {
             Ok(Kept::Whole) => true,
@@ -509,6 +519,24 @@ impl Settling {
             .is_ok()
     }
 
+    /// Note what the cycle is for beside its records: all of it only where that is not what the object is. Deletions have no target.
+    fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
+        let (target, progress) = (&cycle.sides.target, &self.book.persistence.progress);
+        let is_for_changes = matches!(cycle.reason, Reason::Create | Reason::Update);
+        if !target.is_fixed || !is_for_changes || room == Room::None {
+            return self.purge_target(patch);
+        }
+        let is_short = room > Room::Plenty || !cycle.sides.is_outrun();
+        let reduced = is_short.then(|| target.essence.reduced());
+        let target = reduced.as_ref().unwrap_or(&target.essence);
+        progress.store_target(target, &self.book.body, patch);
+    }
+
+    fn purge_target(&self, patch: &mut Patch) {
+        let progress = &self.book.persistence.progress;
+        progress.purge_target(&self.book.body, patch);
+    }
+
     fn purge(&self, id: &str, patch: &mut Patch, lines: &mut Vec<Line>) {
         let progress = &self.book.persistence.progress;
         if let Err(failed) = progress.purge(id, &self.book.body, patch) {
@@ -576,10 +604,18 @@ fn records(cycle: &Cycle) -> BTreeMap<Arc<str>, Record> {
     members.chain(unwritten).chain(children).collect()
 }
 
+/// Whether some handler or sub-handler is done with the cycle.
+fn is_begun_by_somebody(cycle: &Cycle) -> bool {
+    let members = cycle.members.iter().map(|member| &member.record);
+    let children = cycle.children.values().map(|child| &child.record);
+    let is_done = |it: &Record| it.is_final() && it.purpose == Some(cycle.reason);
+    members.chain(children).any(is_done)
+}
+
 /// The cycle has begun once something was attempted; until then its target is whatever the object is.
 fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     let begun = |record: &Record| record.retries > 0;
-    let begun = cycle.ongoing
+    let begun = cycle.goes_on()
         || cycle.members.iter().any(|member| begun(&member.record))
         || cycle.children.values().any(|child| begun(&child.record));
     begun.then(|| Ongoing {
@@ -591,24 +627,38 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 /// The records of handlers whose last attempt has seen another state than the one stored as handled. Who has seen the newest is done with
 /// that, and need not be called for it; anybody else is to be called again.
 fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
-    let mark = |member: &Member| {
-        let refs = &member.record.subrefs;
-        let children = refs.iter().filter_map(|id| cycle.children.get(id.as_str()));
-        let records = children.map(|child| &child.record).chain([&member.record]);
-        let field = member.handler.field();
-        let all_saw = |essence| records.clone().all(|record| record.saw(essence, field));
-        if !member.recurs || all_saw(&cycle.sides.target) {
-            return None;
-        }
-        let record = if all_saw(&cycle.sides.newest) {
-            member.record.as_mark()
-        } else {
-            member.record.again(None, now)
+    let mut marks = cycle.left_behind.clone();
+    for member in cycle.members.iter().filter(|member| member.recurs) {
+        let (id, record, field) = (&member.handler.id, &member.record, member.handler.field());
+        let family = || {
+            below(cycle, record)
+                .map(|child| &child.record)
+                .chain([record])
         };
-        Some((member.handler.id.clone(), record))
-    };
-    let marks = cycle.members.iter().filter_map(mark);
-    marks.chain(cycle.left_behind.iter().cloned()).collect()
+        if family().all(|record| record.saw_known(&cycle.sides.target.essence, field)) {
+            continue;
+        }
+        let saw_newest = |record: &Record| record.saw(&cycle.sides.newest, field);
+        if family().all(saw_newest) {
+            marks.push((id.clone(), record.as_mark()));
+            continue;
+        }
+        marks.push((id.clone(), record.again(None, now)));
+        // Of its sub-handlers, too, those that have seen the newest are done with it.
+        let done = below(cycle, record).filter(|child| {
+            let mut family = below(cycle, &child.record).map(|it| &it.record);
+            let record = &child.record;
+            record.is_final() && saw_newest(record) && family.all(saw_newest)
+        });
+        marks.extend(done.map(|child| (child.id.clone(), child.record.as_mark())));
+    }
+    marks
+}
+
+/// The sub-handlers below a handler, or below another sub-handler, as far as there is anything known of them.
+fn below<'a>(cycle: &'a Cycle, record: &'a Record) -> impl Iterator<Item = &'a Offspring> {
+    let ids = record.subrefs.iter();
+    ids.filter_map(|id| cycle.children.get(id.as_str()))
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
@@ -625,6 +675,12 @@ fn too_large(bytes: usize) -> Line {
          on the next change handlers will see no old state. Move large values out of the object to avoid this."
     );
     Line::new(Level::WARN, text)
+}
+
+fn only_digest() -> Line {
+    let text = "The operator was restarted in the middle of this cycle, and of what it has handled only a digest is left: on the next change \
+                handlers will see no old state.";
+    Line::new(Level::INFO, text.to_owned())
 }
 
 fn no_room(room: Room, size: usize) -> Line {

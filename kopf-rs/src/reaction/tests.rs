@@ -4,6 +4,8 @@ mod change;
 mod deletion;
 mod history;
 mod life;
+mod restart;
 mod retry;
+mod subhandlers;
 mod trouble;
 mod world;

@@ -27,12 +27,12 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 const GZIP: &str = "gz:";
 const DIGEST: &str = "digest:";
 
-/// What is known of the state handled last.
+/// What is known of an essence that was, or is to be, stored as handled last.
 #[derive(Clone, Debug)]
-pub(crate) enum LastHandled {
+pub(crate) enum KnownEssence {
     /// All of it.
-    Essence(Essence),
-    /// Only its digest: it was too large to keep.
+    Whole(Essence),
+    /// Only its digest: all of it was too large to keep, or was gone when it had to be kept.
     Digest(String),
 }
 
@@ -48,9 +48,9 @@ pub(crate) enum Kept {
 /// Keeps the last-handled essence on the object.
 pub(crate) trait EssenceStore: Send + Sync {
     /// What the object carries.
-    fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged>;
+    fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged>;
     /// Put `last` into `patch`, as well as it fits.
-    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept>;
+    fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept>;
     /// Whether a digest can be kept in the place of an essence.
     fn takes_digests(&self) -> bool;
     /// Take out of an essence what is kept here.
@@ -58,6 +58,33 @@ pub(crate) trait EssenceStore: Send + Sync {
     /// What is expected, where no server would take what is kept here.
     fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+impl KnownEssence {
+    pub(crate) fn digest(&self) -> &str {
+        match self {
+            Self::Whole(essence) => essence.digest(),
+            Self::Digest(digest) => digest,
+        }
+    }
+    /// Only the digest of it.
+    pub(crate) fn reduced(&self) -> Self {
+        Self::Digest(self.digest().to_owned())
+    }
+    /// Whether it is this essence.
+    pub(crate) fn is(&self, essence: &Essence) -> bool {
+        match self {
+            Self::Whole(whole) => whole.is_same(essence),
+            Self::Digest(digest) => digest == essence.digest(),
+        }
+    }
+    /// Whether nothing that counts differs.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match other {
+            Self::Whole(essence) => self.is(essence),
+            Self::Digest(digest) => self.digest() == digest,
+        }
     }
 }
 
@@ -74,7 +101,7 @@ impl AnnotatedEssence {
 }
 
 impl EssenceStore for AnnotatedEssence {
-    fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged> {
+    fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
         let annotation = self.annotations.of_essence(body);
         let Some(value) = body.annotations().get(&annotation) else {
             return Ok(None);
@@ -87,11 +114,8 @@ impl EssenceStore for AnnotatedEssence {
             }),
         }
     }
-    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
-        let (text, kept) = match last {
-            LastHandled::Essence(essence) => encode(essence),
-            LastHandled::Digest(digest) => (format!("{DIGEST}{digest}"), Kept::Whole),
-        };
+    fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
+        let (text, kept) = encode(last);
         let annotation = self.annotations.of_essence(body);
         self.annotations.put(&annotation, text, body, patch);
         Ok(kept)
@@ -103,7 +127,11 @@ impl EssenceStore for AnnotatedEssence {
     fn clear(&self, _: &mut Value) {}
 }
 
-fn encode(essence: &Essence) -> (String, Kept) {
+pub(super) fn encode(known: &KnownEssence) -> (String, Kept) {
+    let essence = match known {
+        KnownEssence::Whole(essence) => essence,
+        KnownEssence::Digest(digest) => return (format!("{DIGEST}{digest}"), Kept::Whole),
+    };
     let text = essence.text();
     if text.len() < COMPRESSED_FROM {
         return (text, Kept::Whole);
@@ -117,9 +145,9 @@ fn encode(essence: &Essence) -> (String, Kept) {
     (digest, Kept::Digest { bytes })
 }
 
-fn decode(text: &str) -> Result<LastHandled, String> {
+pub(super) fn decode(text: &str) -> Result<KnownEssence, String> {
     if let Some(digest) = text.strip_prefix(DIGEST) {
-        return Ok(LastHandled::Digest(digest.to_owned()));
+        return Ok(KnownEssence::Digest(digest.to_owned()));
     }
     let value = match text.strip_prefix(GZIP) {
         Some(packed) => serde_json::from_str(&decompress(packed)?),
@@ -127,7 +155,7 @@ fn decode(text: &str) -> Result<LastHandled, String> {
     };
     let value: Value = value.map_err(|error| error.to_string())?;
     if value.is_object() {
-        Ok(LastHandled::Essence(Essence::from(value)))
+        Ok(KnownEssence::Whole(Essence::from(value)))
     } else {
         Err("expected a JSON object".to_owned())
     }
@@ -156,10 +184,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    fn roundtrip(value: &Value) -> (String, Kept, LastHandled) {
+    fn roundtrip(value: &Value) -> (String, Kept, KnownEssence) {
         let store = AnnotatedEssence::new(Annotations::under("p"));
         let mut patch = Patch::new();
-        let last = LastHandled::Essence(Essence::from(value.clone()));
+        let last = KnownEssence::Whole(Essence::from(value.clone()));
         let kept = store
             .store(&last, &Body::new(json!({})), &mut patch)
             .unwrap();
@@ -200,8 +228,8 @@ pub(crate) mod tests {
             assert!(text.len() <= BUDGET);
             assert_eq!(kept == Kept::Whole, whole, "{size}");
             match read {
-                LastHandled::Essence(essence) => assert_eq!(**essence.value(), value),
-                LastHandled::Digest(digest) => assert_eq!(digest, Essence::from(value).digest()),
+                KnownEssence::Whole(essence) => assert_eq!(**essence.value(), value),
+                KnownEssence::Digest(digest) => assert_eq!(digest, Essence::from(value).digest()),
             }
         }
     }

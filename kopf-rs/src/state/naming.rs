@@ -20,6 +20,8 @@ const LONGEST: usize = 63;
 pub(crate) const MARKER: &str = "kopf-managed";
 /// Keeps the essence that was handled last.
 pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
+/// Keeps, in the middle of a cycle, the essence that is to be stored as handled last.
+pub(crate) const TARGET: &str = "target-configuration";
 
 /// The annotations of one operator.
 #[derive(Clone, Debug)]
@@ -47,7 +49,14 @@ impl Annotations {
         }
         self.last_handled()
     }
-    /// The same for any object that is no copy of another one.
+    /// The annotation for the target of the cycle under way.
+    pub(crate) fn of_target(&self, body: &Body) -> String {
+        if is_copy_of_deployment(body) {
+            return self.full(&format!("{TARGET}-ofDRS"));
+        }
+        self.full(TARGET)
+    }
+    /// The same as [`of_essence`](Self::of_essence) for any object that is no copy of another one.
     pub(crate) fn last_handled(&self) -> String {
         self.full(LAST_HANDLED)
     }
@@ -106,7 +115,7 @@ pub(crate) fn handler_name(id: &str) -> String {
     let safe = safe(id);
     let only_kopfs = id.chars().all(|it| is_plain(it) || "-_./<>".contains(it));
     let framed = safe.starts_with(is_plain) && safe.ends_with(is_plain);
-    let is_ours = safe == MARKER || safe == LAST_HANDLED;
+    let is_ours = [MARKER, LAST_HANDLED, TARGET].contains(&safe.as_str());
     if only_kopfs && framed && !is_ours && safe.len() <= LONGEST {
         return safe;
     }

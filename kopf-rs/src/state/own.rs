@@ -11,7 +11,7 @@ use crate::object::essence::Essence;
 use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
 use crate::state::Persistence;
-use crate::state::diffbase::LastHandled;
+use crate::state::diffbase::KnownEssence;
 
 /// Values that are no objects, by their places.
 type Leaves = BTreeMap<Vec<String>, Value>;
@@ -54,7 +54,7 @@ impl Persistence {
             let mut stored = Patch::new();
             let store = &self.essence;
             if store
-                .store(&LastHandled::Essence(last), &body, &mut stored)
+                .store(&KnownEssence::Whole(last), &body, &mut stored)
                 .is_ok()
             {
                 common(object, stored.as_value(), &mut Vec::new(), &mut own);

@@ -12,6 +12,7 @@ use crate::object::body::Body;
 use crate::object::essence::{Essence, Sight};
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
+use crate::state::diffbase::{KnownEssence, decode, encode};
 use crate::state::error::{Damaged, NotKept, StorageError};
 use crate::state::naming::Annotations;
 
@@ -48,6 +49,19 @@ pub(crate) trait ProgressStore: Send + Sync {
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept>;
     /// Whether all of a record comes back, its target included. Where not, memory has to hold the records of a cycle.
     fn keeps_targets(&self) -> bool;
+    /// The target of the cycle under way, if the object carries it.
+    fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
+        let _ = body;
+        Ok(None)
+    }
+    /// Put the target of the cycle under way into `patch`, where there is a place for it.
+    fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
+        let _ = (target, body, patch);
+    }
+    /// Take the target off the object, or out of `patch`.
+    fn purge_target(&self, body: &Body, patch: &mut Patch) {
+        let _ = (body, patch);
+    }
     /// Take out of an essence what is kept here.
     fn clear(&self, essence: &mut Value);
     /// What is expected, where no server would take what is kept here.
@@ -121,6 +135,14 @@ impl Record {
     pub(crate) fn saw(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
         let seen = self.target.as_ref();
         seen.is_none_or(|seen| seen.is_of(essence, field))
+    }
+    /// Whether all that was attempted has seen `known`, at `field`, as far as that can be told.
+    pub(crate) fn saw_known(&self, known: &KnownEssence, field: Option<&FieldPath>) -> bool {
+        match (known, &self.target) {
+            (_, None) => true,
+            (KnownEssence::Whole(essence), _) => self.saw(essence, field),
+            (KnownEssence::Digest(digest), Some(seen)) => field.is_none() && seen.text() == *digest,
+        }
     }
     /// The same as a mark: what was done, whatever for.
     pub(crate) fn as_mark(&self) -> Self {
@@ -241,6 +263,25 @@ impl ProgressStore for AnnotatedProgress {
     }
     fn keeps_targets(&self) -> bool {
         true
+    }
+    fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
+        let annotation = self.annotations.of_target(body);
+        let Some(value) = body.annotations().get(&annotation) else {
+            return Ok(None);
+        };
+        let known = decode(value.as_str().unwrap_or_default().trim());
+        known.map(Some).map_err(|why| Damaged {
+            place: format!("annotation {annotation}"),
+            why,
+        })
+    }
+    fn store_target(&self, target: &KnownEssence, body: &Body, patch: &mut Patch) {
+        let annotation = self.annotations.of_target(body);
+        self.annotations
+            .put(&annotation, encode(target).0, body, patch);
+    }
+    fn purge_target(&self, body: &Body, patch: &mut Patch) {
+        Annotations::remove(&self.annotations.of_target(body), body, patch);
     }
     /// Our annotations are no part of any essence.
     fn clear(&self, _: &mut Value) {}

@@ -12,7 +12,7 @@ use crate::handler::outcome::panic_text;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::patch::Patch;
-use crate::state::diffbase::{EssenceStore, Kept, LastHandled};
+use crate::state::diffbase::{EssenceStore, Kept, KnownEssence};
 pub use crate::state::error::StorageError;
 use crate::state::error::{Damaged, NotKept};
 use crate::state::progress::{ProgressStore, Record};
@@ -158,22 +158,22 @@ impl ProgressStore for Guarded<dyn ProgressStorage> {
 }
 
 impl EssenceStore for Guarded<dyn DiffBaseStorage> {
-    fn fetch(&self, body: &Body) -> Result<Option<LastHandled>, Damaged> {
+    fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
         let damaged = |why| Damaged {
             place: "the last-handled configuration".to_owned(),
             why,
         };
         match guarded(|| self.0.fetch(body)).map_err(damaged)? {
             Some(essence) if !essence.is_object() => Err(damaged("expected a JSON object".into())),
-            essence => Ok(essence.map(|it| LastHandled::Essence(Essence::from(it)))),
+            essence => Ok(essence.map(|it| KnownEssence::Whole(Essence::from(it)))),
         }
     }
-    fn store(&self, last: &LastHandled, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
+    fn store(&self, last: &KnownEssence, body: &Body, patch: &mut Patch) -> Result<Kept, NotKept> {
         let not_kept = |why| NotKept {
             what: "the last-handled configuration".to_owned(),
             why,
         };
-        let LastHandled::Essence(essence) = last else {
+        let KnownEssence::Whole(essence) = last else {
             return Err(not_kept("only its digest is known".to_owned()));
         };
         let mut own = Patch::new();
@@ -278,7 +278,7 @@ mod tests {
 
         let diffbase = Guarded::<dyn DiffBaseStorage>(Arc::new(Bad));
         assert!(diffbase.fetch(&body).is_err());
-        let last = LastHandled::Essence(Essence::from(json!({})));
+        let last = KnownEssence::Whole(Essence::from(json!({})));
         assert!(diffbase.store(&last, &body, &mut patch).is_err());
         diffbase.clear(&mut essence);
         assert_eq!(essence, json!({"spec": 1}));

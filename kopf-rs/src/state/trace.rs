@@ -5,7 +5,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::object::outline::Outline;
-use crate::state::naming::{LAST_HANDLED, MARKER, handler_name, safe};
+use crate::state::naming::{LAST_HANDLED, MARKER, TARGET, handler_name, safe};
 
 /// What an object carries of an operator's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Places<'_> {
         for (name, text) in self.annotations(outline) {
             if self.is_strange(name, text) {
                 (name, text).hash(&mut strange);
-            } else if name.starts_with(LAST_HANDLED) || self.names.has(name) {
+            } else if is_essence(name) || self.names.has(name) {
                 (name, text).hash(&mut own);
             }
         }
@@ -112,8 +112,13 @@ impl Places<'_> {
     fn is_strange(&self, name: &str, text: &str) -> bool {
         let of_kopf = name == "touch-dummy";
         let is_record = text.starts_with("\"{") && text.contains("\\\"started\\\"");
-        !name.starts_with(LAST_HANDLED) && (of_kopf || is_record && !self.names.has(name))
+        !is_essence(name) && (of_kopf || is_record && !self.names.has(name))
     }
+}
+
+/// Whether an essence is kept under that name.
+fn is_essence(name: &str) -> bool {
+    name.starts_with(LAST_HANDLED) || name.starts_with(TARGET)
 }
 
 impl Trace {
@@ -154,7 +159,7 @@ mod tests {
     }
 
     /// Annotations before and after, and what that means.
-    fn changes() -> [(Value, Value, Option<Sign>); 12] {
+    fn changes() -> [(Value, Value, Option<Sign>); 13] {
         let record = r#"{"started":"2026-01-01T00:00:00Z"}"#;
         let other = r#"{"started":"2026-01-01T00:00:00Z","retries":1}"#;
         let last = "op.kopf.rs/last-handled-configuration";
@@ -166,6 +171,11 @@ mod tests {
             ),
             (json!({}), json!({last: "{}"}), Some(Sign::Own)),
             (json!({last: "{}"}), json!({}), None),
+            (
+                json!({}),
+                json!({"op.kopf.rs/target-configuration": r#"{"spec":{"started":1}}"#}),
+                Some(Sign::Own),
+            ),
             (
                 json!({last: "{}"}),
                 json!({last: "{\"spec\":1}"}),

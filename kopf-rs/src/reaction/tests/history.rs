@@ -2,18 +2,22 @@
 //!
 //! A failure names its seed; `KOPF_RS_SEED` replays one, `KOPF_RS_HISTORIES` asks for more of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, handlers};
-use crate::handler::cause::Cause;
+use super::world::{FINALIZER, World, handlers, sub_handler};
+use crate::handler::cause::{Cause, Reason};
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
+use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
+use crate::reaction::children::Progress;
+use crate::reaction::plan::{Course, Plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
 
 /// A small random number generator (xorshift): the same seed gives the same history.
@@ -47,6 +51,8 @@ struct History {
     /// Handlers whose last call nobody remembers, and the states the object tells of instead: if it goes back to one of these before the
     /// next process looks, nothing tells that it was ever different.
     forgotten: Vec<(String, Value)>,
+    /// Who has succeeded in this cycle, and for which reason: nobody of them is to be called for it again, restarts included.
+    succeeded: BTreeSet<(String, Reason)>,
     /// Whether users still change things and handlers still fail.
     wild: bool,
     attempts: usize,
@@ -81,6 +87,7 @@ impl History {
             "delete:d",
             "optional:o",
             "create:x/a field:x/a",
+            "create:p update:p",
         ];
         let words: Vec<_> = all.into_iter().filter(|_| dice.one_in(2)).collect();
         let mut world = World::new(handlers(&format!("create:z {}", words.join(" "))));
@@ -92,6 +99,8 @@ impl History {
             Lifecycle::Shuffled,
         ][dice.roll(5)]
         .clone();
+        let subs: &[_] = [&["s1", "s2"] as &[_], &["s1", "s2", "s3"]][dice.roll(2)];
+        world.subs.insert("p".into(), subs.to_vec());
         world.put(json!({"a": 0, "b": 0}));
         world.object.as_mut().unwrap()["metadata"]["generation"] = json!(0);
         Self {
@@ -102,6 +111,7 @@ impl History {
             first_handled: None,
             unwritten: Vec::new(),
             forgotten: Vec::new(),
+            succeeded: BTreeSet::new(),
             wild: true,
             attempts: 0,
         }
@@ -111,22 +121,36 @@ impl History {
     fn edit(&mut self) {
         let field = ["a", "b"][self.dice.roll(2)];
         let value = [json!(0), json!(1), json!(2), Value::Null][self.dice.roll(4)].clone();
-        let version = self.versions.len();
-        let before = self.world.object.clone();
         self.world.edit(json!({"spec": {field: value}}));
-        let object = self.world.object.as_mut().unwrap();
-        if before.is_some_and(|before| before["spec"] == object["spec"]) {
+        self.note_version();
+    }
+
+    fn note_version(&mut self) {
+        let version = self.versions.len();
+        let Some(object) = &mut self.world.object else {
             return;
+        };
+        if self.versions.last() != Some(&object["spec"]) {
+            object["metadata"]["generation"] = json!(version);
+            self.versions.push(object["spec"].clone());
         }
-        object["metadata"]["generation"] = json!(version);
-        self.versions.push(object["spec"].clone());
+    }
+
+    /// What the object says was handled last, also where it has only a digest of that.
+    fn last_handled(&self) -> Value {
+        let last = self.world.last_handled();
+        let Some(digest) = last.as_str().and_then(|it| it.strip_prefix("digest:")) else {
+            return last["spec"].clone();
+        };
+        let is_it = |spec: &&Value| Essence::from(json!({"spec": spec})).digest() == digest;
+        self.versions.iter().find(is_it).unwrap().clone()
     }
 
     fn crash(&mut self) {
         self.world.seen = None;
         self.world.wake_at = None;
         if self.world.object.is_some() {
-            let handled = self.world.last_handled()["spec"].clone();
+            let handled = self.last_handled();
             for id in self.unwritten.drain(..) {
                 let mut earlier = self
                     .runs
@@ -135,6 +159,7 @@ impl History {
                     .filter(|it| it.id == id && it.written);
                 let recorded = earlier.next().map(|it| self.versions[it.version].clone());
                 self.forgotten.extend(recorded.map(|it| (id.clone(), it)));
+                self.succeeded.retain(|(it, _)| *it != id);
                 self.forgotten.push((id, handled.clone()));
             }
         }
@@ -148,28 +173,78 @@ impl History {
         let body = Arc::new(Body::new(object));
         let event = self.world.seen.is_none().then_some(EventType::Listed);
         let plan = self.world.plan(event, &body);
-        let mut attempted = Vec::new();
+        let (mut attempted, mut patch) = (Vec::new(), Patch::new());
         for cause in plan.changing.clone() {
-            self.note(&cause);
-            if self.wild && self.dice.one_in(4) {
-                self.edit();
+            match self.call(&plan, &cause, &mut patch) {
+                Some(attempt) => attempted.push(attempt),
+                None => return true,
             }
-            if self.is_killed() {
-                return true;
-            }
-            let outcome = self.outcome();
-            self.runs.last_mut().unwrap().done = matches!(outcome, Outcome::Succeeded(_));
-            attempted.push(Attempted {
-                id: cause.handler.id.clone(),
-                outcome,
-                children: Vec::new(),
-            });
         }
-        let effects = settle(plan, attempted, Patch::new(), self.world.now);
+        let resumes = matches!(&plan.course, Course::Cycle(it) if it.reason == Reason::Resume);
+        let effects = settle(plan, attempted, patch, self.world.now);
         if self.wild && self.dice.one_in(8) {
             self.edit();
         }
-        self.is_killed() || self.write(effects) || self.is_killed()
+        self.is_killed() || self.write(effects, resumes) || self.is_killed()
+    }
+
+    /// One attempt, with those of its sub-handlers that are picked; nothing where the process is killed in the middle of it.
+    fn call(&mut self, plan: &Plan, cause: &Cause, patch: &mut Patch) -> Option<Attempted> {
+        let id = cause.handler.id.clone();
+        let mut outcome = self.attempt(cause, patch)?;
+        let mut children = Vec::new();
+        let names = self.world.subs.get(&*id).cloned();
+        if let (Some(names), Outcome::Succeeded(_)) = (names, &outcome) {
+            let (mut nest, now) = (plan.nest(&cause.handler).unwrap(), self.world.now);
+            let callbacks = names.into_iter().map(sub_handler).collect();
+            let group = nest.enroll(cause, callbacks, now, &mut Vec::new()).unwrap();
+            for (place, sub) in nest.pick(&group, cause, None, now, &mut Vec::new()) {
+                let outcome = self.attempt(&sub, patch)?;
+                nest.attempted(place, outcome, now);
+            }
+            if nest.progress(&group) == Progress::Left {
+                outcome = Outcome::Waiting;
+            }
+            children = nest.into_children();
+        }
+        self.ended(cause, &outcome);
+        Some(Attempted {
+            id,
+            outcome,
+            children,
+        })
+    }
+
+    fn attempt(&mut self, cause: &Cause, patch: &mut Patch) -> Option<Outcome> {
+        self.note(cause);
+        if self.wild && self.dice.one_in(4) {
+            self.edit();
+        }
+        if self.is_killed() {
+            return None;
+        }
+        // Some change their object, each time to something else as long as things are wild.
+        let own = if self.wild { self.dice.roll(12) } else { 0 };
+        if own < 3 && ["u", "c", "p/s1", "p/s2", "a"].contains(&&*cause.handler.id) {
+            patch.merge(json!({"spec": {"own": own}}));
+        }
+        let outcome = self.outcome();
+        self.ended(cause, &outcome);
+        Some(outcome)
+    }
+
+    /// The last run of that handler has ended.
+    fn ended(&mut self, cause: &Cause, outcome: &Outcome) {
+        let id = cause.handler.id.to_string();
+        let done = matches!(outcome, Outcome::Succeeded(_));
+        let mut runs = self.runs.iter_mut().rev();
+        runs.find(|it| it.id == id).unwrap().done = done;
+        let key = (id, cause.reason().unwrap());
+        if done {
+            self.succeeded.insert(key);
+        } else {
+            self.succeeded.remove(&key);
+        }
     }
 
     fn is_killed(&mut self) -> bool {
@@ -183,6 +258,13 @@ impl History {
     fn note(&mut self, cause: &Cause) {
         self.attempts += 1;
         let id = cause.handler.id.to_string();
+        let key = (id.clone(), cause.reason().unwrap());
+        assert!(
+            !self.succeeded.contains(&key),
+            "called again in one cycle: {key:?} {:?} {:?}",
+            self.versions,
+            self.runs
+        );
         self.unwritten.push(id.clone());
         let version = cause.meta()["generation"].as_u64().unwrap();
         let new = cause.new().cloned().unwrap_or_default();
@@ -197,17 +279,27 @@ impl History {
         });
     }
 
-    fn write(&mut self, effects: Effects) -> bool {
+    fn write(&mut self, effects: Effects, resumes: bool) -> bool {
+        // Where the object is again as it was handled last, and nobody has seen anything else, updating gives way to resuming.
+        if resumes {
+            self.succeeded
+                .retain(|(_, reason)| *reason == Reason::Resume);
+        }
         let refused = self.wild && self.dice.one_in(6);
         self.world.refuse = usize::from(refused);
+        let concluded = effects.concluded;
         let changed = self.world.write(effects);
-        if !refused {
+        self.note_version();
+        if !refused && self.world.object.is_some() {
+            // A conclusion that was refused may turn out to need no more than taking records off.
+            if concluded || self.world.records().is_empty() {
+                self.succeeded.clear();
+            }
             self.unwritten.clear();
             self.runs.iter_mut().for_each(|it| it.written = true);
         }
         if self.first_handled.is_none() && self.world.object.is_some() {
-            let handled = &self.world.last_handled()["spec"];
-            self.first_handled = Some(handled.clone()).filter(|it| !it.is_null());
+            self.first_handled = Some(self.last_handled()).filter(|it| !it.is_null());
         }
         changed
     }
@@ -247,8 +339,12 @@ impl History {
     /// Every handler's last call has seen the object as it is now, was told so, and succeeded.
     fn check(&self) {
         let newest = self.versions.last().unwrap();
-        for handler in &self.world.handlers {
-            let id: &str = &handler.id;
+        let subs = self.world.subs["p"].iter().map(|name| format!("p/{name}"));
+        let is_parent = self.world.handlers.iter().any(|it| &*it.id == "p");
+        let subs = subs.filter(|_| is_parent);
+        let ids = self.world.handlers.iter().map(|it| it.id.to_string());
+        for id in ids.chain(subs) {
+            let id: &str = &id;
             let field = id.rsplit('/').next().filter(|it| ["a", "b"].contains(it));
             let scope = |spec: &Value| field.map_or(spec.clone(), |field| spec[field].clone());
             let mut runs = self.runs.iter().filter(|it| it.id == id);
@@ -256,7 +352,7 @@ impl History {
             if matches!(id, "c" | "z") {
                 assert!(runs.any(|it| it.done), "{}", complaint());
             }
-            if !matches!(id, "u" | "f" | "a" | "b" | "x/a") {
+            if !matches!(id, "u" | "f" | "a" | "b" | "x/a") && !id.starts_with('p') {
                 continue;
             }
             let Some(last) = runs.next_back() else {
@@ -301,10 +397,7 @@ fn history(seed: u64) -> usize {
     history.calm();
     history.check();
     assert_eq!(history.world.records(), "", "nothing is left on the object");
-    assert_eq!(
-        history.world.last_handled()["spec"],
-        *history.versions.last().unwrap()
-    );
+    assert_eq!(history.last_handled(), *history.versions.last().unwrap());
     let attempts = history.attempts;
     history.calm();
     assert_eq!(history.attempts, attempts, "nothing runs once all is still");

@@ -132,7 +132,10 @@ fn what_is_written_between_attempts() {
     world.create(json!({}));
     assert_eq!(
         (world.calls(), world.records()),
-        ("c1 create#0 c2 create#0".into(), "c1 c2".into())
+        (
+            "c1 create#0 c2 create#0".into(),
+            "c1 c2 target-configuration".into()
+        )
     );
     let c1 = world.record("c1");
     assert_eq!(

@@ -15,6 +15,7 @@ use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions};
 use crate::handler::family::event::EventOptions;
 use crate::handler::family::{Declaration, Family};
 use crate::handler::outcome::Outcome;
+use crate::handler::registry::callback::{self, Callback};
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::patch::{Patch, apply};
@@ -22,6 +23,7 @@ use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
+use crate::reaction::children::Progress;
 use crate::reaction::glance::Glance;
 use crate::reaction::plan::{Input, Plan, Policy, Seen, plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
@@ -49,6 +51,8 @@ pub(super) struct World {
     pub(super) during: BTreeMap<String, During>,
     /// What handlers put into their patch.
     pub(super) wants: BTreeMap<String, Value>,
+    /// Sub-handlers by the ids of their parents.
+    pub(super) subs: BTreeMap<String, Vec<&'static str>>,
     /// So many writes are refused.
     pub(super) refuse: usize,
     pub(super) seen: Option<Seen>,
@@ -137,6 +141,7 @@ impl World {
             lines: Vec::new(),
             during: BTreeMap::new(),
             wants: BTreeMap::new(),
+            subs: BTreeMap::new(),
             refuse: 0,
             seen: None,
             wake_at: None,
@@ -342,12 +347,38 @@ impl World {
         let changing: Vec<Cause> = plan.changing.clone();
         let attempted = changing
             .iter()
-            .map(|cause| self.call(cause, &mut patch))
+            .map(|cause| self.call(&plan, cause, &mut patch))
             .collect();
         settle(plan, attempted, patch, self.now)
     }
 
-    fn call(&mut self, cause: &Cause, patch: &mut Patch) -> Attempted {
+    fn call(&mut self, plan: &Plan, cause: &Cause, patch: &mut Patch) -> Attempted {
+        let id = cause.handler.id.clone();
+        let mut outcome = self.attempt(cause, patch);
+        let mut children = Vec::new();
+        if let (Some(names), Outcome::Succeeded(_)) = (self.subs.get(&*id).cloned(), &outcome) {
+            let (mut nest, now, mut lines) = (plan.nest(&cause.handler).unwrap(), self.now, vec![]);
+            let callbacks = names.into_iter().map(sub_handler).collect();
+            let group = nest.enroll(cause, callbacks, now, &mut lines).unwrap();
+            for (place, sub) in nest.pick(&group, cause, None, now, &mut lines) {
+                let outcome = self.attempt(&sub, patch);
+                nest.attempted(place, outcome, now);
+            }
+            outcome = match nest.progress(&group) {
+                Progress::Done => outcome,
+                Progress::Left => Outcome::Waiting,
+                Progress::Failed(message) => Outcome::Permanent { message },
+            };
+            children = nest.into_children();
+        }
+        Attempted {
+            id,
+            outcome,
+            children,
+        }
+    }
+
+    fn attempt(&mut self, cause: &Cause, patch: &mut Patch) -> Outcome {
         let id = cause.handler.id.clone();
         let change = cause.change().unwrap();
         let reason = change.reason.unwrap().as_str();
@@ -365,16 +396,11 @@ impl World {
             patch.merge(wanted.clone());
         }
         let next = self.script.get_mut(&*id).and_then(VecDeque::pop_front);
-        let outcome = outcome(next.as_deref().unwrap_or("ok"));
         if let (Some(during), Some(object)) = (self.during.remove(&*id), &mut self.object) {
             during(object);
             self.bump();
         }
-        Attempted {
-            id,
-            outcome,
-            children: Vec::new(),
-        }
+        outcome(next.as_deref().unwrap_or("ok"))
     }
 
     pub(super) fn write(&mut self, effects: Effects) -> bool {
@@ -432,7 +458,7 @@ impl World {
         let names = annotations.iter().filter_map(Value::as_object).flatten();
         let names = names.filter_map(|(name, _)| name.strip_prefix("op.kopf.rs/"));
         names
-            .filter(|name| *name != "kopf-managed" && *name != "last-handled-configuration")
+            .filter(|name| !["kopf-managed", "last-handled-configuration"].contains(name))
             .collect::<Vec<_>>()
             .join(" ")
     }
@@ -444,8 +470,14 @@ impl World {
     }
     pub(super) fn last_handled(&self) -> Value {
         let text = self.object.as_ref().unwrap()["metadata"]["annotations"][LAST].as_str();
-        text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+        text.map_or(Value::Null, |text| {
+            serde_json::from_str(text).unwrap_or_else(|_| text.into())
+        })
     }
+}
+
+pub(super) fn sub_handler(id: &str) -> Callback {
+    callback::handler(id, |_| async { Ok(()) })
 }
 
 fn outcome(text: &str) -> Outcome {

@@ -1,0 +1,73 @@
+//! Restarts in the middle of a cycle: who has succeeded is not called again, and what changed meanwhile is an update afterwards.
+
+use serde_json::json;
+
+use super::world::World;
+
+#[test]
+fn a_handler_that_has_succeeded_is_not_called_again_after_a_restart() {
+    // Its own label is enough.
+    let mut world = World::of("create:c create:d update:u").script("d", "t5 ok");
+    let label = json!({"metadata": {"labels": {"made": "yes"}}});
+    world.wants.insert("c".into(), label);
+    world.create(json!({"a": 1}));
+    assert_eq!(world.calls(), "c create#0 d create#0");
+    world.restart().wait();
+    assert_eq!(world.calls(), "d create#1 u update#0");
+    let made = r#"u: {"spec":{"a":1}} -> {"metadata":{"labels":{"made":"yes"}},"spec":{"a":1}}"#;
+    assert!(world.told[3].starts_with(made), "{}", world.told[3]);
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn sub_handlers_that_have_succeeded_are_not_called_again_after_a_restart() {
+    let mut world = World::of("create:p update:u").script("p/two", "t5 ok");
+    world.subs.insert("p".into(), vec!["one", "two"]);
+    let label = json!({"metadata": {"labels": {"made": "yes"}}});
+    world.wants.insert("p/one".into(), label);
+    world.create(json!({"a": 1}));
+    assert_eq!(
+        world.calls(),
+        "p create#0 p/one create#0 p create#0 p/two create#0"
+    );
+    world.restart().wait();
+    assert_eq!(world.calls(), "p create#0 p/two create#1 u update#0");
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn what_changed_while_the_operator_was_away_is_an_update_of_what_is_no_longer_known() {
+    let mut world = World::of("create:c create:d update:u").script("d", "t5 ok");
+    world
+        .create(json!({"a": 1}))
+        .edit(json!({"spec": {"a": 2}}));
+    world.restart().wait();
+    assert_eq!(world.calls(), "c create#0 d create#0 d create#1 u update#0");
+    assert!(
+        world.told[3].starts_with(r#"u: None -> {"spec":{"a":2}}"#),
+        "{}",
+        world.told[3]
+    );
+    let said = "only a digest is left";
+    assert!(world.lines().iter().any(|line| line.contains(said)));
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+    assert_eq!(world.last_handled(), json!({"spec": {"a": 2}}));
+}
+
+#[test]
+fn what_the_cycle_is_for_is_taken_off_when_another_begins() {
+    let mut world = World::of("create:c create:d delete:x").script("d", "t5 ok");
+    world.create(json!({"a": 1}));
+    assert!(world.records().contains("target-configuration"));
+    let others = json!({"metadata": {"finalizers": ["op.kopf.rs/finalizer", "other.io/x"]}});
+    world.edit(others);
+    world.delete();
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+    // Nobody is to be called any more: what is left of a cycle is stale.
+    let mut world = World::of("create:c update:u");
+    world.create(json!({"a": 1})).update(json!({
+        "metadata": {"annotations": {"op.kopf.rs/target-configuration": "{\"spec\":{\"a\":1}}"}}
+    }));
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+    assert_eq!(world.calls(), "c create#0");
+}
