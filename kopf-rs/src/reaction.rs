@@ -45,6 +45,7 @@ pub(crate) mod cycle;
 pub(crate) mod detect;
 pub(crate) mod glance;
 pub(crate) mod judge;
+mod marks;
 pub(crate) mod plan;
 pub(crate) mod settle;
 

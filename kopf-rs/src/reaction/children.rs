@@ -105,6 +105,7 @@ impl Nest {
                     handler: Arc::new(handler),
                     stored,
                     recurs: false,
+                    holds: true,
                     exhausted: None,
                 },
                 result: None,

@@ -45,6 +45,8 @@ pub(super) struct Member {
     pub(super) stored: Option<Record>,
     /// It is also for later changes, so it matters what its last attempt has seen.
     pub(super) recurs: bool,
+    /// The object must not vanish before it is done.
+    pub(super) holds: bool,
     /// Its limits are reached: it fails without being called.
     pub(super) exhausted: Option<Exhausted>,
 }
@@ -199,6 +201,9 @@ impl Cycle {
                 record: record.unwrap_or_else(|| Record::fresh(reason, input.now)),
                 stored: entry.and_then(|entry| entry.stored.clone()),
                 recurs,
+                holds: selected
+                    .iter()
+                    .any(|it| it.id == handler.id && it.needs_finalizer()),
                 exhausted: None,
             });
         }
@@ -226,6 +231,9 @@ impl Cycle {
         if self.mode != Mode::Persisted && !deletion {
             return Record::fresh(self.reason, input.now);
         }
+        if self.reason == Reason::Delete && !deletion {
+            return self.deleting(input, handler, &record);
+        }
         let of_this = record.purpose == Some(self.reason) && (self.goes_on() || deletion);
         let stands = stands || of_this;
         let field = handler.field();
@@ -236,6 +244,35 @@ impl Cycle {
             purpose: Some(self.reason),
             ..record
         }
+    }
+
+    /// The record of another cycle at the begin of a deletion. It keeps what the handler has last succeeded on, for that is what it is
+    /// told the change from.
+    fn deleting(&self, input: &Input<'_>, handler: &Handler, record: &Record) -> Record {
+        let is_for_deletions = handler.needs_finalizer() || handler.is_optional_deletion();
+        let newest = &self.sides.newest;
+        if !is_for_deletions && record.is_final() && record.saw(newest, handler.field()) {
+            return Record {
+                purpose: Some(self.reason),
+                ..record.clone()
+            };
+        }
+        let target = record.target.clone().filter(|_| record.success);
+        Record {
+            target,
+            ..record.again(Some(self.reason), input.now)
+        }
+    }
+
+    /// Whether all is done. A deletion waits for deletion handlers only: others are called once, as a last chance.
+    pub(super) fn is_over(&self) -> bool {
+        let is_deletion = self.reason == Reason::Delete && self.mode == Mode::Persisted;
+        let mut members = self.members.iter();
+        members.all(|member| {
+            let record = &member.record;
+            let was_called = record.retries > 0 || record.delayed.is_some();
+            record.is_final() || is_deletion && !member.holds && was_called
+        })
     }
 
     /// What becomes of what the object carries.
@@ -380,7 +417,8 @@ impl Target {
         let deleting = input.body.is_deleting();
         let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
             Reason::Delete => deleting,
-            Reason::Create | Reason::Update => !deleting,
+            // A deletion tells handlers of the change from what they have handled.
+            Reason::Create | Reason::Update => true,
             // Nobody has acted on a change yet.
             Reason::Resume => false,
         };
@@ -395,7 +433,7 @@ impl Target {
             None
         });
         let takes_digests = input.persistence.essence.takes_digests();
-        match carried.filter(|_| !deleting) {
+        match carried {
             Some(carried) if carried.is(newest) => Self {
                 essence: KnownEssence::Whole(newest.clone()),
                 is_fixed: true,

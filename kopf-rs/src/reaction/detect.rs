@@ -35,6 +35,8 @@ pub(super) struct Sides {
     /// Whether the target is to be stored as last handled in the end.
     pub(super) changed: bool,
     created: bool,
+    /// In a deletion: the sides for those who have handled the target of the cycle that the deletion has put an end to.
+    handled: Option<Box<Sides>>,
 }
 
 /// What is the case with an object.
@@ -86,7 +88,35 @@ impl Sides {
             target,
             newest,
             created,
+            handled: None,
         }
+    }
+
+    /// The same for a deletion.
+    pub(super) fn of_deletion(self) -> Self {
+        let handled = match &self.target.essence {
+            KnownEssence::Whole(target) if self.target.is_fixed => {
+                let last = Some(KnownEssence::Whole(target.clone()));
+                Self::new(last, self.target.clone(), self.newest.clone())
+            }
+            _ => return self,
+        };
+        Self {
+            handled: Some(Box::new(handled)),
+            ..self
+        }
+    }
+
+    /// The sides for a handler with that record.
+    pub(super) fn of(&self, handler: &Handler, record: Option<&Record>) -> &Self {
+        let has_handled_target = |record: &Record| {
+            let succeeded = record.success || record.purpose == Some(Reason::Delete);
+            let target = &self.target.essence;
+            succeeded && record.target.is_some() && record.saw_known(target, handler.field())
+        };
+        let since_target = self.handled.as_deref();
+        let since_target = since_target.filter(|_| record.is_some_and(has_handled_target));
+        since_target.unwrap_or(self)
     }
 
     /// Whether the object has changed since the cycle began.

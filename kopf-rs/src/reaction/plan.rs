@@ -22,7 +22,7 @@ use crate::object::patch::Patch;
 use crate::object::python::Python;
 use crate::object::resource::Resource;
 use crate::reaction::children::Nest;
-use crate::reaction::cycle::{Cycle, Entry, Mode, Target, entries, supersession, title};
+use crate::reaction::cycle::{Cycle, Entry, Member, Mode, Target, entries, supersession, title};
 use crate::reaction::detect::{
     Candidate, Sides, Situation, cause, first_attempt, left_behind, object,
 };
@@ -354,7 +354,12 @@ impl Planning<'_> {
         let fields = all.chain(watching).filter_map(|it| it.field());
         let newest = input.persistence.essence_of(input.body, fields);
         let target = Target::of(input, &newest, &mut self.lines);
-        Sides::new(last, target, newest)
+        let sides = Sides::new(last, target, newest);
+        if input.body.is_deleting() {
+            sides.of_deletion()
+        } else {
+            sides
+        }
     }
 
     /// The situation, and the handlers with what their filters say of it. Filters are evaluated once.
@@ -383,7 +388,11 @@ impl Planning<'_> {
         let candidates: Vec<_> = changing
             .iter()
             .zip(marked)
-            .map(|(handler, marked)| sides.candidate(self.input, handler, supposed, marked))
+            .map(|(handler, marked)| {
+                let entry = entries.iter().find(|entry| entry.id == handler.id);
+                let sides = sides.of(handler, entry.and_then(|entry| entry.record.as_ref()));
+                sides.candidate(self.input, handler, supposed, marked)
+            })
             .collect();
         let still = candidates.iter().any(|it| it.marked && it.applies);
         (situation(still), candidates)
@@ -408,14 +417,13 @@ impl Planning<'_> {
         cycle.left_behind = left_behind;
         let sides = cycle.sides.clone();
         let picked = cycle.pick(input);
-        let call = |handler: &Arc<Handler>, attempt| {
+        let call = |member: &Member| {
+            let (handler, attempt) = (&member.handler, member.attempt(input.now));
+            let sides = sides.of(handler, Some(&member.record));
             let change = sides.change(Some(reason), handler.field());
             cause(input, handler, change, attempt)
         };
-        self.calls = picked
-            .iter()
-            .map(|member| call(&member.handler, member.attempt(input.now)))
-            .collect();
+        self.calls = picked.into_iter().map(call).collect();
         Course::Cycle(Box::new(cycle))
     }
 

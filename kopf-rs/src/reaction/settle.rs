@@ -11,12 +11,14 @@ use serde_json::{Map, Value};
 use tracing::Level;
 
 use crate::handler::cause::Reason;
+use crate::handler::decl::Handler;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::children::{Offspring, refer, waiting};
 use crate::reaction::cycle::{Cycle, Member, Mode, next_due, title};
 use crate::reaction::judge::{Judge, next_chance, shortened};
+use crate::reaction::marks::marks;
 use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
 use crate::state::NotKept;
 use crate::state::budget;
@@ -202,8 +204,10 @@ impl Settling {
 
     fn cycle(mut self, mut cycle: Cycle, attempted: Vec<Attempted>) -> Effects {
         self.judge(&mut cycle, attempted);
-        let over = cycle.members.iter().all(|member| member.record.is_final());
-        cycle.sides.target.is_fixed |= is_begun_by_somebody(&cycle);
+        let over = cycle.is_over();
+        if cycle.reason != Reason::Delete {
+            cycle.sides.target.is_fixed |= is_begun_by_somebody(&cycle);
+        }
         if over {
             self.announce(&cycle);
         }
@@ -235,7 +239,10 @@ impl Settling {
                 continue;
             };
             let (handler, record) = (&member.handler, &mut member.record);
-            record.target = Some(cycle.sides.seen_by(handler));
+            // A deletion is the last change: what counts is what was handled before it.
+            if cycle.reason != Reason::Delete {
+                record.target = Some(cycle.sides.seen_by(handler));
+            }
             refer(record, children.iter().map(|child| &*child.id));
             cycle.subrefs.extend(record.subrefs.iter().cloned());
             let wake = next_due(children.iter().map(|child| &child.record), self.now);
@@ -283,6 +290,9 @@ impl Settling {
         }
         let succeeded = cycle.members.iter().filter(|it| it.record.success).count();
         let failed = cycle.members.len() - succeeded;
+        let undone = cycle.members.iter().filter(|it| !it.record.is_final());
+        let undone = undone.map(|member| left_undone(&member.handler));
+        self.effects.lines.extend(undone);
         let title = title(cycle.reason);
         let text = format!("{title} is processed: {succeeded} succeeded; {failed} failed.");
         self.effects.lines.push(Line::new(Level::INFO, text));
@@ -296,7 +306,7 @@ impl Settling {
         if let Some(cycle) = cycle {
             busy.records.extend(records(cycle));
             busy.ongoing = ongoing(cycle);
-            busy.announced |= cycle.members.iter().all(|it| it.record.is_final());
+            busy.announced |= cycle.is_over();
         }
         seen.busy = busy.boxed();
         self.effects.seen_if_refused = seen;
@@ -519,11 +529,12 @@ impl Settling {
             .is_ok()
     }
 
-    /// Note what the cycle is for beside its records: all of it only where that is not what the object is. Deletions have no target.
+    /// Note what the cycle is for beside its records: all of it only where that is not what the object is. A deletion keeps that of the cycle
+    /// before, and resuming has none.
     fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
         let (target, progress) = (&cycle.sides.target, &self.book.persistence.progress);
-        let is_for_changes = matches!(cycle.reason, Reason::Create | Reason::Update);
-        if !target.is_fixed || !is_for_changes || room == Room::None {
+        let has_target = target.is_fixed && cycle.reason != Reason::Resume;
+        if !has_target || room == Room::None {
             return self.purge_target(patch);
         }
         let is_short = room > Room::Plenty || !cycle.sides.is_outrun();
@@ -624,43 +635,6 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     })
 }
 
-/// The records of handlers whose last attempt has seen another state than the one stored as handled. Who has seen the newest is done with
-/// that, and need not be called for it; anybody else is to be called again.
-fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
-    let mut marks = cycle.left_behind.clone();
-    for member in cycle.members.iter().filter(|member| member.recurs) {
-        let (id, record, field) = (&member.handler.id, &member.record, member.handler.field());
-        let family = || {
-            below(cycle, record)
-                .map(|child| &child.record)
-                .chain([record])
-        };
-        if family().all(|record| record.saw_known(&cycle.sides.target.essence, field)) {
-            continue;
-        }
-        let saw_newest = |record: &Record| record.saw(&cycle.sides.newest, field);
-        if family().all(saw_newest) {
-            marks.push((id.clone(), record.as_mark()));
-            continue;
-        }
-        marks.push((id.clone(), record.again(None, now)));
-        // Of its sub-handlers, too, those that have seen the newest are done with it.
-        let done = below(cycle, record).filter(|child| {
-            let mut family = below(cycle, &child.record).map(|it| &it.record);
-            let record = &child.record;
-            record.is_final() && saw_newest(record) && family.all(saw_newest)
-        });
-        marks.extend(done.map(|child| (child.id.clone(), child.record.as_mark())));
-    }
-    marks
-}
-
-/// The sub-handlers below a handler, or below another sub-handler, as far as there is anything known of them.
-fn below<'a>(cycle: &'a Cycle, record: &'a Record) -> impl Iterator<Item = &'a Offspring> {
-    let ids = record.subrefs.iter();
-    ids.filter_map(|id| cycle.children.get(id.as_str()))
-}
-
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
     next_due(cycle.members.iter().map(|it| &it.record), now)
 }
@@ -674,6 +648,11 @@ fn too_large(bytes: usize) -> Line {
         "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, so \
          on the next change handlers will see no old state. Move large values out of the object to avoid this."
     );
+    Line::new(Level::WARN, text)
+}
+
+fn left_undone(handler: &Handler) -> Line {
+    let text = format!("{handler} is left undone: a deletion waits for deletion handlers only.");
     Line::new(Level::WARN, text)
 }
 

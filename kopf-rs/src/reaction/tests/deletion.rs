@@ -194,3 +194,82 @@ fn never_guarded_when_already_going() {
     world.see(EventType::Added);
     assert_eq!((world.calls(), world.writes()), (String::new(), 0));
 }
+
+#[test]
+fn a_deletion_waits_for_deletion_handlers_only() {
+    for failure in ["t60 t60", "e e", "p"] {
+        let mut world = World::of("field:f optional:o delete:d").script("f", failure);
+        world = world.script("o", "t60 t60").script("d", "t5 ok");
+        world.create(json!({"f": 1})).calls();
+        world.update(json!({"spec": {"f": 2}})).calls();
+        let before = world.now;
+        world.delete().wait();
+        let calls = world.calls();
+        assert!(calls.contains("d delete#0") && calls.contains("d delete#1"));
+        assert!(calls.contains("o delete#0"), "{calls}");
+        assert!(world.object.is_none(), "{failure}: {:?}", world.object);
+        let waited = world.now.duration_since(before).as_secs();
+        assert_eq!(waited, 5, "{failure}: what d has asked for, and no more");
+    }
+    let mut world = World::of("field:f delete:d").script("f", "t60 t60");
+    world.create(json!({"f": 1})).calls();
+    world.delete();
+    assert_eq!(
+        (world.calls().as_str(), world.object.is_none()),
+        ("f delete#0 d delete#0", true)
+    );
+    let told = "Handler 'f' is left undone: a deletion waits for deletion handlers only.";
+    assert!(world.lines().iter().any(|line| line == told));
+}
+
+#[test]
+fn sub_handlers_of_others_do_not_hold_up_a_deletion() {
+    let mut world = World::of("field:f delete:d").script("f/one", "t60 t60 t60");
+    world.subs.insert("f".into(), vec!["one", "two"]);
+    world.create(json!({"f": 1})).calls();
+    world.delete();
+    assert!(world.object.is_none(), "{:?}", world.object);
+}
+
+#[test]
+fn a_deletion_handler_is_called_whatever_its_function_was_called_for_before() {
+    let mut world = World::of("create:x delete:x create:c").script("c", "t60 ok");
+    world.create(json!({}));
+    assert_eq!(world.calls(), "x create#0 c create#0");
+    world.delete();
+    assert_eq!(
+        (world.calls().as_str(), world.object.is_none()),
+        ("x delete#0", true)
+    );
+}
+
+#[test]
+fn a_change_first_seen_at_the_deletion_is_told_from_what_the_handler_has_handled() {
+    for restarts in [false, true] {
+        let mut world = World::of("field:f create:c delete:d").script("c", "t60 t60");
+        world = world.script("f", "ok t1 ok").script("d", "t5 ok");
+        world.create(json!({"f": 1})).calls();
+        if restarts {
+            // A write that finds the object changed keeps what the cycle is for.
+            world.edit(json!({"spec": {"x": 1}}));
+            world.sleep(60).again();
+        }
+        world.told.clear();
+        world.edit(json!({"spec": {"f": 2}}));
+        world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+        if restarts {
+            world.restart();
+        } else {
+            world.see(EventType::Modified);
+        }
+        world.wait();
+        let told: Vec<_> = world.told.iter().filter(|it| it.starts_with('f')).collect();
+        let change = "f: 1 -> 2 by (('change', (), 1, 2),)";
+        assert_eq!(
+            told,
+            [change, change],
+            "the second attempt is told the same"
+        );
+        assert!(world.object.is_none());
+    }
+}
