@@ -158,6 +158,14 @@ async fn operators_that_cannot_work_say_why(bed: Bed) {
             "the operator's name `my operator` cannot be used",
         ),
         (
+            Operator::new(some()).name("my..operator"),
+            "the operator's name `my..operator` cannot be used",
+        ),
+        (
+            Operator::new(some()).name("my.-operator"),
+            "expected at most 63 letters, digits, dashes and dots",
+        ),
+        (
             Operator::new(some()).name("n".repeat(64)),
             "expected at most 63 letters",
         ),

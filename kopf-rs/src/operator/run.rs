@@ -23,6 +23,7 @@ use crate::operator::settings::{LiveSettings, Settings};
 use crate::reaction::plan::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
+use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
 /// An operator: handlers, settings, and where to look.
@@ -77,7 +78,7 @@ pub enum OperatorError {
     Namespaces(#[from] BadPattern),
     /// The operator's name cannot be part of annotation names.
     #[error(
-        "the operator's name `{0}` cannot be used: expected at most 63 letters, digits and dashes, such as `my-operator`"
+        "the operator's name `{0}` cannot be used: expected at most 63 letters, digits, dashes and dots, with a letter or a digit at both ends of what is between dots, such as `my-operator`"
     )]
     Name(String),
     /// The settings say to keep state on objects as no server would take it.
@@ -110,7 +111,8 @@ impl Operator {
         }
     }
 
-    /// The operator's name: what it keeps on objects is under `{name}.kopf.rs`. By default the name of the handlers' package.
+    /// The operator's name: what it keeps on objects is under `{name}.kopf.rs`. At most 63 letters, digits, dashes and dots;
+    /// by default the name of the handlers' package.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -234,11 +236,8 @@ impl Operator {
         };
         let name = self.name.as_deref().or_else(package);
         let name = name.unwrap_or("operator").to_lowercase().replace('_', "-");
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        let outer = |c: char| c.is_ascii_alphanumeric();
-        // Longer ones would be cut, so that two operators might share their annotations.
-        let short = name.len() <= 63;
-        if short && name.chars().all(fits) && name.starts_with(outer) && name.ends_with(outer) {
+        // Longer names would be cut, and others changed, so that two operators might share their annotations.
+        if name.len() <= 63 && naming::is_valid_prefix(&name) {
             Ok(name)
         } else {
             Err(OperatorError::Name(name))

@@ -1,7 +1,8 @@
 //! Annotation names: prefixes, handler ids as valid keys.
 //!
-//! Promises a valid and stable name for every id; valid ids are named as Kopf names them (its second version of the rule).
-//! Must not know what is kept under the names.
+//! Promises a valid and stable name for every id. Most are named as Kopf names them (its second version of the rule); of the ids
+//! that differ in slashes and dots only, to which Kopf gives one name, the likeliest keeps it. (Angle brackets, which names of
+//! functions do not have, remain one with underscores.) Must not know what is kept under the names.
 
 use std::sync::Arc;
 
@@ -41,6 +42,12 @@ impl Annotations {
             return self.full(&handler_name(&format!("{id}-ofDRS")));
         }
         self.full(&handler_name(id))
+    }
+    /// The annotation in which earlier versions kept that record, where it is another one. It may be that of another handler.
+    pub(crate) fn former_of_handler(&self, id: &str, body: &Body) -> Option<String> {
+        let marked = is_copy_of_deployment(body).then(|| format!("{id}-ofDRS"));
+        let former = former_name(marked.as_deref().unwrap_or(id))?;
+        Some(self.full(&former))
     }
     /// The annotation for the essence handled last.
     pub(crate) fn of_essence(&self, body: &Body) -> String {
@@ -110,16 +117,41 @@ pub(crate) fn prefix(operator: &str) -> String {
     }
 }
 
-/// The name part for a handler id. What is no valid name, or is one of ours, gets a readable part and a digest.
+/// The name part for a handler id. What is no valid name, is one of ours, or would get the name of a likelier id, gets a
+/// readable part and a digest.
 pub(crate) fn handler_name(id: &str) -> String {
+    let likeliest = kopfs_name(id).filter(|_| is_likeliest(id));
+    likeliest.unwrap_or_else(|| digested_name(id))
+}
+
+/// The name part that earlier versions gave to a handler id, where it was another one.
+fn former_name(id: &str) -> Option<String> {
+    kopfs_name(id).filter(|_| !is_likeliest(id))
+}
+
+/// Kopf's name for the id, where it is short and valid and none of ours.
+fn kopfs_name(id: &str) -> Option<String> {
     let safe = safe(id);
     let only_kopfs = id.chars().all(|it| is_plain(it) || "-_./<>".contains(it));
-    let framed = safe.starts_with(is_plain) && safe.ends_with(is_plain);
     let is_ours = [MARKER, LAST_HANDLED, TARGET].contains(&safe.as_str());
-    if only_kopfs && framed && !is_ours && safe.len() <= LONGEST {
-        return safe;
-    }
+    (only_kopfs && is_valid_name(&safe) && !is_ours).then_some(safe)
+}
+
+/// Whether this is the likeliest of the ids with the same name in Kopf: a function, a slash, and the path of its field or the
+/// name of its sub-handler.
+fn is_likeliest(id: &str) -> bool {
+    let (function, below) = id.split_once('/').unwrap_or((id, ""));
+    !function.contains('.') && !below.contains('/')
+}
+
+/// Whether other ids have the same name in Kopf, so that what is found under it may be theirs.
+pub(crate) fn is_ambiguous(id: &str) -> bool {
+    kopfs_name(id).is_some_and(|name| name.contains('.'))
+}
+
+fn digested_name(id: &str) -> String {
     let suffix = suffix(id);
+    let safe = safe(id);
     let head = safe.trim_start_matches(|it| !is_plain(it));
     let head = if head.is_empty() { "handler" } else { head };
     format!(
@@ -160,7 +192,10 @@ pub(crate) fn is_valid_prefix(prefix: &str) -> bool {
     let lower = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
     let is_label = |label: &str| {
         let fits = |it: char| lower(it) || it == '-';
-        label.chars().all(fits) && label.starts_with(lower) && label.ends_with(lower)
+        label.len() <= LONGEST
+            && label.chars().all(fits)
+            && label.starts_with(lower)
+            && label.ends_with(lower)
     };
     prefix.len() <= LONGEST_PREFIX && prefix.split('.').all(is_label)
 }
@@ -199,10 +234,6 @@ mod tests {
         for (id, expected) in [
             ("create_fn".to_owned(), "create_fn".to_owned()),
             ("create_fn/item1".into(), "create_fn.item1".into()),
-            (
-                "Cls.method.<locals>.fn".into(),
-                "Cls.method._locals_.fn".into(),
-            ),
             (x(47), x(47)),
             (x(63), x(63)),
             (x(64), x(56) + "-SItAqA"),
@@ -211,6 +242,7 @@ mod tests {
                 format!("parent.{}-qhWf2w", "y".repeat(49)),
             ),
             ("fn".repeat(323), "fn".repeat(28) + "-Az-r.g"),
+            ("fn/spec.size".into(), "fn.spec.size".into()),
             ("a/".repeat(32), "a.".repeat(28) + "-KEa9pg"),
             (
                 "handle_very_long_operator_function_name_for_reconciliation/spec.template.metadata"
@@ -237,7 +269,15 @@ mod tests {
             assert_eq!(is_valid_prefix(prefix), taken, "{prefix}");
             assert!(is_valid_finalizer(&format!("{prefix}/finalizer")) == taken);
         }
-        assert!(!is_valid_prefix(&"a".repeat(254)));
+        for (prefix, taken) in [
+            ("a".repeat(63) + ".example.com", true),
+            ("a".repeat(64), false),
+            ("a".repeat(64) + ".example.com", false),
+            ("a.".repeat(126) + "a", true),
+            ("a.".repeat(127) + "a", false),
+        ] {
+            assert_eq!(is_valid_prefix(&prefix), taken, "{prefix}");
+        }
         for (finalizer, taken) in [
             ("KopfFinalizerMarker", true),
             ("no slash and spaces", false),
@@ -265,6 +305,12 @@ mod tests {
             "x-",
             "/",
             "f<locals>",
+            "a/b",
+            "a.b",
+            "a/b/c",
+            "a/b.c",
+            "a.b/c",
+            "a.b.c",
             &"ä".repeat(100),
             &format!("_{}", "x".repeat(80)),
         ];
@@ -282,6 +328,21 @@ mod tests {
             assert!(names.insert(name), "{id:?}");
         }
         assert!(!names.contains(MARKER) && !names.contains(LAST_HANDLED));
+    }
+
+    #[test]
+    fn names_that_earlier_versions_gave_are_known() {
+        for (id, former) in [
+            ("Cls.method.<locals>.fn", Some("Cls.method._locals_.fn")),
+            ("f<locals>fn", None),
+            ("a/b/c", Some("a.b.c")),
+            ("a.b", Some("a.b")),
+            ("a/b.c", None),
+            ("create_fn", None),
+            ("_private", None),
+        ] {
+            assert_eq!(former_name(id).as_deref(), former, "{id}");
+        }
     }
 
     #[test]

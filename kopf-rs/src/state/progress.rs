@@ -14,7 +14,7 @@ use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
 use crate::state::diffbase::{KnownEssence, decode, encode};
 use crate::state::error::{Damaged, NotKept, StorageError};
-use crate::state::naming::Annotations;
+use crate::state::naming::{Annotations, is_ambiguous};
 
 /// One handler's progress within one cycle. Times have microseconds, as on the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,9 @@ pub(crate) struct AnnotatedProgress {
 /// A record as it is written.
 #[derive(Serialize, Deserialize)]
 struct Stored {
+    /// Whose record it is, where earlier versions gave other handlers the same annotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     started: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
@@ -188,11 +191,9 @@ impl Record {
             ("subrefs", stored.subrefs.into()),
         ]
     }
-    pub(crate) fn to_json(&self) -> String {
-        serde_json::to_string(&self.stored()).unwrap_or_default()
-    }
     fn stored(&self) -> Stored {
         Stored {
+            id: None,
             started: time_to_text(self.started),
             stopped: self.stopped.map(time_to_text),
             delayed: self.delayed.map(time_to_text),
@@ -229,15 +230,28 @@ impl AnnotatedProgress {
     pub(crate) fn new(annotations: Annotations) -> Self {
         Self { annotations }
     }
+
+    /// The annotation of an earlier version that the object carries, with its text, unless it is another handler's.
+    fn former<'a>(&self, id: &str, body: &'a Body) -> Option<(String, &'a str)> {
+        let annotation = self.annotations.former_of_handler(id, body)?;
+        let text = body.annotations().get(&annotation)?.as_str()?;
+        let stored: Stored = serde_json::from_str(text).ok()?;
+        let is_its_own = stored.id.is_none_or(|owner| owner == id);
+        is_its_own.then_some((annotation, text))
+    }
 }
 
 impl ProgressStore for AnnotatedProgress {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
         let annotation = self.annotations.of_handler(id, body);
-        let Some(value) = body.annotations().get(&annotation) else {
-            return Ok(None);
+        let (annotation, text) = match body.annotations().get(&annotation) {
+            Some(value) => (annotation, value.as_str().unwrap_or_default()),
+            None => match self.former(id, body) {
+                Some(former) => former,
+                None => return Ok(None),
+            },
         };
-        match Record::from_json(value.as_str().unwrap_or_default()) {
+        match Record::from_json(text) {
             Ok(record) => Ok(Some(record)),
             Err(why) => Err(Damaged {
                 place: format!("annotation {annotation}"),
@@ -253,12 +267,23 @@ impl ProgressStore for AnnotatedProgress {
         patch: &mut Patch,
     ) -> Result<(), NotKept> {
         let annotation = self.annotations.of_handler(id, body);
-        self.annotations
-            .put(&annotation, record.to_json(), body, patch);
+        let stored = Stored {
+            id: is_ambiguous(id).then(|| id.to_owned()),
+            ..record.stored()
+        };
+        let text = serde_json::to_string(&stored).unwrap_or_default();
+        self.annotations.put(&annotation, text, body, patch);
         Ok(())
     }
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), NotKept> {
         Annotations::remove(&self.annotations.of_handler(id, body), body, patch);
+        if let Some((former, _)) = self.former(id, body) {
+            let at = ["metadata", "annotations", former.as_str()];
+            // What is written there now is the record of the handler whose name it is.
+            if patch.get(&at).is_none() {
+                patch.set(&at, Value::Null);
+            }
+        }
         Ok(())
     }
     fn keeps_targets(&self) -> bool {
@@ -324,21 +349,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::object::patch::apply;
 
     const KOPFS: &str = r#"{"started":"2026-11-21T04:02:54.519710+00:00","delayed":"2026-11-21T04:03:54.519710+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"not yet"}"#;
+
+    fn to_json(record: &Record) -> String {
+        serde_json::to_string(&record.stored()).unwrap()
+    }
 
     #[test]
     fn reads_and_writes_as_kopf() {
         let record = Record::from_json(KOPFS).unwrap();
-        assert_eq!(record.to_json(), KOPFS);
+        assert_eq!(to_json(&record), KOPFS);
         assert_eq!(record.purpose, Some(Reason::Create));
         assert!(!record.is_due(record.started) && record.is_due(record.delayed.unwrap()));
         let fresh = Record::fresh(Reason::Update, record.started);
         assert_eq!(
-            fresh.to_json(),
+            to_json(&fresh),
             r#"{"started":"2026-11-21T04:02:54.519710+00:00","purpose":"update","retries":0,"success":false,"failure":false}"#
         );
-        assert_eq!(Record::from_json(&fresh.to_json()), Ok(fresh));
+        assert_eq!(Record::from_json(&to_json(&fresh)), Ok(fresh));
     }
 
     #[test]
@@ -362,6 +392,88 @@ mod tests {
         ] {
             assert!(read(text).is_err(), "{text}");
         }
+    }
+
+    /// The object after the records of these handlers were stored, one patch each.
+    fn carrying(store: &AnnotatedProgress, ids: &[(&str, u32)]) -> Body {
+        let mut body = json!({"metadata": {}});
+        for (id, retries) in ids {
+            let mut record = Record::from_json(KOPFS).unwrap();
+            record.retries = *retries;
+            let mut patch = Patch::new();
+            let carrier = Body::new(body.clone());
+            store.store(id, &record, &carrier, &mut patch).unwrap();
+            apply(&mut body, patch.as_value());
+        }
+        Body::new(body)
+    }
+
+    fn retries(store: &AnnotatedProgress, id: &str, body: &Body) -> Option<u32> {
+        store.fetch(id, body).unwrap().map(|record| record.retries)
+    }
+
+    #[test]
+    fn ids_that_look_alike_have_records_of_their_own() {
+        let store = AnnotatedProgress::new(Annotations::under("p"));
+        let alike = ["a/b.c", "a/b/c", "a.b.c", "a.b/c"];
+        for id in alike {
+            let body = carrying(&store, &[(id, 7)]);
+            for other in alike {
+                let expected = (other == id).then_some(7);
+                assert_eq!(
+                    retries(&store, other, &body),
+                    expected,
+                    "{other} beside {id}"
+                );
+            }
+        }
+        let body = carrying(&store, &[("a/b", 1), ("a.b", 2)]);
+        assert_eq!(retries(&store, "a/b", &body), Some(1));
+        assert_eq!(retries(&store, "a.b", &body), Some(2));
+        let mut patch = Patch::new();
+        store.purge("a.b", &body, &mut patch).unwrap();
+        let mut left = Value::clone(&body);
+        apply(&mut left, patch.as_value());
+        let left = Body::new(left);
+        assert_eq!(retries(&store, "a/b", &left), Some(1));
+        assert_eq!(retries(&store, "a.b", &left), None);
+    }
+
+    #[test]
+    fn records_under_names_of_earlier_versions_are_read_and_removed() {
+        let store = AnnotatedProgress::new(Annotations::under("p"));
+        let object = json!({"metadata": {"annotations": {"p/a.b": KOPFS, "p/c.d.e": KOPFS}}});
+        let body = Body::new(object.clone());
+        for id in ["a.b", "a/b", "c/d/e", "c.d.e"] {
+            assert_eq!(retries(&store, id, &body), Some(1), "{id}");
+        }
+        let mut record = Record::from_json(KOPFS).unwrap();
+        record.retries = 2;
+        let mut patch = Patch::new();
+        store.store("c/d/e", &record, &body, &mut patch).unwrap();
+        let mut object = object;
+        apply(&mut object, patch.as_value());
+        let body = Body::new(object.clone());
+        assert_eq!(retries(&store, "c/d/e", &body), Some(2));
+        let mut patch = Patch::new();
+        for id in ["a.b", "c/d/e"] {
+            store.purge(id, &body, &mut patch).unwrap();
+        }
+        apply(&mut object, patch.as_value());
+        assert_eq!(
+            object,
+            json!({"metadata": {"annotations": {"p/kopf-managed": "yes"}}})
+        );
+        // A record that is written in the same patch stays.
+        let body = Body::new(json!({"metadata": {"annotations": {"p/a.b": KOPFS}}}));
+        let mut patch = Patch::new();
+        store.store("a/b", &record, &body, &mut patch).unwrap();
+        store.purge("a.b", &body, &mut patch).unwrap();
+        assert!(
+            patch
+                .get(&["metadata", "annotations", "p/a.b"])
+                .is_some_and(Value::is_string)
+        );
     }
 
     #[test]
