@@ -19,18 +19,27 @@ pub enum Contender {
     KubeRs,
     /// Watch lines in, patches out, nothing else.
     Floor,
+    /// The same on bare connections, without a client of Kubernetes.
+    RawFloor,
     /// Kopf, in Python.
     Kopf,
 }
 
 impl Contender {
-    pub const ALL: [Self; 4] = [Self::Ours, Self::KubeRs, Self::Floor, Self::Kopf];
+    pub const ALL: [Self; 5] = [
+        Self::Ours,
+        Self::KubeRs,
+        Self::Floor,
+        Self::RawFloor,
+        Self::Kopf,
+    ];
 
     pub fn label(self) -> &'static str {
         match self {
             Self::Ours => "ours",
             Self::KubeRs => "kube-rs",
             Self::Floor => "floor",
+            Self::RawFloor => "raw floor",
             Self::Kopf => "Kopf",
         }
     }
@@ -39,7 +48,7 @@ impl Contender {
     pub fn mark(self) -> &'static str {
         match self {
             Self::Ours => "bench-ours.kopf.rs/last-handled-configuration",
-            Self::KubeRs | Self::Floor => "bench.kopf.rs/handled",
+            Self::KubeRs | Self::Floor | Self::RawFloor => "bench.kopf.rs/handled",
             Self::Kopf => "kopf.zalando.org/last-handled-configuration",
         }
     }
@@ -50,6 +59,7 @@ impl Contender {
             Self::Ours => "ours",
             Self::KubeRs => "kube-rs",
             Self::Floor => "floor",
+            Self::RawFloor => "raw-floor",
             Self::Kopf => "kopf",
         }
     }
@@ -59,6 +69,7 @@ impl Contender {
             Self::Ours => Some("bench-ours"),
             Self::KubeRs => Some("bench-controller"),
             Self::Floor => Some("bench-floor"),
+            Self::RawFloor => Some("bench-raw-floor"),
             Self::Kopf => None,
         }
     }
@@ -68,7 +79,7 @@ impl Contender {
         match self {
             Self::Ours => Some("myapp-ours"),
             Self::KubeRs => Some("myapp-controller"),
-            Self::Floor | Self::Kopf => None,
+            Self::Floor | Self::RawFloor | Self::Kopf => None,
         }
     }
 

@@ -6,6 +6,7 @@
 mod bed;
 mod contender;
 mod creates;
+mod failures;
 mod footprint;
 mod loader;
 mod observer;
@@ -29,6 +30,9 @@ async fn main() -> Result<()> {
     let options = Options::parse();
     if options.compares_servers() {
         return servers::run(&options).await;
+    }
+    if options.measures_failures() {
+        return failures::run(&options).await;
     }
     let mut samples = Samples::new(&options)?;
     let contenders = prepared(&options, &mut samples).await?;

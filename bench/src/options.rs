@@ -27,9 +27,12 @@ pub enum Only {
     Ours,
     KubeRs,
     Floor,
+    RawFloor,
     Kopf,
     /// The API server in the process beside the real one: nothing else runs then.
     Apiserver,
+    /// What a burst of failures leaves in our memory: nothing else runs then.
+    Failures,
 }
 
 /// Measures kopf-rs, kube-rs' Controller, Kopf and a bare watch-and-PATCH loop on a real kube-apiserver.
@@ -47,6 +50,9 @@ pub struct Options {
     /// Objects in the API servers that are compared.
     #[arg(long, default_value_t = 10_000, value_parser = positive)]
     pub stored: usize,
+    /// Objects whose handlers fail.
+    #[arg(long, default_value_t = 5_000, value_parser = positive)]
+    pub failing: usize,
     /// Creates in flight.
     #[arg(long, default_value_t = 16, value_parser = positive)]
     pub concurrency: usize,
@@ -80,11 +86,17 @@ impl Options {
         self.only.contains(&Only::Apiserver)
     }
 
+    /// Whether only the memory after failures is measured.
+    pub fn measures_failures(&self) -> bool {
+        self.only.contains(&Only::Failures)
+    }
+
     pub fn contenders(&self) -> Vec<Contender> {
         let named = |only: &Only| match only {
             Only::Ours => Some(Contender::Ours),
             Only::KubeRs => Some(Contender::KubeRs),
             Only::Floor => Some(Contender::Floor),
+            Only::RawFloor => Some(Contender::RawFloor),
             Only::Kopf => Some(Contender::Kopf),
             _ => None,
         };
@@ -122,5 +134,6 @@ mod tests {
         assert_eq!(options(&["--only", "start"]).contenders(), Contender::ALL);
         assert!(options(&["--only", "apiserver"]).compares_servers());
         assert!(!options(&[]).compares_servers());
+        assert!(options(&["--only", "failures"]).measures_failures());
     }
 }

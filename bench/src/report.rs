@@ -125,7 +125,12 @@ const GOALS: [Goal; 4] = [
     },
 ];
 
-const PEERS: [Contender; 3] = [Contender::KubeRs, Contender::Floor, Contender::Kopf];
+const PEERS: [Contender; 4] = [
+    Contender::KubeRs,
+    Contender::Floor,
+    Contender::RawFloor,
+    Contender::Kopf,
+];
 
 /// Everything that goes to standard output.
 pub fn render(samples: &Samples, options: &Options) -> String {

@@ -1,0 +1,218 @@
+//! What a burst of failures leaves in an operator's memory.
+//!
+//! A fresh operator lists handled objects and comes to rest: that is its start. Then every object is changed, and its
+//! handler fails: two fifths fail some times and succeed, two fifths fail until they are deleted, one fifth fails for good.
+//! When all is over the operator rests, and what it has resident is compared with the start. No peer does the same.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, collection, delete, get, patch};
+use crate::contender::{build_release, release_binary, root};
+use crate::loader::{self, object};
+use crate::operator::Operator;
+use crate::options::Options;
+use crate::report::median;
+use crate::say;
+use crate::usage::Usage;
+
+const NAMESPACE: &str = "bench";
+const PACKAGE: &str = "bench-failing";
+const PREFIX: &str = "bench-failing.kopf.rs/";
+/// The operator's name is that of its package.
+const MARK: &str = "bench-failing.kopf.rs/last-handled-configuration";
+const MARKER: &str = "bench-failing.kopf.rs/kopf-managed";
+/// The sorts of `contenders/failing` by an object's number: those that only a deletion ends are in between.
+const SORTS: usize = 5;
+const ENDLESS: [usize; 2] = [2, 3];
+const DEADLINE: Duration = Duration::from_secs(600);
+/// After the operator has come to rest.
+const SETTLING: Duration = Duration::from_secs(20);
+/// Resident in the end, by what was resident at the start.
+const GOAL: f64 = 1.10;
+
+/// Resident memory in MiB at the stages of a run.
+struct Stages {
+    start: f64,
+    peak: f64,
+    rest: f64,
+    end: f64,
+}
+
+pub async fn run(options: &Options) -> Result<()> {
+    say("building the operator that fails");
+    tokio::task::spawn_blocking(|| build_release(PACKAGE)).await??;
+    let mut ratios = Vec::new();
+    println!(
+        "failures of {} objects: resident memory of the operator, MiB\n{:<8}{:>10}{:>10}{:>10}{:>10}{:>12}",
+        options.failing, "round", "start", "peak", "at rest", "later", "later/start"
+    );
+    for round in 1..=options.rounds {
+        let Stages {
+            start,
+            peak,
+            rest,
+            end,
+        } = measured(options).await?;
+        println!(
+            "{round:<8}{start:>10.1}{peak:>10.1}{rest:>10.1}{end:>10.1}{:>12.2}",
+            end / start
+        );
+        ratios.push(end / start);
+    }
+    let ratio = median(ratios).unwrap_or_default();
+    let verdict = if ratio <= GOAL {
+        "reached"
+    } else {
+        "NOT reached"
+    };
+    println!(
+        "goal: memory after the failures at most {GOAL:.2} of the start: {ratio:.2}, {verdict}"
+    );
+    Ok(())
+}
+
+async fn measured(options: &Options) -> Result<Stages> {
+    let bed = Bed::start().await?;
+    bed.namespace(NAMESPACE).await?;
+    let objects = collection(NAMESPACE, "benchobjs");
+    let all = (0..options.failing).map(|number| (name(number), object(&name(number), number)));
+    loader::create(&bed.admin, &objects, options.concurrency, all).await?;
+    say("handling the objects for the first time");
+    let mut first = operator(&bed)?;
+    until_done(&bed, &objects, &mut first, |_| true).await?;
+    drop(first);
+
+    let mut operator = operator(&bed)?;
+    // A resting operator may also be one that has not begun: its first request comes before its listing.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    operator.until_rest().await?;
+    let start = operator.usage()?.rss_mib;
+    say(&format!("{start:.1} MiB at the start; all objects fail"));
+    let numbers = || 0..options.failing;
+    let changes = numbers().map(|number| {
+        let (bed, url) = (&bed, format!("{objects}/{}", name(number)));
+        // A multiple of the sorts: another number of the same sort.
+        let body = json!({"spec": {"n": number + SORTS * options.failing}});
+        async move { patch(&bed.admin, &url, &body).await }
+    });
+    let changes = futures::stream::iter(changes).buffer_unordered(options.concurrency);
+    changes.try_collect::<()>().await?;
+    until_done(&bed, &objects, &mut operator, |number| !is_endless(number)).await?;
+    say("deleting what goes on failing");
+    let deletions = numbers()
+        .filter(|number| is_endless(*number))
+        .map(|number| {
+            let (bed, url) = (&bed, format!("{objects}/{}", name(number)));
+            async move { delete(&bed.admin, &url).await }
+        });
+    let deletions = futures::stream::iter(deletions).buffer_unordered(options.concurrency);
+    deletions.try_collect::<()>().await?;
+    until_done(&bed, &objects, &mut operator, |_| true).await?;
+    operator.until_rest().await?;
+    let rest = operator.usage()?.rss_mib;
+    tokio::time::sleep(SETTLING).await;
+    operator.must_run()?;
+    let Usage {
+        rss_mib, peak_mib, ..
+    } = operator.usage()?;
+    Ok(Stages {
+        start,
+        peak: peak_mib,
+        rest,
+        end: rss_mib,
+    })
+}
+
+fn operator(bed: &Bed) -> Result<Operator> {
+    let mut command = std::process::Command::new(release_binary(PACKAGE));
+    command.args(["-n", NAMESPACE]);
+    let folder = root().join("results/logs");
+    std::fs::create_dir_all(&folder)?;
+    Operator::spawn(command, &bed.kubeconfig(), folder.join("failures.log"))
+}
+
+fn name(number: usize) -> String {
+    format!("object-{number:05}")
+}
+
+fn is_endless(number: usize) -> bool {
+    ENDLESS.contains(&(number % SORTS))
+}
+
+/// Waits until every object of the chosen numbers that is there was handled and carries no progress.
+async fn until_done(
+    bed: &Bed,
+    objects: &str,
+    operator: &mut Operator,
+    is_chosen: fn(usize) -> bool,
+) -> Result<()> {
+    let deadline = Instant::now() + DEADLINE;
+    let mut pulse = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        pulse.tick().await;
+        operator.must_run()?;
+        let left = unhandled(&get(&bed.admin, objects).await?, is_chosen)?;
+        if left == 0 {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "{left} objects are not done within {DEADLINE:?}"
+        );
+    }
+}
+
+fn unhandled(list: &str, is_chosen: fn(usize) -> bool) -> Result<usize> {
+    let list: Value = serde_json::from_str(list)?;
+    let items = list["items"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let chosen = items.iter().filter(|item| {
+        let number = item["metadata"]["name"]
+            .as_str()
+            .and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+        number.is_some_and(is_chosen)
+    });
+    Ok(chosen.filter(|item| !is_done(item)).count())
+}
+
+/// What was handled last is what is wanted, and no record of a handler is left.
+fn is_done(object: &Value) -> bool {
+    let annotations = &object["metadata"]["annotations"];
+    let last = annotations[MARK]
+        .as_str()
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let names = annotations
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str());
+    let mut records =
+        names.filter(|name| name.starts_with(PREFIX) && *name != MARK && *name != MARKER);
+    last.is_some_and(|last| last["spec"] == object["spec"]) && records.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_done_when_it_was_handled_as_it_is_and_carries_no_record() {
+        let object = |n: u64, record: &str| {
+            json!({"metadata": {"name": "object-00002", "annotations": {
+                MARK: r#"{"spec":{"n":1}}"#, MARKER: "yes", record: "{}",
+            }}, "spec": {"n": n}})
+        };
+        assert!(is_done(&object(1, "other/updated")));
+        assert!(!is_done(&object(1, "bench-failing.kopf.rs/updated")));
+        assert!(!is_done(&object(2, "other/updated")));
+        let list = json!({"items": [object(2, "a/b")]}).to_string();
+        assert_eq!(unhandled(&list, |_| true).unwrap(), 1);
+        assert_eq!(unhandled(&list, |number| !is_endless(number)).unwrap(), 0);
+    }
+}
