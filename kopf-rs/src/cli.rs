@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Command, FromArgMatches};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
+use tokio::runtime::Builder;
 
 use crate::cli::embedded::Embedded;
 use crate::cli::manifests::Manifest;
@@ -107,9 +108,10 @@ fn session(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<ExitCode, 
     let flags = &flags.cluster;
     let manifests = manifests::read(&flags.apply)?;
     let signal = FirstSignal::watch()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    // Watches, probes and the end go on whatever handlers do with their threads.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handlers = Builder::new_multi_thread().enable_all().build()?;
+    let operator = operator.handlers_on(handlers.handle().clone());
     let ended = runtime.block_on(async {
         let embedded = match flags.embedded {
             Some(port) => Some(embedded(port, &manifests).await?),
@@ -129,7 +131,8 @@ fn session(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<ExitCode, 
         };
         Ok(operator.run(client, signal.came()).await?)
     });
-    // A blocking handler that never returns must not keep the process.
+    // A handler that never returns must not keep the process.
+    handlers.shutdown_background();
     runtime.shutdown_background();
     ended.map(|report| ended_with(&report, flags.once))
 }

@@ -11,6 +11,7 @@ pub(crate) mod overdue;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod rivals;
+pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;
 
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -58,6 +60,8 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) extensions: Arc<Extensions>,
+    /// The runtime of async handlers, where they have one of their own.
+    pub(crate) handlers: Option<Handle>,
     /// The operator's memo; every object starts with a copy of it.
     pub(crate) memo: Memo,
     /// The operator is to end when nothing is left to do.
@@ -124,7 +128,7 @@ impl Engine {
         let limits = &setup.limits;
         Self(Arc::new(Shared {
             queue: Queue::default(),
-            invoker: Invoker::new(setup.clock, limits.blocking),
+            invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
             stopping: CancellationToken::new(),
             workers: limits.workers.map(Semaphore::new),
             tasks: TaskTracker::new(),

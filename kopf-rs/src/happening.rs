@@ -18,6 +18,11 @@ pub(crate) enum Happening {
     Invoked { handler: Arc<Handler> },
     /// The operator stops: an attempt was cut off, and its outcome is unknown.
     Cancelled { handler: Arc<Handler> },
+    /// An async call has not given its thread back for so long.
+    BlocksThread {
+        handler: Arc<Handler>,
+        elapsed: Duration,
+    },
     /// A call has not returned for long.
     StillRunning {
         handler: Arc<Handler>,

@@ -6,7 +6,7 @@ use std::fmt;
 
 use tracing::Level;
 
-use crate::handler::decl::Handler;
+use crate::handler::decl::{DeclaredAt, Handler};
 use crate::happening::{Happening, Request, WaitsForCall};
 
 /// A happening as a log line. Formatting costs nothing until it is displayed.
@@ -21,6 +21,7 @@ impl Line<'_> {
             }
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Cancelled { .. }
+            | Happening::BlocksThread { .. }
             | Happening::StillRunning { .. }
             | Happening::RequestFailed { .. }
             | Happening::PermissionMissing { .. } => Level::WARN,
@@ -34,6 +35,14 @@ impl fmt::Display for Line<'_> {
             Happening::Invoked { handler } => write!(f, "{handler} is invoked."),
             Happening::Cancelled { handler } => {
                 write!(f, "{handler} is cancelled. Will escalate.")
+            }
+            Happening::BlocksThread { handler, elapsed } => {
+                let seconds = elapsed.as_secs_f64();
+                write!(
+                    f,
+                    "{handler} has blocked its thread for more than {seconds} s, and other async handlers have to wait: "
+                )?;
+                unblocked(handler.declared_at, f)
             }
             Happening::StillRunning {
                 handler,
@@ -99,4 +108,16 @@ fn bound(handler: &Handler, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Some(limit) => write!(f, "its timeout of {} seconds ends it.", limit.as_secs_f64()),
         None => f.write_str("`timeout = ..` would end it."),
     }
+}
+
+/// What to change in a handler that blocks its thread.
+fn unblocked(declared_at: DeclaredAt, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let change = match declared_at {
+        DeclaredAt::Function(_) => "make it a `fn` instead of an `async fn`, or ",
+        DeclaredAt::Closure(_) => "",
+    };
+    write!(
+        f,
+        "{change}run what blocks in `tokio::task::spawn_blocking` ({declared_at})."
+    )
 }

@@ -6,6 +6,7 @@ mod access;
 mod activities;
 mod admission;
 mod bad_input;
+mod blocking;
 mod cli;
 mod clients;
 mod corpus;

@@ -12,6 +12,8 @@ use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, Layer, ServiceExt};
 
 use crate::cluster::Cluster;
@@ -213,6 +215,8 @@ fn stack(config: &Config, proxy_url: Option<&str>) -> Result<Client, String> {
 }
 
 /// The leanest layers: no retries, no spans. Retrying is ours. `place` is the server in error messages.
+///
+/// Connections live on the runtime that makes the client: whatever threads another one's tasks block, requests are answered.
 fn client<C>(config: &Config, connector: C, place: String) -> kube::Result<Client>
 where
     C: Connect + Clone + Send + Sync + 'static,
@@ -227,7 +231,20 @@ where
     let http = config.extra_headers_layer()?.layer(http);
     let service = tower::util::option_layer(config.auth_layer()?).layer(http);
     let service = config.base_uri_layer().layer(service);
+    let home = Handle::current();
+    let service = service.map_future(move |answer| at_home(home.clone(), answer));
     Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Await an answer on the runtime `home`: what is sent from elsewhere is a task there.
+async fn at_home<T: Send + 'static>(
+    home: Handle,
+    answer: impl Future<Output = Result<T, BoxError>> + Send + 'static,
+) -> Result<T, BoxError> {
+    if Handle::try_current().is_ok_and(|here| here.id() == home.id()) {
+        return answer.await;
+    }
+    AbortOnDropHandle::new(home.spawn(answer)).await?
 }
 
 /// Says which server it was.

@@ -1,6 +1,7 @@
 //! Calling user code: in its span, within its time, panics caught, blocking functions on their own threads.
 //!
-//! Must not know what an outcome leads to.
+//! Async handlers run on a runtime of their own where one is given, so that those that block stop nobody but each other; else on the
+//! caller's. Must not know what an outcome leads to.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,11 +10,14 @@ use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Level, Span};
 
+use crate::engine::watchdog::Watched;
 use crate::handler::cause::Cause;
 use crate::handler::decl::{Call, Callee, Calling, Returned};
 use crate::handler::error::HandlerError;
@@ -26,6 +30,8 @@ use crate::rt::clock::Clock;
 pub(crate) struct Invoker {
     clock: Clock,
     blocking: Arc<Semaphore>,
+    /// The runtime of handlers, where they have one of their own.
+    handlers: Option<Handle>,
     cancelled: CancellationToken,
 }
 
@@ -33,12 +39,16 @@ pub(crate) struct Invoker {
 #[derive(Debug)]
 pub(crate) struct Cancelled;
 
+/// For so long an async attempt that is cut off may run on before it is told that it does.
+const GRACE: Duration = Duration::from_millis(50);
+
 impl Invoker {
-    pub(crate) fn new(clock: Clock, blocking: usize) -> Self {
+    pub(crate) fn new(clock: Clock, blocking: usize, handlers: Option<Handle>) -> Self {
         record_panics();
         Self {
             clock,
             blocking: Arc::new(Semaphore::new(blocking.max(1))),
+            handlers,
             cancelled: CancellationToken::new(),
         }
     }
@@ -55,46 +65,89 @@ impl Invoker {
         about: &Reference,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
-        let called = async {
-            match &cause.handler.callee {
-                Callee::Fn(Call::Async(function)) => {
-                    self.timed(cause, |patch| function(cause, patch), patch)
-                        .await
-                }
-                Callee::Closure(function) => {
-                    self.timed(cause, |patch| function(cause, patch), patch)
-                        .await
-                }
-                Callee::Fn(Call::Blocking(function)) => {
-                    self.on_a_thread(*function, cause, patch).await
-                }
+        let span = span(cause, about);
+        match &cause.handler.callee {
+            Callee::Fn(Call::Async(function)) => self.call(*function, cause, span, patch).await,
+            Callee::Closure(function) => {
+                let function = function.clone();
+                self.call(
+                    move |cause, patch| function(cause, patch),
+                    cause,
+                    span,
+                    patch,
+                )
+                .await
             }
-        };
-        called.instrument(span(cause, about)).await
+            Callee::Fn(Call::Blocking(function)) => {
+                let called = self.on_a_thread(*function, cause, patch);
+                called.instrument(span).await
+            }
+        }
     }
 
-    async fn timed<'a>(
+    async fn call(
         &self,
+        call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
         cause: &Cause,
-        call: impl FnOnce(&'a mut Patch) -> Calling<'a>,
-        patch: &'a mut Patch,
+        span: Span,
+        patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
-        let calling = Caught::new(|| call(patch));
-        let limit = cause.handler.timeout();
-        let outcome = async {
-            let Some(limit) = limit else {
-                return ended(calling.await);
-            };
-            match tokio::time::timeout(self.left(cause, limit), calling).await {
-                Ok(returned) => ended(returned),
-                Err(_) => Outcome::TimedOut { after: limit },
+        if let Some(runtime) = self.other_runtime() {
+            return self.on_runtime(runtime, call, cause, span, patch).await;
+        }
+        let (left, cancelled) = (self.left(cause), &self.cancelled);
+        let called = attempt(call, cause, left, cancelled, patch);
+        called.instrument(span).await
+    }
+
+    /// The runtime of handlers, unless the caller is on it: a sub-handler runs where its parent does.
+    fn other_runtime(&self) -> Option<&Handle> {
+        let handlers = self.handlers.as_ref()?;
+        let is_here = Handle::try_current().is_ok_and(|here| here.id() == handlers.id());
+        (!is_here).then_some(handlers)
+    }
+
+    /// An attempt that does not give its thread back cannot be cut off: the operator's stop waits for it, and that is said.
+    async fn on_runtime(
+        &self,
+        runtime: &Handle,
+        call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
+        cause: &Cause,
+        span: Span,
+        patch: &mut Patch,
+    ) -> Result<Outcome, Cancelled> {
+        let (left, cancelled) = (self.left(cause), self.cancelled.clone());
+        let (attempted, mut taken) = (cause.clone(), std::mem::take(patch));
+        let task = async move {
+            let called = attempt(call, &attempted, left, &cancelled, &mut taken).await;
+            (called, taken)
+        };
+        let mut task = AbortOnDropHandle::new(runtime.spawn(task.instrument(span)));
+        let ended = tokio::select! {
+            biased;
+            ended = &mut task => ended,
+            () = self.cut_off_for(GRACE) => {
+                let why = "still runs although the operator stops: it does not give its thread back.";
+                complain(cause, why);
+                task.await
             }
         };
-        tokio::select! {
-            biased;
-            outcome = outcome => Ok(outcome),
-            () = self.cancelled.cancelled() => Err(Cancelled),
+        match ended {
+            Ok((called, changed)) => {
+                *patch = changed;
+                called
+            }
+            Err(error) if error.is_cancelled() => Err(Cancelled),
+            Err(error) => Ok(Outcome::Arbitrary {
+                message: error.to_string(),
+            }),
         }
+    }
+
+    /// Until attempts have been cut off for so long.
+    async fn cut_off_for(&self, grace: Duration) {
+        self.cancelled.cancelled().await;
+        tokio::time::sleep(grace).await;
     }
 
     /// A thread cannot be interrupted: it is waited for, past its timeout and past the operator's stop, and that is said.
@@ -111,11 +164,15 @@ impl Invoker {
         };
         let (attempt, mut taken) = (cause.clone(), std::mem::take(patch));
         let span = Span::current();
-        let thread = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let _place = place;
             let returned = span.in_scope(|| caught(|| function(&attempt, &mut taken)));
             (returned, taken)
-        });
+        };
+        let thread = match &self.handlers {
+            Some(runtime) => runtime.spawn_blocking(work),
+            None => tokio::task::spawn_blocking(work),
+        };
         Ok(match self.patiently(cause, thread).await {
             Ok((returned, changed)) => {
                 *patch = changed;
@@ -130,36 +187,68 @@ impl Invoker {
     /// Wait for a thread; tell when it should have ended.
     async fn patiently<T>(&self, cause: &Cause, thread: JoinHandle<T>) -> Result<T, JoinError> {
         let mut thread = std::pin::pin!(thread);
-        let complain = |why: std::fmt::Arguments<'_>| {
-            let id = &cause.handler.id;
-            let text =
-                format_args!("Handler '{id}' {why}: a blocking function cannot be interrupted.");
-            cause.context.logger.log(Level::WARN, text);
-        };
-        if let Some(limit) = cause.handler.timeout() {
+        if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
+            let seconds = limit.as_secs_f64();
             tokio::select! {
                 biased;
                 ended = &mut thread => return ended,
                 () = self.cancelled.cancelled() => {}
-                () = tokio::time::sleep(self.left(cause, limit)) => complain(format_args!(
-                    "runs past its timeout of {} seconds",
-                    limit.as_secs_f64()
+                () = tokio::time::sleep(left) => complain(cause, format_args!(
+                    "runs past its timeout of {seconds} seconds: {UNINTERRUPTIBLE}"
                 )),
             }
         }
         tokio::select! {
             biased;
             ended = &mut thread => return ended,
-            () = self.cancelled.cancelled() => {
-                complain(format_args!("still runs although the operator stops"));
-            }
+            () = self.cancelled.cancelled() => complain(cause, format_args!(
+                "still runs although the operator stops: {UNINTERRUPTIBLE}"
+            )),
         }
         thread.await
     }
 
-    fn left(&self, cause: &Cause, limit: Duration) -> Duration {
+    /// What is left of the handler's timeout.
+    fn left(&self, cause: &Cause) -> Option<Duration> {
+        let limit = cause.handler.timeout()?;
         let spent = self.clock.now().duration_since(cause.attempt.started);
-        limit.saturating_sub(Duration::try_from(spent).unwrap_or_default())
+        Some(limit.saturating_sub(Duration::try_from(spent).unwrap_or_default()))
+    }
+}
+
+const UNINTERRUPTIBLE: &str = "a blocking function cannot be interrupted.";
+
+fn complain(cause: &Cause, why: impl std::fmt::Display) {
+    let id = &cause.handler.id;
+    let text = format_args!("Handler '{id}' {why}");
+    cause.logger().log(Level::WARN, text);
+}
+
+/// An async attempt, on whichever runtime this is polled.
+async fn attempt(
+    call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a>,
+    cause: &Cause,
+    left: Option<Duration>,
+    cancelled: &CancellationToken,
+    patch: &mut Patch,
+) -> Result<Outcome, Cancelled> {
+    let watched = Watched::new(cause, &Span::current());
+    let calling = Caught::new(watched, || call(cause, patch));
+    let outcome = async {
+        let Some(left) = left else {
+            return ended(calling.await);
+        };
+        match tokio::time::timeout(left, calling).await {
+            Ok(returned) => ended(returned),
+            Err(_) => Outcome::TimedOut {
+                after: cause.handler.timeout().unwrap_or(left),
+            },
+        }
+    };
+    tokio::select! {
+        biased;
+        outcome = outcome => Ok(outcome),
+        () = cancelled.cancelled() => Err(Cancelled),
     }
 }
 
@@ -266,12 +355,18 @@ impl Panicked {
     }
 }
 
-/// A call whose panics are values.
-struct Caught<'a>(Result<Calling<'a>, Option<Panicked>>);
+/// A call whose panics are values, and that is watched while it runs.
+struct Caught<'a> {
+    calling: Result<Calling<'a>, Option<Panicked>>,
+    watched: Watched,
+}
 
 impl<'a> Caught<'a> {
-    fn new(call: impl FnOnce() -> Calling<'a>) -> Self {
-        Self(caught(call).map_err(Some))
+    fn new(watched: Watched, call: impl FnOnce() -> Calling<'a>) -> Self {
+        Self {
+            calling: watched.poll(|| caught(call)).map_err(Some),
+            watched,
+        }
     }
 }
 
@@ -279,8 +374,9 @@ impl Future for Caught<'_> {
     type Output = Result<Returned, Panicked>;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Ok(calling) => match caught(|| calling.as_mut().poll(context)) {
+        let Self { calling, watched } = &mut *self;
+        match calling {
+            Ok(calling) => match watched.poll(|| caught(|| calling.as_mut().poll(context))) {
                 Ok(Poll::Pending) => Poll::Pending,
                 Ok(Poll::Ready(returned)) => Poll::Ready(Ok(returned)),
                 Err(panicked) => Poll::Ready(Err(panicked)),

@@ -5,6 +5,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::invoke::Invoker;
@@ -46,6 +48,7 @@ pub struct Operator {
     scope: Result<Scope, BadPattern>,
     once: bool,
     seed: Option<u64>,
+    handlers_on: Option<Handle>,
 }
 
 /// How an operator has ended.
@@ -108,6 +111,7 @@ impl Operator {
             scope: Ok(Scope::All),
             once: false,
             seed: None,
+            handlers_on: None,
         }
     }
 
@@ -159,6 +163,13 @@ impl Operator {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Call handlers on this runtime, and do everything else on the one that the operator runs on.
+    #[cfg(feature = "cli")]
+    pub(crate) fn handlers_on(mut self, runtime: Handle) -> Self {
+        self.handlers_on = Some(runtime);
         self
     }
 
@@ -256,6 +267,7 @@ struct Running {
     clock: Clock,
     chance: Arc<Chance>,
     surroundings: CauseContext,
+    handlers_on: Option<Handle>,
     invoker: Invoker,
 }
 
@@ -281,7 +293,8 @@ impl Running {
                 memo: operator.memo,
                 extensions: Arc::new(extensions),
             },
-            invoker: Invoker::new(clock, workers),
+            invoker: Invoker::new(clock, workers, operator.handlers_on.clone()),
+            handlers_on: operator.handlers_on,
         })
     }
 
@@ -364,6 +377,7 @@ impl Running {
                 exit: settings.queueing.exit_timeout,
             },
             extensions: self.surroundings.extensions.clone(),
+            handlers: self.handlers_on.clone(),
             memo: self.surroundings.memo.clone(),
             once: self.once,
         }

@@ -1,0 +1,165 @@
+//! Async handlers that block their threads, all there are: they are named, and all that is not theirs goes on.
+
+use std::time::Duration;
+
+use kopf_rs::{Callback, Context, Registry, handler};
+use kopf_rs_tests::{Bed, Lines, Program, scenarios};
+use serde_json::json;
+
+use crate::cli::{Folder, PATIENCE, kopf_rs};
+use crate::operating::{Field, is_handled};
+
+scenarios! {
+    a_handler_that_blocks_is_named_while_it_does [memory tcp];
+    a_sub_handler_that_blocks_is_named_and_not_its_parent [memory];
+    who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work [tcp real];
+    an_operator_ends_in_time_whoever_blocks_its_threads [tcp real];
+}
+
+/// What is not there by then does not come before the handlers go on, which is never.
+const SOON: Duration = Duration::from_secs(60);
+
+/// `hog` takes a thread for good. The others are called as the engine can call them: on a thread of their own.
+const HANDLERS: &str = r#"
+use kopf_rs::prelude::*;
+
+#[on_create("configmaps", labels = {"hog": PRESENT})]
+async fn hog(logger: Logger) -> HandlerResult {
+    info!(logger, "takes a thread");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[on_event("secrets", labels = {"seen": PRESENT})]
+fn see(logger: Logger) {
+    info!(logger, "seen meanwhile");
+}
+
+#[on_create("secrets", labels = {"seen": PRESENT})]
+fn keep(patch: &mut Patch) {
+    patch["metadata"]["annotations"]["kept"] = "yes".into();
+}
+"#;
+
+/// Blocks its thread until it is told of; returns whether it was.
+fn blocking(id: &'static str, lines: &Lines) -> Callback {
+    let lines = lines.clone();
+    handler(id, move |context: Context| {
+        let lines = lines.clone();
+        async move {
+            let told = format!("Handler '{}' has blocked its thread", context.handler_id());
+            // No await: nothing else runs on this thread until the line is there.
+            for _ in 0..SOON.as_millis() / 10 {
+                if lines.count(|line| line.contains(&told)) > 0 {
+                    return Ok(json!("was told"));
+                }
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+            Ok(json!("was not told"))
+        }
+    })
+}
+
+async fn a_handler_that_blocks_is_named_while_it_does(bed: Bed) {
+    let field = Field::of(bed).await;
+    let create = blocking("hog", field.bed.lines());
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("one", json!({})).await;
+    let object = field.until("it is handled", "one", is_handled).await;
+    working.stop().await;
+    assert_eq!(object["status"]["hog"], "was told");
+    let told = field
+        .line("Handler 'hog' has blocked its thread for more than 1 s, ")
+        .await;
+    assert!(told.contains("WARN"), "{told}");
+    assert!(told.contains("name=\"one\""), "{told}");
+    assert!(told.contains("it/blocking.rs:"), "{told}");
+    assert!(told.contains("`tokio::task::spawn_blocking`"), "{told}");
+}
+
+async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(bed: Bed) {
+    let field = Field::of(bed).await;
+    let lines = field.bed.lines().clone();
+    let parent = handler("parent", move |context: Context| {
+        let lines = lines.clone();
+        async move {
+            let subs = context.subhandlers()?;
+            subs.add(blocking("child", &lines));
+            subs.execute().await?;
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("one", json!({})).await;
+    let object = field.until("it is handled", "one", is_handled).await;
+    working.stop().await;
+    assert_eq!(object["status"]["parent/child"], "was told", "{object}");
+    let blocked = |line: &str| line.contains("'parent' has blocked");
+    assert_eq!(field.bed.lines().count(blocked), 0);
+}
+
+/// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.
+async fn hogged(bed: &Bed) -> Program {
+    let file = Folder::new("blocking")
+        .file("hog.rs", HANDLERS)
+        .at("hog.rs");
+    let kubeconfig = bed.kubeconfig().display().to_string();
+    let args = [
+        "run",
+        &file,
+        "--kubeconfig",
+        &kubeconfig,
+        "-n",
+        bed.namespace(),
+    ];
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for number in 0..threads {
+        create(bed, "ConfigMap", &format!("stuck-{number}"), "hog").await;
+    }
+    let program = Program::start(kopf_rs(&args), PATIENCE);
+    for number in 0..threads {
+        let taken = format!("/stuck-{number}] takes a thread");
+        let taken = |line: &str| line.contains(&taken);
+        program.lines().until("that it blocks", taken).await;
+    }
+    program
+}
+
+async fn create(bed: &Bed, kind: &str, name: &str, label: &str) {
+    bed.create(&json!({
+        "apiVersion": "v1", "kind": kind,
+        "metadata": {"name": name, "labels": {label: "yes"}},
+    }))
+    .await;
+}
+
+async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(bed: Bed) {
+    let program = hogged(&bed).await;
+    let lines = program.lines().with_patience(SOON);
+    create(&bed, "Secret", "other", "seen").await;
+    let seen = |line: &str| line.contains("/other] seen meanwhile");
+    lines.until("of the other object", seen).await;
+    let kept = |object: Option<&serde_json::Value>| {
+        object.is_some_and(|object| object["metadata"]["annotations"]["kept"] == "yes")
+    };
+    bed.until("it is handled", "secrets", "other", kept).await;
+    let told = |line: &str| line.contains("/stuck-0] Handler 'hog' has blocked its thread");
+    let told = lines.until("of the watchdog", told).await;
+    assert!(told.contains("hog.rs:5:10"), "{told}");
+    assert!(
+        told.contains("make it a `fn` instead of an `async fn`"),
+        "{told}"
+    );
+}
+
+async fn an_operator_ends_in_time_whoever_blocks_its_threads(bed: Bed) {
+    let mut program = hogged(&bed).await;
+    program.signal("TERM").await;
+    let ended = tokio::time::timeout(SOON, program.ended()).await;
+    let said = program.lines().all().join("\n");
+    let status = ended.unwrap_or_else(|_| panic!("it does not end:\n{said}"));
+    assert_eq!(status.code(), Some(0), "{said}");
+    let named = "/stuck-0] Handler 'hog' still runs although the operator stops";
+    assert!(said.contains(named), "{said}");
+}
