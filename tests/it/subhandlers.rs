@@ -21,6 +21,8 @@ scenarios! {
     children_have_filters_and_lifecycles [memory tcp];
     a_finished_child_is_not_called_again_after_a_kill;
     a_child_that_has_finished_on_another_state_is_called_again_after_a_kill [memory];
+    children_that_change_their_object_are_called_once_each;
+    whoever_has_changed_the_object_is_not_called_again_after_a_kill;
     a_second_change_calls_all_children_again [memory tcp];
     misused_children_are_told [memory tcp];
 }
@@ -356,6 +358,70 @@ async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill
     calls.sort();
     let expected = ["one 1", "one 2", "other 1", "other 2", "two 1", "two 2"];
     assert_eq!(calls, expected);
+}
+
+/// A handler that notes its call and sets a label of its own.
+fn labelling(id: &str, calls: &Calls) -> Callback {
+    let (id, calls) = (id.to_owned(), calls.clone());
+    handler(id.clone(), move |cause: Context| {
+        calls.note(id.clone());
+        cause.patch()["metadata"]["labels"][&*id] = json!("set");
+        async { Ok(()) }
+    })
+}
+
+async fn children_that_change_their_object_are_called_once_each(bed: Bed) {
+    let field = Field::of(bed).await;
+    let calls = field.calls.clone();
+    let parent = handler("parent", move |cause: Context| {
+        let calls = calls.clone();
+        async move {
+            let subs = cause.subhandlers()?;
+            for id in ["one", "two", "three"] {
+                subs.add(labelling(id, &calls));
+            }
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("o", json!({})).await;
+    let labelled = |object: &Value| {
+        last_handled(object).is_some_and(|last| last["metadata"]["labels"]["three"] == "set")
+    };
+    field.until("all is handled", "o", labelled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["one", "two", "three"]);
+}
+
+async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(bed: Bed) {
+    let field = Field::of(bed).await;
+    let start = || {
+        let registry = Registry::new()
+            .on_create(field.selector(), labelling("make", &field.calls))
+            .on_create(field.selector(), child("wait", &field.calls, 3))
+            .on_update(field.selector(), field.noting("update_fn"));
+        field.start(registry)
+    };
+    let first = start();
+    field.create("o", json!({"size": 1})).await;
+    field.calls.until(2).await;
+    let waits = |object: &Value| {
+        let annotations = &object["metadata"]["annotations"];
+        !annotations["tester.kopf.rs/wait"].is_null()
+    };
+    field.until("the second one waits", "o", waits).await;
+    first.kill().await;
+    let second = start();
+    field.calls.until(6).await;
+    field.until("it is handled", "o", is_handled).await;
+    second.stop().await;
+    let calls = field.calls.all();
+    let make = calls.iter().filter(|call| **call == "make").count();
+    assert_eq!(
+        (make, &*calls[calls.len() - 1]),
+        (1, "update_fn o"),
+        "{calls:?}"
+    );
 }
 
 async fn a_second_change_calls_all_children_again(bed: Bed) {

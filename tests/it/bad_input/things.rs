@@ -1,6 +1,8 @@
 //! Handlers and schemas that do odd things.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kopf_rs::{Callback, Context, Registry, TemporaryError, handler};
 use kopf_rs_tests::{Bed, scenarios};
@@ -12,6 +14,7 @@ scenarios! {
     a_result_that_is_no_json_is_a_failure_for_good;
     a_function_that_never_settles_is_told_and_slowed_down [memory];
     a_function_on_events_that_never_settles_is_told_and_slowed_down [memory];
+    a_sub_handler_that_never_settles_is_told_and_slowed_down [memory];
     a_status_that_the_schema_prunes_is_told_once;
     annotations_of_handlers_that_outgrow_the_object_are_refused_once;
 }
@@ -49,6 +52,27 @@ async fn a_function_that_never_settles_is_told_and_slowed_down(bed: Bed) {
     let field = Field::of(bed).await;
     let registry = Registry::new().on_update(field.selector(), counting("update_fn"));
     unsettled(&field, registry).await;
+}
+
+async fn a_sub_handler_that_never_settles_is_told_and_slowed_down(bed: Bed) {
+    let field = Field::of(bed).await;
+    let done = Arc::new(AtomicUsize::new(0));
+    let count = done.clone();
+    let parent = handler("parent", move |cause: Context| {
+        let count = count.clone();
+        async move {
+            let subs = cause.subhandlers()?;
+            subs.add(counting("one"));
+            subs.add(handler("two", move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+                async { Ok(()) }
+            }));
+            Ok(())
+        }
+    });
+    let registry = Registry::new().on_update(field.selector(), parent);
+    unsettled(&field, registry).await;
+    assert!(done.load(Ordering::SeqCst) > 1, "its sibling has its turns");
 }
 
 async fn a_function_on_events_that_never_settles_is_told_and_slowed_down(bed: Bed) {
