@@ -255,7 +255,7 @@ fn asked_for(
     let k: TokenStream = k.collect();
     let families = families.into_iter().map(|name| Ident::new(name, ty.span()));
     Some(quote_spanned! {ty.span()=>
-        #(#k::Asked::<#ty, #k::#families>::is_given();)*
+        #(#k::ByType::<#ty, #k::#families>::is_given();)*
     })
 }
 

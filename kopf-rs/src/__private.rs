@@ -15,7 +15,7 @@ pub use crate::handler::cause::Cause;
 pub use crate::handler::decl::{
     Call, Calling, Decl, Declared, Returned, SourceLocation, duration, handler_future_must_be_send,
 };
-pub use crate::handler::extract::given::{Asked, GivenToAll};
+pub use crate::handler::extract::given::{ByType, GivenToAll};
 pub use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
 pub use crate::handler::family::Declaration;
 pub use crate::handler::family::activity::{Activity, ActivityOptions};

@@ -77,7 +77,10 @@ const KNOWN_CYCLES: &[(&str, &str)] = &[
         "engine",
         "issue 11: one actor per object; `Shared` moves out of `engine.rs`",
     ),
-    ("handler", "issue 11: handler families and their causes"),
+    (
+        "handler",
+        "a cause offers its handler and its sub-handlers, whose functions and filters take causes: these types contain each other",
+    ),
     ("reaction", "issue 11: facts, one decision, a ledger"),
 ];
 

@@ -9,8 +9,8 @@ const _: () = {
     ) -> __kopf::Calling<'a> {
         __kopf::Box::pin(async move {
             use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
-            __kopf::Asked::<State<Db>, __kopf::ChangeOptions>::is_given();
-            __kopf::Asked::<Stats, __kopf::ChangeOptions>::is_given();
+            __kopf::ByType::<State<Db>, __kopf::ChangeOptions>::is_given();
+            __kopf::ByType::<Stats, __kopf::ChangeOptions>::is_given();
             let __kopf_argument_0 = <State<
                 Db,
             > as __kopf::FromCause<'_>>::from_cause(__kopf_cause)?;

@@ -82,7 +82,7 @@ impl Cause {
     #[must_use]
     pub fn body(&self) -> &Body {
         static EMPTY: LazyLock<Body> = LazyLock::new(|| Body::new(Value::Null));
-        self.object().map_or(&EMPTY, |object| &object.body)
+        self.subject.object().map_or(&EMPTY, |object| &object.body)
     }
     /// The stanza `spec` as a type of yours; `Value` for the JSON itself.
     ///
@@ -131,7 +131,7 @@ impl Cause {
     /// The resource the object is served as.
     #[must_use]
     pub fn resource(&self) -> Option<&Resource> {
-        Some(&self.object()?.resource)
+        Some(&self.subject.object()?.resource)
     }
     /// What handlers of this object remember in the process.
     #[must_use]
@@ -170,13 +170,6 @@ impl Cause {
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, HandlerError> {
         let given = self.context.extensions.get();
         given.ok_or_else(|| nothing_given(std::any::type_name::<T>()))
-    }
-    fn object(&self) -> Option<&SubjectObject> {
-        match &self.subject {
-            Subject::Change(subject) => Some(&subject.object),
-            Subject::Event(subject) => Some(&subject.object),
-            Subject::Activity(_) => None,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`Cause`](crate::Cause) that only it has. Here they meet: this file has one arm per family and enum. "What a new attribute touches" in
 //! `ARCHITECTURE.md` lists the rest. Must not know how handlers are run.
 
-use crate::handler::cause::Reason;
+use crate::handler::cause::{Reason, SubjectObject};
 use crate::handler::family::activity::{Activity, ActivityHandler, ActivityOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions, ChangeSubject};
 use crate::handler::family::event::{EventHandler, EventOptions, EventSubject};
@@ -159,6 +159,17 @@ impl Declaration {
                 let family = ActivityHandler::new(activity, options());
                 (activity.attribute(), Ok(Family::Activity(family)))
             }
+        }
+    }
+}
+
+impl Subject {
+    /// The object, where there is one.
+    pub(crate) fn object(&self) -> Option<&SubjectObject> {
+        match self {
+            Self::Change(subject) => Some(&subject.object),
+            Self::Event(subject) => Some(&subject.object),
+            Self::Activity(_) => None,
         }
     }
 }

@@ -144,13 +144,13 @@ impl Registry {
     fn declare(&mut self, decl: &Decl) {
         let (attribute, family) = decl.declaration.resolved();
         let common = (decl.common)();
-        let named = Named {
+        let base = HandlerBase {
             name: common.id.unwrap_or_else(|| decl.name.to_owned()),
             declared_at: DeclaredAt::Function(decl.location),
             param: common.param,
             callee: Callee::Fn(decl.call),
         };
-        self.push(attribute, named, family.map_err(|error| error.to_string()));
+        self.push(attribute, base, family.map_err(|error| error.to_string()));
     }
 
     /// Register a closure in place of a function with that attribute. `family` makes its family of the options that belong there.
@@ -162,7 +162,7 @@ impl Registry {
     ) -> Self {
         let mut options = callback.options;
         let misuse = attribute.misuse(&options);
-        let named = Named {
+        let base = HandlerBase {
             name: callback.name,
             declared_at: callback.declared_at,
             param: options.param.take(),
@@ -172,38 +172,38 @@ impl Registry {
             Some(misuse) => Err(misuse),
             None => family(options).map_err(|error| error.to_string()),
         };
-        self.push(attribute, named, family);
+        self.push(attribute, base, family);
         self
     }
 
-    fn push(&mut self, attribute: Attribute, named: Named, family: Result<Family, String>) {
+    fn push(&mut self, attribute: Attribute, base: HandlerBase, family: Result<Family, String>) {
         let mut complain = |message| {
             self.problems.push(Problem::Declaration {
                 attribute: attribute.name,
-                name: named.name.clone(),
-                declared_at: named.declared_at,
+                name: base.name.clone(),
+                declared_at: base.declared_at,
                 message,
             });
         };
-        if named.name.is_empty() {
+        if base.name.is_empty() {
             complain("an id cannot be empty".to_owned());
         }
         match family {
-            Ok(family) => self.handlers.push(Arc::new(named.handler(family))),
+            Ok(family) => self.handlers.push(Arc::new(base.handler(family))),
             Err(message) => complain(message),
         }
     }
 }
 
 /// A handler but for its family.
-struct Named {
+struct HandlerBase {
     name: String,
     declared_at: DeclaredAt,
     param: Option<Param>,
     callee: Callee,
 }
 
-impl Named {
+impl HandlerBase {
     fn handler(self, family: Family) -> Handler {
         Handler {
             id: id(&self.name, family.rules().field()).into(),

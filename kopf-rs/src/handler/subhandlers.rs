@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, HandlerResult};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::Asked;
+use crate::handler::extract::given::ByType;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::registry::callback::Callback;
 
@@ -156,7 +156,7 @@ impl FromCause<'_> for Subhandlers {
 )]
 pub trait GivesSubhandlers {}
 
-impl<O> Asked<Subhandlers, O> {
+impl<O> ByType<Subhandlers, O> {
     /// Nothing, where it compiles.
     pub fn is_given()
     where

@@ -1,12 +1,12 @@
 //! Arguments by type that only some families give. In functions of the others they do not compile.
 //!
-//! Generated code asks `Asked::<T, O>::is_given()` for each type `T` of an argument and the options `O` of each attribute's family. For most
-//! types that is [`GivenToAll`]; a type with a function of that name on `Asked` itself, which comes first, has conditions.
+//! Generated code asks `ByType::<T, O>::is_given()` for each type `T` of an argument and the options `O` of each attribute's family. For most
+//! types that is [`GivenToAll`]; a type with a function of that name on `ByType` itself, which comes first, has conditions.
 
 use std::marker::PhantomData;
 
 /// An argument of type `T` in a function of the family that has the options `O`.
-pub struct Asked<T: ?Sized, O>(PhantomData<O>, PhantomData<T>);
+pub struct ByType<T: ?Sized, O>(PhantomData<O>, PhantomData<T>);
 
 /// Types that handlers of all families may ask for, users' own among them.
 pub trait GivenToAll {
@@ -14,4 +14,4 @@ pub trait GivenToAll {
     fn is_given() {}
 }
 
-impl<T: ?Sized, O> GivenToAll for Asked<T, O> {}
+impl<T: ?Sized, O> GivenToAll for ByType<T, O> {}

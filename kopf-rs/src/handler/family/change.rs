@@ -325,6 +325,33 @@ impl Registry {
     }
 }
 
+impl Callback {
+    /// What the field must have been.
+    #[must_use]
+    pub fn old(mut self, old: impl Into<Criterion>) -> Self {
+        self.options.old = Some(old.into());
+        self
+    }
+    /// What the field must have become.
+    #[must_use]
+    pub fn new(mut self, new: impl Into<Criterion>) -> Self {
+        self.options.new = Some(new.into());
+        self
+    }
+    /// For `on_delete`: do not demand the finalizer.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.options.optional = true;
+        self
+    }
+    /// For `on_resume`: also for objects being deleted.
+    #[must_use]
+    pub fn deleted(mut self) -> Self {
+        self.options.deleted = true;
+        self
+    }
+}
+
 impl Cause {
     /// Why the object is handled, for all but `on_event`.
     #[must_use]

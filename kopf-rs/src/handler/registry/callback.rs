@@ -77,7 +77,7 @@ where
     }
 }
 
-// === impl Callback ===
+// === impl Callback: what options only one family has is set by methods in its module ===
 
 impl Callback {
     /// An opaque value for `cause.param()`.
@@ -122,18 +122,6 @@ impl Callback {
         self.options.filters.value = Some(value.into());
         self
     }
-    /// What the field must have been.
-    #[must_use]
-    pub fn old(mut self, old: impl Into<Criterion>) -> Self {
-        self.options.old = Some(old.into());
-        self
-    }
-    /// What the field must have become.
-    #[must_use]
-    pub fn new(mut self, new: impl Into<Criterion>) -> Self {
-        self.options.new = Some(new.into());
-        self
-    }
     /// What a label must be; may be repeated.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
@@ -154,18 +142,6 @@ impl Callback {
     #[must_use]
     pub fn when(mut self, when: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> Self {
         self.options.filters.when = Some(Arc::new(when));
-        self
-    }
-    /// For `on_delete`: do not demand the finalizer.
-    #[must_use]
-    pub fn optional(mut self) -> Self {
-        self.options.optional = true;
-        self
-    }
-    /// For `on_resume`: also for objects being deleted.
-    #[must_use]
-    pub fn deleted(mut self) -> Self {
-        self.options.deleted = true;
         self
     }
 }

@@ -161,6 +161,32 @@ fn what_is_wrong_with_closures_is_gathered() {
     );
 }
 
+#[test]
+fn options_of_other_attributes_are_refused() {
+    let nothing = |_| async { Ok(()) };
+    let tried = || handler("tried", nothing);
+    let registry = Registry::new()
+        .on_event("myapps", tried().retries(3))
+        .on_startup(tried().field("spec"))
+        .on_update("myapps", tried().optional())
+        .on_cleanup(tried().timeout(1).param(2));
+    let text = registry
+        .check()
+        .map_or_else(|error| error.to_string(), |()| String::new());
+    let wanted = [
+        "on_event of handler `tried`: `retries` is no option of on_event: it belongs to on_create, on_update, on_delete, on_resume, \
+         on_field, on_startup and on_cleanup",
+        "on_startup of handler `tried`: `field` is no option of on_startup: it belongs to on_create, on_update, on_delete, on_resume, \
+         on_field and on_event",
+        "on_update of handler `tried`: `optional` is no option of on_update: it belongs to on_delete",
+    ];
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), wanted.len(), "{text}");
+    for (line, wanted) in lines.iter().zip(wanted) {
+        assert!(line.ends_with(wanted), "{line}");
+    }
+}
+
 mod optional {
     use crate::prelude::*;
 
