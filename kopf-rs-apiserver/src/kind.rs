@@ -395,6 +395,8 @@ impl Group {
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     pub(crate) groups: Vec<Group>,
+    /// Kinds that are defined, but of which no version is served, as they are stored: their objects wait.
+    unserved: Vec<Arc<Kind>>,
     next_collection: u32,
 }
 
@@ -419,13 +421,12 @@ impl Kinds {
         self.version(group, version)?.kinds.get(plural)
     }
 
-    /// Any served version of that plural, the preferred one first.
+    /// Any version of that plural: the preferred one that is served, or the stored one where none is.
     pub(crate) fn any_version(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
-        let group = self.group(group)?;
-        group
-            .versions
-            .iter()
-            .find_map(|version| version.kinds.get(plural))
+        let mut versions = self.group(group).into_iter().flat_map(|it| &it.versions);
+        let served = versions.find_map(|version| version.kinds.get(plural));
+        let mut unserved = self.unserved.iter();
+        served.or_else(|| unserved.find(|kind| kind.group == group && kind.plural == plural))
     }
 
     /// The kind as it is stored, by collection; another version where that one is not served.
@@ -435,7 +436,10 @@ impl Kinds {
             kinds.filter(|kind| kind.collection == id && kind.shape == Shape::Stored)
         };
         let stored = all().find(|kind| kind.version == kind.stored_version);
-        stored.or_else(|| all().next())
+        let mut unserved = self.unserved.iter();
+        stored
+            .or_else(|| all().next())
+            .or_else(|| unserved.find(|kind| kind.collection == id))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
@@ -478,8 +482,15 @@ impl Kinds {
         &mut self.groups[at]
     }
 
+    /// Know a kind of which no version is served.
+    pub(crate) fn hide(&mut self, kind: Kind) {
+        self.unserved.push(Arc::new(kind));
+    }
+
     /// Stop serving all versions of a kind.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        self.unserved
+            .retain(|kind| kind.group != group || kind.plural != plural);
         for found in self.groups.iter_mut().filter(|g| g.name == group) {
             for version in &mut found.versions {
                 version.kinds.remove(plural);

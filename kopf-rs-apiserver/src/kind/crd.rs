@@ -230,6 +230,15 @@ fn serve(store: &mut Store, body: &Body) {
             store.kinds.add(kind);
         }
     }
+    let stored = |version: &&Body| text(version, "name") == stored_version;
+    if store.kinds.any_version(group, plural).is_none()
+        && let Some(version) = all.into_iter().find(stored)
+    {
+        let mut kind = versioned(&template, version);
+        kind.conversion.clone_from(&conversion);
+        kind.schemas.clone_from(&schemas);
+        store.kinds.hide(kind);
+    }
     if known.is_some() {
         let converted = conversion.is_some();
         store.reshape(id, |api_version, body| {

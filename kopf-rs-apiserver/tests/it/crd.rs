@@ -51,6 +51,26 @@ async fn instances_go_with_their_definition() {
 }
 
 #[tokio::test]
+async fn instances_wait_while_no_version_is_served() {
+    let server = with_crd().await;
+    let made = done(&server, "POST", APPS, app("x")).await;
+    let mut definition = get(&server, CRD).await.1;
+    for served in [false, true, false] {
+        definition["spec"]["versions"][0]["served"] = json!(served);
+        definition = done(&server, "PUT", CRD, definition).await;
+        let (code, list) = get(&server, APPS).await;
+        assert_eq!(code, if served { 200 } else { 404 });
+        if served {
+            assert_eq!(list["items"][0]["metadata"]["uid"], made["metadata"]["uid"]);
+        }
+    }
+    done(&server, "DELETE", CRD, Value::Null).await;
+    assert_eq!(get(&server, CRD).await.0, 404);
+    done(&server, "POST", CRDS, crd()).await;
+    assert_eq!(get(&server, APPS).await.1["items"], json!([]));
+}
+
+#[tokio::test]
 async fn a_finalizer_of_an_instance_holds_the_definition() {
     let server = with_crd().await;
     let mut body = app("x");
