@@ -10,9 +10,9 @@ use kopf_rs::{
 use serde_json::{Value, json};
 
 use super::cast::Role;
-use super::dice::Dice;
 use super::record::End;
 use super::stage::{Stage, Trouble};
+use crate::random::dice::Dice;
 
 /// What one call does.
 #[derive(Clone, Copy, Debug)]

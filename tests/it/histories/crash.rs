@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 
 use super::cast::{Cast, essence};
 use super::check::{self, Rigour};
-use super::dice::Dice;
 use super::keeping::Keeping;
 use super::record::{End, Record, Run};
 use super::stage::{Doom, Stage, Trouble};
-use super::troupe::{Failure, Troupe, perform, verdict};
+use super::troupe::{Troupe, perform};
+use crate::random::dice::Dice;
+use crate::random::{Failure, verdict};
 
 /// The handlers of each life, and where their state is kept.
 const LIVES: [(&str, Keeping); 12] = [

@@ -2,7 +2,6 @@
 //!
 //! A wild part, where anything may happen at any time; then nothing goes wrong any more, and everything must come to rest, and be right.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use kopf_rs::{Lifecycle, Settings};
@@ -12,19 +11,12 @@ use serde_json::json;
 
 use super::cast::Cast;
 use super::check::{self, Rigour};
-use super::dice::Dice;
 use super::keeping::Keeping;
 use super::stage::{Play, Stage, Trouble};
-use super::troupe::{Failure, STILL, Troupe, perform, verdict};
+use super::troupe::{STILL, Troupe, perform};
 use crate::operating::KIND;
-
-/// What a history is made from. Written as `number@size`, or as the number alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seed {
-    pub(super) number: u64,
-    /// How much there is of everything.
-    pub(super) size: usize,
-}
+use crate::random::dice::Dice;
+use crate::random::{Failure, Seed, verdict};
 
 /// What a history has come to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -255,34 +247,4 @@ fn settings(dice: &mut Dice, keeping: Keeping) -> Settings {
     settings.queueing.worker_limit = dice.one_in(4).then_some(1);
     settings.scanning.disabled = dice.one_in(2);
     settings
-}
-
-// === impl Seed ===
-
-impl Seed {
-    /// Sizes take turns.
-    pub(super) fn of(number: u64) -> Self {
-        let size = usize::try_from(number % 8).expect("below 8") + 1;
-        Self { number, size }
-    }
-}
-
-impl FromStr for Seed {
-    type Err = std::num::ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('@') {
-            Some((number, size)) => Ok(Self {
-                number: number.parse()?,
-                size: size.parse()?,
-            }),
-            None => Ok(Self::of(text.parse()?)),
-        }
-    }
-}
-
-impl std::fmt::Display for Seed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}@{}", self.number, self.size)
-    }
 }

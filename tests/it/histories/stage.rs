@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
-use super::dice::Dice;
 use super::keeping::Keeping;
 use super::record::Record;
 use crate::operating::{KIND, definition};
+use crate::random::dice::Dice;
 
 /// The group of the kind that histories are about.
 pub(super) const GROUP: &str = "histories.kopf.dev";

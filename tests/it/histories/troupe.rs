@@ -2,7 +2,6 @@
 //!
 //! Must not know what happens to objects, nor what is right.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::actor::actor;
 use super::cast::{Cast, essence};
 use super::stage::{GROUP, Play, Stage};
 use crate::operating::{KIND, NAME, Working};
+use crate::random::{Failure, in_virtual_time};
 
 /// The longest time until everything must be at rest.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -29,12 +29,6 @@ pub(super) struct Troupe {
     working: Option<Working>,
 }
 
-/// What was wrong, and all that had happened.
-pub(super) struct Failure {
-    pub(super) why: String,
-    pub(super) story: Vec<String>,
-}
-
 /// Play something on a stage that `make` sets, under virtual time. With `lines`, what the operator logs becomes part of the story.
 pub(super) fn perform<T, R>(
     lines: Option<&Lines>,
@@ -42,23 +36,12 @@ pub(super) fn perform<T, R>(
     act: impl AsyncFnOnce(&mut T) -> Result<(), String>,
     sum: impl FnOnce(&Play) -> R,
 ) -> Result<R, Failure> {
-    let _default = lines.map(|lines| tracing::subscriber::set_default(lines.subscriber()));
     let set = Mutex::new(None);
-    let played = catch_unwind(AssertUnwindSafe(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        runtime.expect("a runtime can be built").block_on(async {
-            let (stage, mut actors) = make();
-            stage.play().record.listen(lines);
-            *set.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
-            act(&mut actors).await
-        })
-    }));
-    let told = played.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        Err(text.unwrap_or_else(|| "a panic".to_owned()))
+    let told = in_virtual_time(lines, async || {
+        let (stage, mut actors) = make();
+        stage.play().record.listen(lines);
+        *set.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
+        act(&mut actors).await
     });
     let stage = set.into_inner().unwrap_or_else(PoisonError::into_inner);
     let stage = stage.expect("the stage was set");
@@ -228,14 +211,5 @@ impl Troupe {
 
     pub(super) fn note(&self, line: &str) {
         self.stage.play().record.tell(line);
-    }
-}
-
-/// Complaints, if there are any.
-pub(super) fn verdict(wrong: &[String]) -> Result<(), String> {
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n"))
     }
 }

@@ -1,0 +1,179 @@
+//! Random histories: dice, seeds, the search for a failure and for a small one, virtual time.
+//!
+//! `KOPF_RS_HISTORIES=n` plays so many. A failure is made small, told from its beginning, and named by a seed; `KOPF_RS_SEED=n@size` plays that
+//! one again, and tells what the operator has logged. Must not know what histories are about.
+
+pub(crate) mod dice;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kopf_rs_tests::{Lines, say};
+
+/// What a history is made from. Written as `number@size`, or as the number alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seed {
+    pub(crate) number: u64,
+    /// How much there is of everything.
+    pub(crate) size: usize,
+}
+
+/// What was wrong, and all that had happened.
+pub(crate) struct Failure {
+    pub(crate) why: String,
+    pub(crate) story: Vec<String>,
+}
+
+/// Play as many histories as the environment says, or the one that it names; `add` takes in what each has come to. How many were played, or
+/// nothing where it was the one. Panics with the story of a small one that fails.
+pub(crate) fn explore<T>(
+    default: u64,
+    play: impl Fn(Seed, Option<&Lines>) -> Result<T, Failure> + Sync,
+    add: impl Fn(T) + Sync,
+) -> Option<u64> {
+    if let Ok(seed) = std::env::var("KOPF_RS_SEED") {
+        let seed = seed.parse().expect("a seed such as 12 or 12@3");
+        replay(seed, play);
+        return None;
+    }
+    let count = std::env::var("KOPF_RS_HISTORIES").ok();
+    let count = count.map_or(default, |it| it.parse().expect("a number of histories"));
+    let next = AtomicU64::new(0);
+    let failed = Mutex::new(None);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            match play(Seed::of(number), None) {
+                Ok(outcome) => add(outcome),
+                Err(failure) => {
+                    next.store(count, Ordering::Relaxed);
+                    let mut failed = failed.lock().expect("no panics here");
+                    failed.get_or_insert((Seed::of(number), failure));
+                }
+            }
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(work);
+        }
+    });
+    if let Some((seed, failure)) = failed.into_inner().expect("no panics here") {
+        let (seed, failure) = smaller(seed, &play).unwrap_or((seed, failure));
+        panic!("{}", told(seed, &failure));
+    }
+    Some(count)
+}
+
+/// Requests, calls and times: a failure that cannot be played again could not be understood.
+pub(crate) fn assert_told_again(count: u64, story: impl Fn(Seed) -> Vec<String>) {
+    for number in 0..count {
+        let seed = Seed::of(number);
+        let (first, again) = (story(seed), story(seed));
+        let mut lines = first.iter().zip(&again);
+        let parted = lines.position(|(first, again)| first != again);
+        let parted =
+            parted.or((first.len() != again.len()).then_some(first.len().min(again.len())));
+        if let Some(place) = parted {
+            let from = place.saturating_sub(10);
+            let tail = |story: &[String]| story[from..story.len().min(place + 5)].join("\n");
+            let (first, again) = (tail(&first), tail(&again));
+            panic!("history {seed} is told in two ways:\n{first}\n\nand:\n{again}");
+        }
+    }
+}
+
+/// Play under virtual time on this thread; a panic is what was wrong. With `lines`, what the operator logs is caught there.
+pub(crate) fn in_virtual_time<T>(
+    lines: Option<&Lines>,
+    play: impl AsyncFnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    let _default = lines.map(|lines| tracing::subscriber::set_default(lines.subscriber()));
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.expect("a runtime can be built").block_on(play())
+    }));
+    played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(text.unwrap_or_else(|| "a panic".to_owned()))
+    })
+}
+
+/// Complaints, if there are any.
+pub(crate) fn verdict(wrong: &[String]) -> Result<(), String> {
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n"))
+    }
+}
+
+/// A smaller history that fails too.
+fn smaller<T>(
+    seed: Seed,
+    play: impl Fn(Seed, Option<&Lines>) -> Result<T, Failure>,
+) -> Option<(Seed, Failure)> {
+    const TRIES: u64 = 400;
+    let candidates = (1..=seed.size).flat_map(|size| {
+        (0..TRIES).map(move |number| Seed {
+            number: seed.number + number,
+            size,
+        })
+    });
+    let mut failing = candidates.filter_map(|seed| Some((seed, play(seed, None).err()?)));
+    failing.next()
+}
+
+fn replay<T>(seed: Seed, play: impl Fn(Seed, Option<&Lines>) -> Result<T, Failure>) {
+    let lines = Lines::new(Duration::from_secs(1));
+    if let Err(failure) = play(seed, Some(&lines)) {
+        panic!("{}", told(seed, &failure));
+    }
+    say(&format!("history {seed}: nothing is wrong with it"));
+}
+
+fn told(seed: Seed, failure: &Failure) -> String {
+    let Failure { why, story } = failure;
+    let story = story.join("\n");
+    format!("history {seed}:\n{story}\n\nwrong:\n{why}\n\nplay it again with KOPF_RS_SEED={seed}")
+}
+
+// === impl Seed ===
+
+impl Seed {
+    /// Sizes take turns.
+    pub(crate) fn of(number: u64) -> Self {
+        let size = usize::try_from(number % 8).expect("below 8") + 1;
+        Self { number, size }
+    }
+}
+
+impl FromStr for Seed {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('@') {
+            Some((number, size)) => Ok(Self {
+                number: number.parse()?,
+                size: size.parse()?,
+            }),
+            None => Ok(Self::of(text.parse()?)),
+        }
+    }
+}
+
+impl std::fmt::Display for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.number, self.size)
+    }
+}

@@ -1,0 +1,198 @@
+//! The handlers of a history: what each is for, said once for the operator and for the checks.
+//!
+//! Must not know how they behave, nor what is right.
+
+use kopf_rs::{Callback, Registry};
+use serde_json::Value;
+
+use super::cluster::{GROUP, PLURAL};
+use crate::random::dice::Dice;
+
+/// What an operator may be made of.
+const MENU: [&str; 13] = [
+    "create c",
+    "create c2 retries=2",
+    "create ct timeout=60",
+    "update u",
+    "update u2 retries=2",
+    "update ut timeout=60",
+    "field f field=spec.f",
+    "field f2 field=spec.f",
+    "delete d",
+    "delete d2",
+    "delete o optional",
+    "event e",
+    "event ep patches",
+];
+
+/// One handler.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Role {
+    /// `create`, `update`, `field`, `delete` or `event`.
+    pub(super) on: &'static str,
+    pub(super) id: String,
+    name: &'static str,
+    field: Option<&'static str>,
+    pub(super) retries: Option<u32>,
+    /// It never fails, and has time enough for all that handlers of its object do.
+    pub(super) timeout: Option<u32>,
+    pub(super) optional: bool,
+    /// It patches the status by itself.
+    pub(super) patches: bool,
+}
+
+/// How handlers name the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// By its plural: ambiguous while another group has it too.
+    Plural,
+    /// In whatever version the group prefers.
+    Group,
+    /// In its first version.
+    Version,
+    /// Some in its first version, some in its second.
+    Versions,
+}
+
+/// The handlers of one operator.
+#[derive(Clone, Debug)]
+pub(super) struct Roles {
+    pub(super) all: Vec<Role>,
+    pub(super) naming: Naming,
+    words: Vec<&'static str>,
+}
+
+// === impl Roles ===
+
+impl Roles {
+    pub(super) fn roll(size: usize, naming: Naming, dice: &mut Dice) -> Self {
+        let mut menu = MENU.to_vec();
+        let count = 1 + dice.roll(size.min(6) + 1);
+        let words: Vec<_> = (0..count)
+            .map(|_| menu.remove(dice.roll(menu.len())))
+            .collect();
+        Self {
+            all: words.iter().map(|words| Role::parse(words)).collect(),
+            naming,
+            words,
+        }
+    }
+
+    /// All handlers in a registry, each called as `call` says.
+    pub(super) fn registry(&self, call: impl Fn(&Role) -> Callback) -> Registry {
+        let mut registry = Registry::new();
+        for (place, role) in self.all.iter().enumerate() {
+            let callback = role.dressed(call(role));
+            let by_group = format!("{PLURAL}.{GROUP}");
+            registry = match self.naming {
+                Naming::Plural => role.add(registry, PLURAL, callback),
+                Naming::Group => role.add(registry, by_group.as_str(), callback),
+                Naming::Version => role.add(registry, (GROUP, "v1", PLURAL), callback),
+                Naming::Versions => {
+                    let version = if place % 2 == 0 { "v1" } else { "v2" };
+                    role.add(registry, (GROUP, version, PLURAL), callback)
+                }
+            };
+        }
+        registry
+    }
+
+    /// Whether some handler holds objects until it has seen their deletion.
+    pub(super) fn demand_finalizer(&self) -> bool {
+        self.all
+            .iter()
+            .any(|role| role.on == "delete" && !role.optional)
+    }
+
+    /// Whether some handler keeps progress on objects.
+    pub(super) fn handle_changes(&self) -> bool {
+        let changing = |role: &Role| ["create", "update", "field"].contains(&role.on);
+        self.all.iter().any(changing)
+    }
+}
+
+impl std::fmt::Display for Roles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (by {:?})", self.words.join("; "), self.naming)
+    }
+}
+
+// === impl Role ===
+
+impl Role {
+    fn parse(text: &'static str) -> Self {
+        let mut words = text.split(' ');
+        let mut word = || words.next().expect("a kind and a name");
+        let mut role = Self {
+            on: word(),
+            name: word(),
+            ..Self::default()
+        };
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            let number = || value.parse::<u32>().expect("a number");
+            match key {
+                "field" => role.field = Some(value),
+                "retries" => role.retries = Some(number()),
+                "timeout" => role.timeout = Some(number()),
+                "optional" => role.optional = true,
+                "patches" => role.patches = true,
+                other => panic!("no handler is `{other}`"),
+            }
+        }
+        role.id = match role.field {
+            Some(field) => format!("{}/{field}", role.name),
+            None => role.name.to_owned(),
+        };
+        role
+    }
+
+    fn add(
+        &self,
+        registry: Registry,
+        resources: impl kopf_rs::IntoSelector,
+        callback: Callback,
+    ) -> Registry {
+        match self.on {
+            "create" => registry.on_create(resources, callback),
+            "update" => registry.on_update(resources, callback),
+            "field" => registry.on_field(resources, callback),
+            "delete" => registry.on_delete(resources, callback),
+            "event" => registry.on_event(resources, callback),
+            other => panic!("nothing is declared by `{other}`"),
+        }
+    }
+
+    fn dressed(&self, mut callback: Callback) -> Callback {
+        if let Some(field) = self.field {
+            callback = callback.field(field);
+        }
+        if let Some(retries) = self.retries {
+            callback = callback.retries(retries);
+        }
+        if let Some(timeout) = self.timeout {
+            callback = callback.timeout(timeout);
+        }
+        if self.optional {
+            callback = callback.optional();
+        }
+        callback
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it follows changes for as long as the object lives.
+    pub(super) fn follows(&self) -> bool {
+        matches!(self.on, "update" | "field")
+    }
+
+    /// What of a spec is its business: a number that no other edit has.
+    pub(super) fn scope(&self, spec: &Value) -> Value {
+        match self.field {
+            Some(_) => spec["f"].clone(),
+            None => spec["n"].clone(),
+        }
+    }
+}
