@@ -62,7 +62,9 @@ fn watches_that_come_and_go_lose_nothing() {
 
 #[test]
 fn a_seed_tells_the_same_story_of_watches_again() {
-    assert_told_again(24, |seed| {
+    // Of several objects that go with their watch at once, whose turn comes first is left to chance.
+    let alone = |number| Seed { number, size: 1 };
+    assert_told_again((0..48).map(alone), |seed| {
         let told = play(seed, None, |state| state.record.story().to_vec());
         told.unwrap_or_else(|failure| failure.story)
     });

@@ -218,27 +218,12 @@ fn serve(store: &mut Store, body: &Body) {
     let schemas = all.iter().filter_map(|version| schema_of(version));
     let schemas: Arc<Schemas> = Arc::new(schemas.collect());
     let conversion = Conversion::of(body, stored_version, &schemas);
-    for version in &all {
-        if version.get("served") == Some(&Value::Bool(true)) {
-            let mut kind = versioned(&template, version);
-            kind.deprecation = deprecation(&kind, version, &all);
-            kind.conversion.clone_from(&conversion);
-            kind.schemas.clone_from(&schemas);
-            if kind.version != stored_version {
-                kind.stored_schema = schemas.get(stored_version).cloned();
-            }
-            store.kinds.add(kind);
-        }
-    }
-    let stored = |version: &&Body| text(version, "name") == stored_version;
-    if store.kinds.any_version(group, plural).is_none()
-        && let Some(version) = all.into_iter().find(stored)
-    {
-        let mut kind = versioned(&template, version);
-        kind.conversion.clone_from(&conversion);
-        kind.schemas.clone_from(&schemas);
-        store.kinds.hide(kind);
-    }
+    let prototype = Kind {
+        conversion: conversion.clone(),
+        schemas: schemas.clone(),
+        ..template
+    };
+    serve_versions(store, &prototype, &all);
     if known.is_some() {
         let converted = conversion.is_some();
         store.reshape(id, |api_version, body| {
@@ -256,6 +241,29 @@ fn serve(store: &mut Store, body: &Body) {
             // A webhook converts what is read.
             !converted
         });
+    }
+}
+
+/// Serve those versions that are to be served. A kind without any is known as it is stored: its objects wait.
+fn serve_versions(store: &mut Store, prototype: &Kind, all: &[&Body]) {
+    let mut unserved = None;
+    for version in all {
+        let mut kind = versioned(prototype, version);
+        let stored = kind.version == kind.stored_version;
+        if version.get("served") == Some(&Value::Bool(true)) {
+            kind.deprecation = deprecation(&kind, version, all);
+            if !stored {
+                kind.stored_schema = kind.schemas.get(&*kind.stored_version).cloned();
+            }
+            store.kinds.add(kind);
+        } else if stored {
+            unserved = Some(kind);
+        }
+    }
+    let (group, plural) = (&prototype.group, &prototype.plural);
+    let nothing_served = store.kinds.any_version(group, plural).is_none();
+    if let Some(kind) = unserved.filter(|_| nothing_served) {
+        store.kinds.hide(kind);
     }
 }
 

@@ -41,10 +41,10 @@ pub(super) fn at_rest(
         }
         for role in &roles.all {
             let delayed = excuses.delays || life.name == OBJECTS[0];
-            let excused = delayed && role.timeout.is_some();
-            wrong.extend(created(life, role).filter(|_| !excused));
-            let excused = excused && rigour == Rigour::Forgiving;
-            wrong.extend(followed(life, role, rigour).filter(|_| !excused));
+            let out_of_time = delayed && role.timeout.is_some();
+            wrong.extend(created(life, role).filter(|_| !out_of_time));
+            let skipped = out_of_time && rigour == Rigour::Forgiving;
+            wrong.extend(followed(life, role, rigour).filter(|_| !skipped));
             wrong.extend(lost_result(life, role).filter(|_| !excuses.status));
         }
         let demanded = roles.demand_finalizer();

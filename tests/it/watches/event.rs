@@ -38,7 +38,36 @@ pub(super) enum Event {
 }
 
 /// Events that happen in no history for now, each with the defect they would show.
-pub(super) const SWITCHED_OFF: [(Event, &str); 0] = [];
+pub(super) const SWITCHED_OFF: [(Event, &str); 7] = [
+    (
+        Event::OtherGroup,
+        "a kind that becomes ambiguous passes for deleted objects (bug 1), and what comes in behind that is dropped (bug 15)",
+    ),
+    (
+        Event::SecondVersion,
+        "another preferred version has workers of its own for the same objects (bug 3)",
+    ),
+    (
+        Event::Served,
+        "a kind that is not served passes for deleted objects (bug 1), and what was to be written is dropped",
+    ),
+    (
+        Event::Status,
+        "a status subresource that is gone passes for a gone object (bug 4)",
+    ),
+    (
+        Event::Kills,
+        "handlers that succeeded are called again after a restart in mid-cycle (T2)",
+    ),
+    (
+        Event::Stops,
+        "handlers begin after the stop (bug 7), and are called again after a restart in mid-cycle (T2)",
+    ),
+    (
+        Event::TwoVersions,
+        "two versions have workers of their own for the same objects (bug 3)",
+    ),
+];
 
 impl Event {
     const ALL: [Self; 14] = [
@@ -60,10 +89,13 @@ impl Event {
 
     /// Some of all events: each in a few histories.
     pub(super) fn some(dice: &mut Dice) -> BTreeSet<Self> {
-        let some: BTreeSet<_> = Self::ALL
+        let mut some: BTreeSet<_> = Self::ALL
             .into_iter()
             .filter(|event| dice.one_in(event.sides()))
             .collect();
+        if some.contains(&Self::Definition) && dice.one_in(2) {
+            some.insert(Self::Discovery);
+        }
         let off = |event: &Self| SWITCHED_OFF.iter().any(|(it, _)| it == event);
         some.into_iter().filter(|event| !off(event)).collect()
     }

@@ -113,7 +113,7 @@ impl History {
         for namespace in namespaces() {
             self.simulation.cluster.make_namespace(namespace).await;
         }
-        let late = self.simulation.state().may(Event::Definition) && self.roll(3) == 0;
+        let late = self.simulation.state().may(Event::Definition) && self.roll(2) == 0;
         if !late {
             self.simulation.cluster.define(self.shape).await;
         }
@@ -140,7 +140,7 @@ impl History {
         let choice = self.roll(events.len() * 2 + 4);
         match events.get(choice / 2) {
             Some(event) => self.happen(*event, name).await,
-            None if choice % 4 == 0 => self.create().await,
+            None if choice.is_multiple_of(4) => self.create().await,
             None => {
                 let field = self.roll(2) == 0;
                 self.simulation.edit(name, field).await;

@@ -195,14 +195,19 @@ impl State {
             around.latency = Duration::from_millis(*dice.pick(&[0, 0, 0, 1, 20, 400]));
         }
         if refusals && dice.one_in(8 * rare) {
-            let codes = [Some(500), Some(503), Some(429), None];
-            around.instead = Some(*dice.pick(&codes));
+            let kinds = [
+                Instead::Code(500),
+                Instead::Code(503),
+                Instead::Code(429),
+                Instead::Drop,
+            ];
+            around.instead = Some(*dice.pick(&kinds));
         }
         if refusals && dice.one_in(16 * rare) {
-            around.loss = Some(*dice.pick(&[Some(504), None]));
+            around.loss = Some(*dice.pick(&[Instead::Code(504), Instead::Drop]));
         }
         if self.outage && asked.discovers {
-            around.instead = Some(Some(503));
+            around.instead = Some(Instead::Code(503));
         }
         let troubles = [around.instead, around.loss];
         self.troubles += troubles.into_iter().flatten().count();
@@ -210,12 +215,19 @@ impl State {
     }
 }
 
-/// What is to happen around a request: a code comes instead of an answer, or the connection breaks.
+/// What is to happen around a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Around {
     latency: Duration,
-    instead: Option<Option<u16>>,
-    loss: Option<Option<u16>>,
+    instead: Option<Instead>,
+    loss: Option<Instead>,
+}
+
+/// What the operator gets instead of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instead {
+    Code(u16),
+    Drop,
 }
 
 /// The server's answer, or what comes in its place.
@@ -261,11 +273,11 @@ impl Requests {
         }
     }
 
-    fn instead(&self, code: Option<u16>, asked: &Asked, when: &str) -> Result<Answer, io::Error> {
+    fn instead(&self, instead: Instead, asked: &Asked, when: &str) -> Result<Answer, io::Error> {
         let words = &asked.words;
-        let line = format!("   trouble {when} the operator's {words}: {code:?}");
+        let line = format!("   trouble {when} the operator's {words}: {instead:?}");
         self.simulation.tell(line);
-        let Some(code) = code else {
+        let Instead::Code(code) = instead else {
             return Err(io::ErrorKind::ConnectionReset.into());
         };
         let status = json!({
