@@ -2,7 +2,6 @@
 //!
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
-pub(crate) mod brood;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;
@@ -11,6 +10,7 @@ pub(crate) mod overdue;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod rivals;
+pub(crate) mod subhandler_run;
 pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::engine::Shared;
-use crate::engine::brood::Brood;
 use crate::engine::invoke::{Cancelled, guarded};
 use crate::engine::key::Key;
 use crate::engine::kind::Kind;
@@ -20,6 +19,7 @@ use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::{Hired, Mail};
 use crate::engine::report::report;
 use crate::engine::rivals::FIGHTS;
+use crate::engine::subhandler_run::SubhandlerRun;
 use crate::handler::cause::{Cause, CauseContext};
 use crate::handler::decl::Handler;
 use crate::handler::logger::Logger;
@@ -351,13 +351,14 @@ impl Worker {
             let Some(nest) = plan.nest(&cause.handler) else {
                 break;
             };
-            let brood = Brood::new(shared.clone(), self.key.clone(), self.about.clone(), nest);
+            let run =
+                SubhandlerRun::new(shared.clone(), self.key.clone(), self.about.clone(), nest);
             let mut changed = patch.clone();
-            let called = brood.call(cause.clone(), &mut changed).await;
+            let called = run.call(cause.clone(), &mut changed).await;
             if called.is_ok() {
                 *patch = changed;
             }
-            let children = brood.end(patch);
+            let children = run.end(patch);
             let stopped = called.is_err();
             if stopped && children.is_empty() && attempted.is_empty() {
                 return Err(Cancelled);

@@ -1,6 +1,6 @@
-//! Sub-handlers at work: one call of a handler, with all that it runs within.
+//! One call of a handler, and of the sub-handlers that it registers.
 //!
-//! Decisions are the nest's; here things are called. Promises that what a sub-handler has done is told however its parent ends.
+//! Decisions are made in `reaction`; here things are called. Promises that what a sub-handler has done is told however its parent ends.
 //! Must not know what is written.
 
 use std::pin::Pin;
@@ -20,38 +20,39 @@ use crate::reaction::settle::Line;
 
 /// One call of a handler of a change, and its sub-handlers of all levels. Clones share it.
 #[derive(Clone)]
-pub(super) struct Brood(Arc<Family>);
+pub(super) struct SubhandlerRun(Arc<Inner>);
 
-struct Family {
+struct Inner {
     shared: Arc<Shared>,
     key: Key,
     about: Arc<Reference>,
     /// Nothing once the call has ended: whoever kept the sub-handlers is late.
-    young: Mutex<Option<Young>>,
+    open: Mutex<Option<Open>>,
 }
 
-struct Young {
+/// What the call has come to so far.
+struct Open {
     nest: Nest,
     patch: Patch,
 }
 
 /// Runs groups for one parent.
 struct Runner {
-    brood: Brood,
+    run: SubhandlerRun,
     parent: Cause,
 }
 
 /// The outcome of a call in the making.
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Cancelled>> + Send + 'a>>;
 
-impl Brood {
+impl SubhandlerRun {
     pub(super) fn new(shared: Arc<Shared>, key: Key, about: Arc<Reference>, nest: Nest) -> Self {
         let patch = Patch::new();
-        Self(Arc::new(Family {
+        Self(Arc::new(Inner {
             shared,
             key,
             about,
-            young: Mutex::new(Some(Young { nest, patch })),
+            open: Mutex::new(Some(Open { nest, patch })),
         }))
     }
 
@@ -59,12 +60,12 @@ impl Brood {
     pub(super) fn call<'a>(&'a self, mut cause: Cause, patch: &'a mut Patch) -> Calling<'a> {
         Box::pin(async move {
             let runner = Runner {
-                brood: self.clone(),
+                run: self.clone(),
                 parent: cause.clone(),
             };
             let subs = Subhandlers::lent(Some(Box::new(runner)));
             cause.lend_subhandlers(&subs);
-            let Family {
+            let Inner {
                 shared, key, about, ..
             } = &*self.0;
             let called = shared.invoke(key, about, &cause, patch).await;
@@ -75,10 +76,10 @@ impl Brood {
             if let Err(error) = subs.execute().await {
                 return Ok(outcome(Err(error)));
             }
-            let young = self.young();
-            let left = young
+            let open = self.open();
+            let left = open
                 .as_ref()
-                .is_some_and(|young| young.nest.is_left(&cause.handler.id));
+                .is_some_and(|open| open.nest.is_left(&cause.handler.id));
             Ok(if left {
                 Outcome::Waiting
             } else {
@@ -89,7 +90,7 @@ impl Brood {
 
     /// What the sub-handlers have come to, and what they want changed.
     pub(super) fn end(self, patch: &mut Patch) -> Vec<Offspring> {
-        let Some(Young { nest, patch: own }) = self.young().take() else {
+        let Some(Open { nest, patch: own }) = self.open().take() else {
             return Vec::new();
         };
         patch.absorb(own);
@@ -117,8 +118,8 @@ impl Brood {
             let Ok(outcome) = called else {
                 return Err(Unfinished.into());
             };
-            if let Some(young) = self.young().as_mut() {
-                young.patch.absorb(patch);
+            if let Some(open) = self.open().as_mut() {
+                open.patch.absorb(patch);
             }
             self.with(parent, |nest, lines| {
                 lines.append(&mut nest.attempted(place, outcome, clock.now()));
@@ -143,8 +144,8 @@ impl Brood {
         ask: impl FnOnce(&mut Nest, &mut Vec<Line>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
         let mut lines = Vec::new();
-        let asked = match self.young().as_mut() {
-            Some(young) => ask(&mut young.nest, &mut lines),
+        let asked = match self.open().as_mut() {
+            Some(open) => ask(&mut open.nest, &mut lines),
             None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
         };
         for Line { level, text, .. } in lines {
@@ -153,14 +154,14 @@ impl Brood {
         asked
     }
 
-    fn young(&self) -> MutexGuard<'_, Option<Young>> {
-        self.0.young.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RunGroup for Runner {
     fn run(&self, group: Group) -> GroupFuture {
-        let (brood, parent) = (self.brood.clone(), self.parent.clone());
-        Box::pin(async move { brood.run(&parent, group).await })
+        let (run, parent) = (self.run.clone(), self.parent.clone());
+        Box::pin(async move { run.run(&parent, group).await })
     }
 }
