@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
-use crate::cluster::reach::Reach;
+use crate::cluster::reach::Reachability;
 use crate::object::resource::Resource;
 use crate::rt::chance::Chance;
 use crate::rt::outage::Outages;
@@ -18,7 +18,7 @@ pub(crate) mod connect;
 pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 pub(crate) mod manifest;
 mod reach;
 pub(crate) mod read;
@@ -56,7 +56,7 @@ struct Shared {
     agent: HeaderValue,
     writes: Semaphore,
     chance: Arc<Chance>,
-    reach: Reach,
+    reach: Reachability,
     outages: Outages,
     /// API groups whose server has refused a streaming list.
     unstreamable: Notes,
@@ -104,7 +104,7 @@ impl Cluster {
                     .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
                 chance: settings.chance.clone(),
-                reach: Reach::default(),
+                reach: Reachability::default(),
                 outages: Outages::default(),
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),

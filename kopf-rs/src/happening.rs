@@ -3,21 +3,28 @@
 //! The pure code and the engine give these; log lines are made of them in `wording`, and metrics, traces, Kubernetes Events and status
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
+pub(crate) mod serving;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::handler::decl::Handler;
+use crate::happening::serving::Serving;
 
 /// Something that has happened. Cheap to make: what is large is shared.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
     // === attempts ===
     /// An attempt of a handler begins.
-    Invoked { handler: Arc<Handler> },
+    Invoked {
+        handler: Arc<Handler>,
+    },
     /// The operator stops: an attempt was cut off, and its outcome is unknown.
-    Cancelled { handler: Arc<Handler> },
+    Cancelled {
+        handler: Arc<Handler>,
+    },
     /// An async call has not given its thread back for so long.
     BlocksThread {
         handler: Arc<Handler>,
@@ -40,9 +47,17 @@ pub(crate) enum Happening {
         is_news: bool,
     },
     /// A permission is missing: the rule that would give it.
-    PermissionMissing { rule: String },
-    /// So many objects had to wait, the first of them for so long, and the last of them has what it waited for.
-    OutageOver { objects: usize, lasted: Duration },
+    PermissionMissing {
+        rule: String,
+    },
+    /// So many requests had to wait, the first of them for so long, and the last of them has its answer.
+    OutageOver {
+        waiting: usize,
+        lasted: Duration,
+    },
+
+    // === discovery and watches ===
+    Serving(Serving),
 }
 
 /// What is asked of the server about an object.

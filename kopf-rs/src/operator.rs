@@ -3,9 +3,11 @@
 //! The only place where parts meet; holds no behaviour of its own.
 
 pub(crate) mod activity;
+pub(crate) mod follow;
+pub(crate) mod matching;
 pub(crate) mod observe;
+pub(crate) mod outage;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scope;
-pub(crate) mod serve;
 pub(crate) mod settings;
-pub(crate) mod stream;

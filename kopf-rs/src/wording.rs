@@ -2,6 +2,8 @@
 //!
 //! The only place where these lines are worded. Must not know where they go.
 
+mod serving;
+
 use std::fmt;
 
 use tracing::Level;
@@ -20,6 +22,7 @@ impl Line<'_> {
                 Level::DEBUG
             }
             Happening::OutageOver { .. } => Level::INFO,
+            Happening::Serving(serving) => serving::level(serving),
             Happening::Cancelled { .. }
             | Happening::BlocksThread { .. }
             | Happening::StillRunning { .. }
@@ -73,13 +76,14 @@ impl fmt::Display for Line<'_> {
             Happening::PermissionMissing { rule } => {
                 write!(f, "The missing permission, as a rule for RBAC: {rule}")
             }
-            Happening::OutageOver { objects, lasted } => {
+            Happening::OutageOver { waiting, lasted } => {
                 let seconds = lasted.as_secs_f64();
                 write!(
                     f,
-                    "Requests for objects succeed again: {objects} had to wait, the first for {seconds:.1} seconds."
+                    "Requests succeed again: {waiting} had to wait, the first for {seconds:.1} seconds."
                 )
             }
+            Happening::Serving(serving) => serving::write(f, serving),
         }
     }
 }

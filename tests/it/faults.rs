@@ -153,7 +153,7 @@ async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(bed: Bed
     for name in &names {
         field.until("it is handled", name, is_handled).await;
     }
-    let over = format!("Requests for objects succeed again: {OBJECTS} had to wait, the first for ");
+    let over = format!("Requests succeed again: {OBJECTS} had to wait, the first for ");
     field.line(&over).await;
     working.stop().await;
     let lines = field.bed.lines();
@@ -227,9 +227,7 @@ async fn a_server_that_is_late_is_waited_for(bed: Bed) {
     let down = server(&field).fault(Fault::answer(503).on(Verb::Other).times(20));
     let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
     let working = field.start(registry);
-    field
-        .line("The cluster does not say what it serves; will retry in")
-        .await;
+    field.line("API discovery failed; will retry in").await;
     drop(down);
     field.until("it is handled", "a", is_handled).await;
     working.stop().await;

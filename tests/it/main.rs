@@ -12,6 +12,7 @@ mod clients;
 mod corpus;
 mod create;
 mod delete;
+mod discovery;
 mod event;
 mod examples;
 mod faults;

@@ -10,6 +10,7 @@ use crate::operating::{Field, KIND, NAME, Working, definition, is_handled};
 
 scenarios! {
     a_kind_that_may_not_be_watched_is_told_and_served_once_granted;
+    a_rule_that_is_missing_in_many_namespaces_is_told_once;
     a_missing_right_to_patch_is_told_once_and_loses_nothing;
     once_ends_where_nothing_may_be_patched;
     without_namespaces_to_list_the_named_ones_are_served;
@@ -142,6 +143,34 @@ async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(bed: Bed
     assert_told(&field, &told, 1).await;
     user.may(json!([backbone(), maps, all(&field.group)])).await;
     field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+}
+
+async fn a_rule_that_is_missing_in_many_namespaces_is_told_once(bed: Bed) {
+    let field = Field::of(bed).await;
+    let namespaces = rule("", &["namespaces"], &["list", "watch"]);
+    let user = User::with(&field.bed, json!([backbone(), namespaces])).await;
+    let base = field.bed.namespace();
+    for end in ["a", "b", "c"] {
+        let metadata = json!({"name": format!("{base}-{end}")});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        field.bed.create(&namespace).await;
+    }
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = user
+        .start(everywhere(registry).namespaces([format!("{base}-*")]))
+        .await;
+    let lines = field.bed.lines();
+    let missing = format!("Not enough permissions to watch {KIND}.v1.{}", field.group);
+    for end in ["a", "b", "c"] {
+        let about = format!("{missing} in '{base}-{end}'");
+        lines.until(&about, |line| line.contains(&about)).await;
+    }
+    let loud = lines.count(|line| line.contains("ERROR ") && line.contains(&missing));
+    assert_eq!(loud, 1, "{:#?}", lines.all());
+    user.may(json!([backbone(), namespaces, all(&field.group)]))
+        .await;
+    field.line("Requests succeed again: 3 had to wait").await;
     working.stop().await;
 }
 

@@ -6,6 +6,9 @@ use serde::Deserialize;
 
 use crate::object::resource::Resource;
 
+/// No server is left alone for longer, whatever it asks for.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+
 /// A request that did not do what it was for. Displays as one line fit for a log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
@@ -97,10 +100,12 @@ impl ClusterError {
         }
     }
 
-    /// How long the server wants to be left alone.
+    /// How long the server wants to be left alone; of absurd times, what is reasonable.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Busy { retry_after, .. } => *retry_after,
+            Self::Busy { retry_after, .. } => {
+                retry_after.map(|asked| asked.min(LONGEST_RETRY_AFTER))
+            }
             _ => None,
         }
     }

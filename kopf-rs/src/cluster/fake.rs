@@ -16,18 +16,18 @@ use crate::cluster::{Client, Cluster};
 
 /// What was asked.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Since the fake was made.
-    pub(super) at: Duration,
+    pub(crate) at: Duration,
     /// Method and target.
-    pub(super) line: String,
-    pub(super) body: String,
-    pub(super) headers: http::HeaderMap,
+    pub(crate) line: String,
+    pub(crate) body: String,
+    pub(crate) headers: http::HeaderMap,
 }
 
 /// A piece of an answer's body.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Text(String),
     Bytes(Vec<u8>),
     Wait(Duration),
@@ -39,7 +39,7 @@ pub(super) enum Part {
 
 /// An answer, or none.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     code: u16,
     headers: Vec<(&'static str, String)>,
     parts: Vec<Part>,
@@ -47,14 +47,14 @@ pub(super) struct Answer {
 
 /// The server: answers in the order they were given, then hangs.
 #[derive(Clone)]
-pub(super) struct Fake {
+pub(crate) struct Fake {
     seen: Arc<Mutex<Vec<Seen>>>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
     start: Instant,
 }
 
 impl Answer {
-    pub(super) fn new(code: u16, text: impl Into<String>) -> Self {
+    pub(crate) fn new(code: u16, text: impl Into<String>) -> Self {
         Self {
             code,
             headers: Vec::new(),
@@ -62,7 +62,7 @@ impl Answer {
         }
     }
     /// 200, then these parts.
-    pub(super) fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
+    pub(crate) fn parts(parts: impl IntoIterator<Item = Part>) -> Self {
         Self {
             code: 200,
             headers: Vec::new(),
@@ -70,30 +70,30 @@ impl Answer {
         }
     }
     /// 200 with these lines, then silence.
-    pub(super) fn live(lines: &str) -> Self {
+    pub(crate) fn live(lines: &str) -> Self {
         Self::parts([Part::Text(lines.to_owned()), Part::Hang])
     }
     /// Not even a status line ever comes.
-    pub(super) fn stuck() -> Self {
+    pub(crate) fn stuck() -> Self {
         Self::new(1, "")
     }
     /// No answer: the connection is refused.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::new(0, "")
     }
     /// A refusal with a `Status`.
-    pub(super) fn refusal(code: u16, message: &str) -> Self {
+    pub(crate) fn refusal(code: u16, message: &str) -> Self {
         let status = serde_json::json!({"kind": "Status", "code": code, "message": message});
         Self::new(code, status.to_string())
     }
-    pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 }
 
 impl Fake {
-    pub(super) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self {
             seen: Arc::default(),
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
@@ -101,11 +101,11 @@ impl Fake {
         }
     }
 
-    pub(super) fn cluster(&self) -> Cluster {
+    pub(crate) fn cluster(&self) -> Cluster {
         Cluster::new(self.client())
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let fake = self.clone();
         let service = service_fn(move |request: Request<Body>| {
             let fake = fake.clone();
@@ -114,12 +114,12 @@ impl Fake {
         Client::new(service, "default")
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
     /// Method and target of every request.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.seen().into_iter().map(|seen| seen.line).collect()
     }
 

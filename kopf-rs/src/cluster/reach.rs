@@ -12,28 +12,28 @@ use tokio::time::sleep;
 use crate::rt::chance::Chance;
 
 /// The longest pause of the one that looks for all.
-const SCOUTING: Duration = Duration::from_secs(3);
+const PROBING: Duration = Duration::from_secs(3);
 /// All others follow within that time.
 const FOLLOWING: Duration = Duration::from_secs(1);
 
-/// What is known of it.
-pub(super) struct Reach {
+/// Whether the server answers.
+pub(super) struct Reachability {
     lost: AtomicBool,
     regained: Notify,
-    scout: Semaphore,
+    probe: Semaphore,
 }
 
-impl Default for Reach {
+impl Default for Reachability {
     fn default() -> Self {
         Self {
             lost: AtomicBool::new(false),
             regained: Notify::new(),
-            scout: Semaphore::new(1),
+            probe: Semaphore::new(1),
         }
     }
 }
 
-impl Reach {
+impl Reachability {
     /// The server has answered, whatever it said.
     pub(super) fn answered(&self) {
         if self.lost.swap(false, Ordering::Relaxed) {
@@ -48,9 +48,9 @@ impl Reach {
 
     /// Wait before the next try of a request that was not answered.
     pub(super) async fn pause(&self, pause: Duration, chance: &Chance) {
-        let scout = self.scout.try_acquire();
-        let pause = if scout.is_ok() {
-            pause.min(SCOUTING)
+        let probe = self.probe.try_acquire();
+        let pause = if probe.is_ok() {
+            pause.min(PROBING)
         } else {
             pause
         };

@@ -93,7 +93,7 @@ impl Picture {
                 let listed = self.listed.take().unwrap();
                 self.objects.retain(|name, _| listed.contains(name));
             }
-            WatchEvent::Trouble(_) | WatchEvent::Resumed => {}
+            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent => {}
         }
     }
 }
@@ -144,11 +144,7 @@ async fn survives(what: &str, fault: Fault) {
     }
     let armed = server.fault(fault);
     let mut picture = Picture::default();
-    let watched = Watched {
-        resource: Arc::new(resource.clone()),
-        namespace: None,
-        pace: WatchPace::default(),
-    };
+    let watched = Watched::new(Arc::new(resource.clone()), None, WatchPace::default());
     let mut sink = |event| picture.take(event);
     let changes = async {
         sleep(Duration::from_secs(1)).await;
@@ -244,19 +240,13 @@ async fn two_watches_of_the_same_server_live_apart() {
             .plural("namespaces")
             .times(1000),
     );
-    let sick = Watched {
-        resource: Arc::new(Resource {
-            version: "v1".into(),
-            plural: "namespaces".into(),
-            ..Resource::default()
-        }),
-        namespace: None,
-        pace: WatchPace::default(),
+    let namespaces = Resource {
+        version: "v1".into(),
+        plural: "namespaces".into(),
+        ..Resource::default()
     };
-    let well = Watched {
-        resource: Arc::new(resource),
-        ..sick.clone()
-    };
+    let watched = |resource| Watched::new(Arc::new(resource), None, WatchPace::default());
+    let (sick, well) = (watched(namespaces), watched(resource));
     let (mut told, mut picture) = (0, Picture::default());
     let mut note = |_| told += 1;
     let mut take = |event| picture.take(event);
@@ -286,11 +276,7 @@ async fn watches_are_back_within_seconds_of_a_long_outage() {
         }
     });
     let cluster = Cluster::new(Client::new(client, "default"));
-    let watched = Watched {
-        resource: Arc::new(resource),
-        namespace: None,
-        pace: WatchPace::default(),
-    };
+    let watched = Watched::new(Arc::new(resource), None, WatchPace::default());
     let follow = |_| {
         let (cluster, watched) = (cluster.clone(), watched.clone());
         async move {

@@ -4,7 +4,6 @@
 //! hot loop. Must not know who listens.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
+use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -23,12 +23,10 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-/// What is watched, and how. Displays as log lines name it: resource and place.
+/// What is watched, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
-    pub(crate) resource: Arc<Resource>,
-    /// `None`: cluster-wide.
-    pub(crate) namespace: Option<String>,
+    pub(crate) collection: Arc<Collection>,
     pub(crate) pace: WatchPace,
 }
 
@@ -58,14 +56,18 @@ pub(crate) enum WatchEvent {
     Trouble(ClusterError),
     /// The trouble is over.
     Resumed,
+    /// Nothing has come for too long: the watch is renewed.
+    Silent,
 }
 
-impl fmt::Display for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{} in '{namespace}'", self.resource),
-            None => write!(f, "{} cluster-wide", self.resource),
-        }
+impl Watched {
+    /// All objects of a resource, or those in one namespace.
+    pub(crate) fn new(resource: Arc<Resource>, namespace: Option<String>, pace: WatchPace) -> Self {
+        let collection = Arc::new(Collection {
+            resource,
+            namespace,
+        });
+        Self { collection, pace }
     }
 }
 
@@ -92,7 +94,7 @@ impl Cluster {
         loop {
             let end = attempts.attempt().await;
             let unanswered = matches!(end, End::Failed(ClusterError::Unreachable(_)));
-            let pause = attempts.settle(end);
+            let pause = attempts.pause_after(end);
             if unanswered {
                 self.shared.reach.pause(pause, self.chance()).await;
             } else if !pause.is_zero() {
@@ -173,7 +175,7 @@ impl<'a> Watcher<'a> {
                     .cluster
                     .shared
                     .unstreamable
-                    .has(&self.watched.resource.group)
+                    .has(&self.watched.collection.resource.group)
         };
         if self.version.is_some() || streamable() {
             self.stream().await
@@ -183,7 +185,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Learn from the end of an attempt; how long to wait before the next one.
-    fn settle(&mut self, end: End) -> Duration {
+    fn pause_after(&mut self, end: End) -> Duration {
         match end {
             End::Over | End::Silent if self.version.is_none() => {
                 self.tell(ClusterError::Unreachable(
@@ -193,19 +195,21 @@ impl<'a> Watcher<'a> {
             }
             End::Listed => Duration::ZERO,
             End::Silent => {
-                let watched = self.watched;
-                tracing::debug!("Watch-stream for {watched} is inactive, reconnecting.");
+                (self.sink)(WatchEvent::Silent);
                 Duration::ZERO
             }
             End::Over => self.cuts.next_pause(self.cluster.chance()),
             End::NoStreaming(why) => {
-                tracing::debug!("{} is listed by pages: {why}", self.watched);
-                let group = &self.watched.resource.group;
+                tracing::debug!("{} is listed by pages: {why}", self.watched.collection);
+                let group = &self.watched.collection.resource.group;
                 self.cluster.shared.unstreamable.add(group);
                 Duration::ZERO
             }
             End::Expired(why) => {
-                tracing::debug!("Restarting the watch-stream for {}: {why}", self.watched);
+                tracing::debug!(
+                    "Restarting the watch-stream for {}: {why}",
+                    self.watched.collection
+                );
                 self.version = None;
                 self.failures.next_pause(self.cluster.chance())
             }
@@ -265,22 +269,18 @@ impl<'a> Watcher<'a> {
     fn asked(&self) -> Asked<'a> {
         Asked {
             verbs: &["list", "watch"],
-            resource: Some(&self.watched.resource),
-            namespace: self.watched.namespace.as_deref(),
+            resource: Some(&self.watched.collection.resource),
+            namespace: self.watched.collection.namespace.as_deref(),
             subresource: None,
         }
     }
 
     /// The call of the watch: from the known version on, or with all there is first.
     fn watch_call(&self) -> Call<'a> {
-        let Watched {
-            resource,
-            namespace,
-            pace,
-        } = self.watched;
+        let Watched { collection, pace } = self.watched;
         let off = self.cluster.chance().jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
-        let path = resource.path(namespace.as_deref(), None, None);
+        let path = collection.path();
         let from = match &self.version {
             Some(version) => format!("resourceVersion={}", escaped(version)),
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),

@@ -128,6 +128,7 @@ impl Queue {
                 gone.into_iter().for_each(&mut hire);
                 self.changed.notify_waiters();
             }
+            WatchEvent::Silent => {}
             WatchEvent::Resumed => found.troubled = false,
             WatchEvent::Trouble(error) => {
                 found.troubled = is_lasting(&error);

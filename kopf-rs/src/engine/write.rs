@@ -506,7 +506,7 @@ impl Worker {
         let outage = std::mem::take(&mut self.trouble).outage;
         if let Some(over) = outage.and_then(Outage::leave) {
             self.report(&Happening::OutageOver {
-                objects: over.joined,
+                waiting: over.joined,
                 lasted: over.lasted,
             });
         }

@@ -32,7 +32,7 @@ pub(crate) struct Activities<'a> {
     pub(crate) clock: Clock,
     pub(crate) chance: &'a Chance,
     /// With the logger of the activity.
-    pub(crate) surroundings: CauseContext,
+    pub(crate) context: CauseContext,
     /// First and longest delay after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
 }
@@ -85,14 +85,14 @@ impl Activities<'_> {
     async fn call(&self, handler: &Arc<Handler>, record: &Record) -> Result<Outcome, Cancelled> {
         let handler = handler.clone();
         report(
-            &self.surroundings.logger,
+            &self.context.logger,
             &Happening::Invoked {
                 handler: handler.clone(),
             },
         );
         let cause = Cause {
             handler,
-            context: self.surroundings.clone(),
+            context: self.context.clone(),
             attempt: attempt(record, self.clock.now()),
             subject: Subject::Activity(self.activity),
         };
@@ -110,7 +110,7 @@ impl Activities<'_> {
     }
 
     fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {
-        self.surroundings.logger.log(level, line);
+        self.context.logger.log(level, line);
     }
 }
 

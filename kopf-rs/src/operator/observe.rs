@@ -1,15 +1,19 @@
-//! Which kinds and namespaces exist, and a watch for each that is served: kept right while the cluster changes.
+//! Which resources and namespaces exist, and a watch for each that is served: kept right while the cluster changes.
 //!
-//! Promises that a kind that is missing at first, goes away or comes back is followed, and that each trouble stays with the
-//! kind it is about. Must not know what the engine does with objects.
+//! Promises that a resource that is missing at first, goes away or comes back is followed, that objects stay with their workers when their
+//! resource is served in another version, and that each trouble stays with the watch it is about. Must not know what the engine does with
+//! objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
@@ -18,20 +22,30 @@ use crate::engine::Engine;
 use crate::engine::kind::Kind;
 use crate::engine::queue::StreamId;
 use crate::handler::decl::Handler;
+use crate::happening::Happening;
+use crate::happening::serving::{Serving, Watching};
+use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
+use crate::operator::follow::follow;
+use crate::operator::matching::match_handlers;
+use crate::operator::outage::{Leaving, Membership};
+use crate::operator::report::{report, report_serving};
 use crate::operator::scope::Scope;
-use crate::operator::serve::serve;
 use crate::operator::settings::Settings;
-use crate::operator::stream::follow;
 use crate::rt::backoff::Backoff;
+use crate::wording::Line;
 
 mod backbone;
+mod schedule;
+#[cfg(test)]
+mod tests;
 
 use backbone::{Namespaces, custom_resource_definitions, namespaces};
+use schedule::{DiscoverySchedule, Event, is_served};
 
 /// What the observer needs.
-pub(crate) struct Surroundings {
+pub(crate) struct ObserverSetup {
     pub(crate) engine: Engine,
     pub(crate) cluster: Cluster,
     pub(crate) handlers: Vec<Arc<Handler>>,
@@ -41,65 +55,59 @@ pub(crate) struct Surroundings {
 
 /// Keeps the watches right. Dropping it ends them all.
 pub(crate) struct Observer {
-    with: Surroundings,
+    setup: ObserverSetup,
     pace: WatchPace,
+    /// What the last discovery has found.
     resources: Vec<Resource>,
-    ids: HashMap<[String; 3], u32>,
-    streams: BTreeMap<Place, Stream>,
+    ids: HashMap<[String; 2], u32>,
+    watches: BTreeMap<Place, Watch>,
+    /// Those of namespaces and definitions.
+    own_watches: Vec<AbortOnDropHandle<()>>,
     next_stream: StreamId,
     namespaces: Namespaces,
-    definitions: Definitions,
-    /// Definitions (`plural.group`) whose resources the server did not name yet: it does so a moment later.
-    coming: BTreeSet<String>,
-    scan: Scan,
-    /// What cannot be served, as things are now.
-    warned: BTreeSet<String>,
-    tasks: JoinSet<()>,
+    schedule: DiscoverySchedule,
+    discovery: Discovery,
+    /// What cannot be served, as things are now, as it was told.
+    unserved: BTreeSet<String>,
     tell: UnboundedSender<News>,
     news: UnboundedReceiver<News>,
 }
 
-/// A kind and where it is watched: in one namespace, or cluster-wide.
+/// A resource, whatever its version, and where it is watched: in one namespace, or cluster-wide.
 type Place = (u32, Option<String>);
 
-struct Stream {
-    id: StreamId,
+struct Watch {
+    stream: StreamId,
     kind: Arc<Kind>,
-    watched: Watched,
-    task: AbortHandle,
-    /// What keeps it from working, until it works again.
+    collection: Arc<Collection>,
+    outage: Membership,
+    /// What keeps it from going on, until it does.
     trouble: Option<ClusterError>,
+    _task: AbortOnDropHandle<()>,
 }
+
+/// Asking the cluster what it serves, beside everything else.
+struct Discovery {
+    running: Option<BoxFuture<'static, Discovered>>,
+    next: Option<Instant>,
+    failures: Backoff,
+    outage: Membership,
+}
+
+type Discovered = Result<Vec<Resource>, ClusterError>;
 
 /// What watches tell the observer.
 enum News {
     Definitions(WatchEvent),
     Namespaces(WatchEvent),
-    /// The watch of a served kind is in trouble, or out of it.
-    Health(Place, Option<ClusterError>),
-}
-
-/// How custom resource definitions are followed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Definitions {
-    Listing,
-    Watched,
-    /// Not permitted, or not wanted.
-    Unwatched,
-}
-
-/// When to discover again.
-#[derive(Default)]
-struct Scan {
-    at: Option<Instant>,
-    /// Servers announce a kind a moment before they serve it: so often is it looked for after an announcement.
-    tries: u32,
-    unresolved: bool,
+    /// The watch at a place is in trouble, or out of it; the stream tells it from former watches at that place.
+    Health(Place, StreamId, Option<ClusterError>),
 }
 
 impl Observer {
-    pub(crate) fn new(with: Surroundings) -> Self {
-        let watching = &with.settings.watching;
+    pub(crate) fn new(setup: ObserverSetup) -> Self {
+        let (watching, scanning) = (&setup.settings.watching, &setup.settings.scanning);
+        let networking = &setup.settings.networking;
         let (tell, news) = unbounded_channel();
         Self {
             pace: WatchPace {
@@ -108,17 +116,21 @@ impl Observer {
                 backoff: (watching.reconnect_backoff, watching.longest_backoff),
                 page: watching.chunk_size,
             },
-            namespaces: Namespaces::new(&with.scope, with.settings.scanning.disabled),
-            with,
             resources: Vec::new(),
             ids: HashMap::new(),
-            streams: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            own_watches: Vec::new(),
             next_stream: 0,
-            definitions: Definitions::Unwatched,
-            coming: BTreeSet::new(),
-            scan: Scan::default(),
-            warned: BTreeSet::new(),
-            tasks: JoinSet::new(),
+            namespaces: Namespaces::new(&setup.scope, scanning.disabled),
+            schedule: DiscoverySchedule::new(scanning.interval, !scanning.disabled),
+            discovery: Discovery {
+                running: None,
+                next: None,
+                failures: Backoff::new(networking.first_backoff, networking.longest_backoff),
+                outage: Membership::new(setup.cluster.outages().clone()),
+            },
+            unserved: BTreeSet::new(),
+            setup,
             tell,
             news,
         }
@@ -130,33 +142,28 @@ impl Observer {
     pub(crate) async fn run(&mut self, once: bool) -> Result<Vec<String>, ClusterError> {
         self.discover_at_first().await?;
         self.watch_backbone();
-        self.reconcile();
+        self.take_in_discovered();
         loop {
-            let engine = self.with.engine.clone();
-            let scan_at = self.scan.at.unwrap_or_else(Instant::now);
+            let engine = self.setup.engine.clone();
             tokio::select! {
                 biased;
-                Some(news) = self.news.recv() => self.heed(news),
-                () = tokio::time::sleep_until(scan_at), if self.scan.at.is_some() => self.rescan().await,
-                () = engine.settled(), if once && self.is_complete() => return Ok(self.unserved()),
+                Some(news) = self.news.recv() => self.on_news(news),
+                event = self.discovery.event() => self.on_discovery(event),
+                () = engine.settled(), if once && self.is_complete() => return Ok(self.report_of_unserved()),
             }
         }
     }
 
     async fn discover_at_first(&mut self) -> Result<(), ClusterError> {
-        let mut backoff = self.backoff();
         loop {
-            match self.with.cluster.discover().await {
+            match self.setup.cluster.discover().await {
                 Ok(resources) => {
+                    self.discovery.has_succeeded();
                     self.resources = resources;
                     return Ok(());
                 }
                 Err(error) if error.is_transient() => {
-                    let pause = backoff.next_pause(self.with.cluster.chance());
-                    tracing::warn!(
-                        "The cluster does not say what it serves; will retry in {:.1} seconds: {error}",
-                        pause.as_secs_f64()
-                    );
+                    let pause = self.discovery.has_failed(&error, &self.setup.cluster);
                     tokio::time::sleep(pause).await;
                 }
                 Err(error) => return Err(error),
@@ -168,180 +175,172 @@ impl Observer {
         if self.namespaces.are_watched() {
             self.watch_for_self(namespaces(), News::Namespaces);
         }
-        if !self.with.settings.scanning.disabled {
-            self.definitions = Definitions::Listing;
+        if !self.setup.settings.scanning.disabled {
             self.watch_for_self(custom_resource_definitions(), News::Definitions);
         }
     }
 
     fn watch_for_self(&mut self, resource: Resource, news: fn(WatchEvent) -> News) {
         let tell = self.tell.clone();
-        let watched = Watched {
-            resource: Arc::new(resource),
-            namespace: None,
-            pace: self.pace.clone(),
-        };
-        let cluster = self.with.cluster.clone();
-        self.tasks.spawn(follow(cluster, watched, move |event| {
+        let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
+        let cluster = self.setup.cluster.clone();
+        let outage = Membership::new(cluster.outages().clone());
+        let following = follow(cluster, watched, outage, move |event| {
             // The observer is gone only when this task is about to be.
             let _ = tell.send(news(event));
-        }));
+        });
+        let task = AbortOnDropHandle::new(tokio::spawn(following));
+        self.own_watches.push(task);
     }
 
-    fn heed(&mut self, news: News) {
+    fn on_news(&mut self, news: News) {
         match news {
-            News::Health(place, trouble) => {
-                if let Some(stream) = self.streams.get_mut(&place) {
-                    stream.trouble = trouble;
-                    if stream.is_missing() {
-                        self.scan_soon(6);
-                    }
-                }
-            }
-            News::Definitions(event) => self.heed_definitions(&event),
+            News::Health(place, stream, trouble) => self.on_health(&place, stream, trouble),
+            News::Definitions(event) => self.on_definitions(&event),
             News::Namespaces(event) => {
-                if self.namespaces.heed(event) {
+                if self.namespaces.on_event(event) {
                     self.reconcile();
                 }
             }
         }
     }
 
-    fn heed_definitions(&mut self, event: &WatchEvent) {
+    fn on_health(&mut self, place: &Place, stream: StreamId, trouble: Option<ClusterError>) {
+        let watch = self.watches.get_mut(place);
+        if let Some(watch) = watch.filter(|watch| watch.stream == stream) {
+            watch.trouble = trouble;
+            if watch.is_missing() {
+                self.schedule(&Event::ResourceMissing);
+            }
+        }
+    }
+
+    fn on_definitions(&mut self, event: &WatchEvent) {
         match event {
-            WatchEvent::Listing => self.coming.clear(),
-            WatchEvent::Object(event, raw) => {
+            WatchEvent::Listing => self.schedule(&Event::DefinitionsListing),
+            WatchEvent::Object(EventType::Deleted, raw) => {
+                let name = raw.facts().name.clone();
+                self.schedule(&Event::DefinitionDeleted { name: &name });
+            }
+            WatchEvent::Object(_, raw) => {
                 let name = &raw.facts().name;
-                if *event == EventType::Deleted {
-                    self.coming.remove(name);
-                } else if !is_served(name, &self.resources) {
-                    self.coming.insert(name.clone());
-                }
-                if self.definitions == Definitions::Watched {
-                    self.scan_soon(6);
-                }
+                let is_served = is_served(name, &self.resources);
+                self.schedule(&Event::DefinitionExists { name, is_served });
             }
-            WatchEvent::Synced => {
-                self.definitions = Definitions::Watched;
-                if self.scan.unresolved {
-                    self.scan_soon(if self.is_expecting() { 3 } else { 1 });
-                }
-            }
+            WatchEvent::Synced => self.schedule(&Event::DefinitionsListed),
             WatchEvent::Trouble(ClusterError::Denied { .. } | ClusterError::NotFound(_)) => {
-                self.definitions = Definitions::Unwatched;
-                let interval = self.with.settings.scanning.interval;
-                tracing::warn!(
-                    "Kinds cannot be watched for: new ones will be looked for every {} seconds.",
-                    interval.as_secs()
-                );
-                self.scan.at.get_or_insert(Instant::now() + interval);
+                let interval = self.setup.settings.scanning.interval;
+                report_serving(Serving::DefinitionsUnwatchable { interval });
+                self.schedule(&Event::DefinitionsUnwatchable);
             }
-            _ => {}
+            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent => {}
         }
     }
 
-    /// Something may come that handlers wait for.
-    fn is_expecting(&self) -> bool {
-        (self.scan.unresolved && !self.coming.is_empty()) || self.is_missing_some()
+    fn schedule(&mut self, event: &Event<'_>) {
+        self.discovery.next = self.schedule.on(event, Instant::now());
     }
 
-    fn is_missing_some(&self) -> bool {
-        self.streams.values().any(Stream::is_missing)
-    }
-
-    fn scan_soon(&mut self, tries: u32) {
-        self.scan.tries = self.scan.tries.max(tries);
-        let soon = Instant::now() + Duration::from_millis(100);
-        self.scan.at = Some(self.scan.at.map_or(soon, |at| at.min(soon)));
-    }
-
-    async fn rescan(&mut self) {
-        match self.with.cluster.discover().await {
-            Ok(resources) => {
-                self.coming.retain(|name| !is_served(name, &resources));
+    /// A discovery is due, or has ended.
+    fn on_discovery(&mut self, ended: Option<Discovered>) {
+        match ended {
+            None => {
+                self.schedule(&Event::Discovering);
+                let cluster = self.setup.cluster.clone();
+                let discovering = async move { cluster.discover().await };
+                self.discovery.running = Some(discovering.boxed());
+            }
+            Some(Ok(resources)) => {
+                self.discovery.has_succeeded();
                 self.resources = resources;
-                self.reconcile();
+                self.take_in_discovered();
             }
-            Err(error) => {
-                tracing::warn!("The cluster does not say what it serves; will retry: {error}");
-                self.scan.unresolved = true;
-                self.scan.tries = self.scan.tries.max(1);
+            Some(Err(error)) => {
+                let pause = self.discovery.has_failed(&error, &self.setup.cluster);
+                let is_transient = error.is_transient();
+                self.schedule(&Event::Failed {
+                    pause,
+                    is_transient,
+                });
             }
         }
-        self.scan.tries = self.scan.tries.saturating_sub(1);
-        let lacking = self.scan.unresolved || self.is_missing_some();
-        self.scan.at = if lacking && self.scan.tries > 0 {
-            let doubled = 2_u32.pow(6_u32.saturating_sub(self.scan.tries));
-            Some(Instant::now() + Duration::from_millis(100) * doubled)
-        } else if self.definitions == Definitions::Unwatched
-            && !self.with.settings.scanning.disabled
-        {
-            Some(Instant::now() + self.with.settings.scanning.interval)
-        } else {
-            None
+    }
+
+    /// Serve what was discovered.
+    fn take_in_discovered(&mut self) {
+        let is_unresolved = self.reconcile();
+        let discovered = Event::Discovered {
+            resources: &self.resources,
+            is_unresolved,
         };
+        self.discovery.next = self.schedule.on(&discovered, Instant::now());
     }
 
     /// Nothing is missing that is known to be coming.
     fn is_complete(&self) -> bool {
-        let settled = self.definitions != Definitions::Listing && self.namespaces.are_known();
-        let scanned = self.scan.at.is_none() || self.definitions == Definitions::Unwatched;
-        settled && (scanned || !self.is_expecting())
+        let is_idle = self.discovery.running.is_none();
+        is_idle && self.schedule.is_settled() && self.namespaces.are_known()
     }
 
-    /// What handlers are for and is not served, or cannot be watched: one line each.
-    fn unserved(&self) -> Vec<String> {
-        let troubled = self.streams.values().filter_map(|stream| {
-            let error = stream.trouble.as_ref()?;
-            Some(format!("{} cannot be watched: {error}", stream.watched))
+    /// What has handlers and is not served, or cannot be watched: one line each.
+    fn report_of_unserved(&self) -> Vec<String> {
+        let troubled = self.watches.values().filter_map(|watch| {
+            let error = watch.trouble.as_ref()?;
+            Some(format!("{} cannot be watched: {error}", watch.collection))
         });
-        let mut unserved: Vec<_> = self.warned.iter().cloned().chain(troubled).collect();
+        let mut unserved: Vec<_> = self.unserved.iter().cloned().chain(troubled).collect();
         unserved.sort();
         unserved
     }
 
-    /// Start and stop watches until they are those that should be.
-    fn reconcile(&mut self) {
-        let wanted = self.wanted();
-        let unwanted: Vec<_> = self
-            .streams
+    /// Start and stop watches until they are those that should be. Whether some handlers are for what is not served, or not clear.
+    fn reconcile(&mut self) -> bool {
+        let matched = match_handlers(&self.setup.handlers, &self.resources);
+        self.tell_unserved(matched.unserved);
+        let wanted = self.wanted(matched.resources);
+        let unwanted: Vec<Place> = self
+            .watches
             .keys()
             .filter(|place| !wanted.contains_key(*place))
             .cloned()
             .collect();
-        for place in unwanted {
-            if let Some(stream) = self.streams.remove(&place) {
-                tracing::debug!("Stopping the watch-stream for {}.", stream.watched);
-                stream.task.abort();
-                self.with.engine.close(stream.id);
-            }
+        for watch in unwanted
+            .iter()
+            .filter_map(|place| self.watches.remove(place))
+        {
+            report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
+            self.setup.engine.close(watch.stream);
         }
-        let mut starting: Vec<_> = wanted.into_iter().collect();
-        starting.sort_by(|(one, _), (other, _)| one.cmp(other));
-        for (place, kind) in starting {
-            match self.streams.get(&place) {
-                Some(stream) if stream.kind.is_same(&kind) && !stream.is_missing() => {}
-                Some(stream) => {
-                    stream.task.abort();
-                    let former = stream.id;
-                    self.start(place, kind, Some(former));
+        for (place, kind) in wanted {
+            match self.watches.remove(&place) {
+                Some(watch) if watch.kind.is_same(&kind) && !watch.is_missing() => {
+                    self.watches.insert(place, watch);
                 }
-                None => self.start(place, kind, None),
+                former => self.start(place, kind, former),
             }
         }
+        matched.is_unresolved
     }
 
-    fn wanted(&mut self) -> BTreeMap<Place, Arc<Kind>> {
-        let served = serve(&self.with.handlers, &self.resources);
-        self.scan.unresolved = served.unresolved;
-        for warning in &served.warnings {
-            if !self.warned.contains(warning) {
-                tracing::warn!("{warning}");
+    /// Each once, for as long as it lasts.
+    fn tell_unserved(&mut self, unserved: Vec<Serving>) {
+        let mut told = BTreeSet::new();
+        for happening in unserved.into_iter().map(Happening::Serving) {
+            let line = Line(&happening).to_string();
+            if !self.unserved.contains(&line) {
+                report(&happening);
             }
+            told.insert(line);
         }
-        self.warned = served.warnings.into_iter().collect();
+        self.unserved = told;
+    }
+
+    fn wanted(
+        &mut self,
+        resources: Vec<(Resource, Vec<Arc<Handler>>)>,
+    ) -> BTreeMap<Place, Arc<Kind>> {
         let mut wanted = BTreeMap::new();
-        for (resource, handlers) in served.kinds {
+        for (resource, handlers) in resources {
             let id = self.id(&resource);
             let namespaced = resource.namespaced;
             let kind = Arc::new(Kind::new(id, Arc::new(resource), handlers));
@@ -357,25 +356,28 @@ impl Observer {
         wanted
     }
 
+    /// The same for all versions of a resource.
     fn id(&mut self, resource: &Resource) -> u32 {
         let next = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
-        let name = [&resource.group, &resource.version, &resource.plural].map(String::clone);
+        let name = [&resource.group, &resource.plural].map(String::clone);
         *self.ids.entry(name).or_insert(next)
     }
 
-    fn start(&mut self, place: Place, kind: Arc<Kind>, replaces: Option<StreamId>) {
-        let id = self.next_stream;
+    /// Start a watch, which takes over the objects of the former one at that place.
+    fn start(&mut self, place: Place, kind: Arc<Kind>, former: Option<Watch>) {
+        let stream = self.next_stream;
         self.next_stream += 1;
-        let engine = self.with.engine.clone();
-        engine.open(id, kind.clone(), replaces);
-        let watched = Watched {
-            resource: kind.resource.clone(),
-            namespace: place.1.clone(),
-            pace: self.pace.clone(),
-        };
+        let (engine, cluster) = (self.setup.engine.clone(), self.setup.cluster.clone());
+        let replaces = former.as_ref().map(|former| former.stream);
+        engine.open(stream, kind.clone(), replaces);
+        let outage = former.map_or_else(
+            || Membership::new(cluster.outages().clone()),
+            |former| former.outage,
+        );
+        let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
+        let collection = watched.collection.clone();
         let (tell, here) = (self.tell.clone(), place.clone());
-        let cluster = self.with.cluster.clone();
-        let following = follow(cluster, watched.clone(), move |event| {
+        let following = follow(cluster, watched, outage.clone(), move |event| {
             let trouble = match &event {
                 WatchEvent::Trouble(error) => Some(Some(error.clone())),
                 WatchEvent::Resumed => Some(None),
@@ -383,37 +385,65 @@ impl Observer {
             };
             if let Some(trouble) = trouble {
                 // The observer is gone only when this task is about to be.
-                let _ = tell.send(News::Health(here.clone(), trouble));
+                let _ = tell.send(News::Health(here.clone(), stream, trouble));
             }
-            engine.feed(id, event);
+            engine.feed(stream, event);
         });
-        let stream = Stream {
-            id,
+        let watch = Watch {
+            stream,
             kind,
-            watched,
-            task: self.tasks.spawn(following),
+            collection,
+            outage,
             trouble: None,
+            _task: AbortOnDropHandle::new(tokio::spawn(following)),
         };
-        self.streams.insert(place, stream);
-    }
-
-    fn backoff(&self) -> Backoff {
-        let networking = &self.with.settings.networking;
-        Backoff::new(networking.first_backoff, networking.longest_backoff)
+        self.watches.insert(place, watch);
     }
 }
 
-/// Whether the resources of a definition are among `resources`.
-fn is_served(definition: &str, resources: &[Resource]) -> bool {
-    resources.iter().any(|resource| {
-        let group = definition.strip_prefix(resource.plural.as_str());
-        group.and_then(|rest| rest.strip_prefix('.')) == Some(&resource.group)
-    })
-}
-
-impl Stream {
-    /// Its kind was not found when it was last asked for.
+impl Watch {
+    /// Its resource was not found when it was last asked for.
     fn is_missing(&self) -> bool {
         matches!(self.trouble, Some(ClusterError::NotFound(_)))
+    }
+}
+
+impl Discovery {
+    /// `None` when a discovery is due, its outcome when it has ended. Cancel-safe.
+    async fn event(&mut self) -> Option<Discovered> {
+        if let Some(running) = &mut self.running {
+            let outcome = running.await;
+            self.running = None;
+            return Some(outcome);
+        }
+        match self.next {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => pending().await,
+        }
+        None
+    }
+
+    /// How long to wait before the next try.
+    fn has_failed(&mut self, error: &ClusterError, cluster: &Cluster) -> Duration {
+        let asked_for = error.retry_after().unwrap_or_default();
+        let pause = asked_for + self.failures.next_pause(cluster.chance());
+        // Discovery is about no resource.
+        let name = error.outage(&Resource::default());
+        report_serving(Serving::DiscoveryFailed {
+            error: error.to_string(),
+            pause,
+            is_news: self.outage.join(&name),
+        });
+        pause
+    }
+
+    fn has_succeeded(&mut self) {
+        self.failures.reset();
+        let leaving = self.outage.leave();
+        if leaving != Leaving::WasInNone {
+            let is_news = leaving.is_news();
+            report_serving(Serving::DiscoveryResumed { is_news });
+            leaving.tell();
+        }
     }
 }

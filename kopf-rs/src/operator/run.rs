@@ -19,7 +19,7 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::activity::Activities;
-use crate::operator::observe::{self, Observer};
+use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::settings::{LiveSettings, Settings};
 use crate::reaction::plan::Policy;
@@ -56,8 +56,8 @@ pub struct Operator {
 pub struct Report {
     /// Handlers that failed for good.
     pub failed: Vec<Failure>,
-    /// With [`Operator::once`]: what there are handlers for and could not be handled, since it is not served or forbidden, or what
-    /// handlers wanted and the server refused. One line each, for people.
+    /// With [`Operator::once`]: resources that have handlers but are not served or not permitted, and changes that handlers wanted and the
+    /// server refused. One line each, for people.
     pub unserved: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub enum OperatorError {
     /// Cleanup handlers failed for good: everything else has ended.
     #[error("cleanup has failed: {}", .0.join(", "))]
     Cleanup(Vec<String>),
-    /// The cluster refuses to say what it serves.
+    /// API discovery is refused.
     #[error("the cluster refuses to serve this operator: {0}")]
     Refused(String),
 }
@@ -206,11 +206,11 @@ impl Operator {
     /// Where the operator cannot start, or its cleanup fails.
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
         let name = self.check()?;
-        let running = Running::new(self, name, client)?;
+        let operator = CheckedOperator::new(self, name, client)?;
         let mut until = std::pin::pin!(until);
         tokio::select! {
             biased;
-            started = running.activity(Activity::Startup) => {
+            started = operator.activity(Activity::Startup) => {
                 started.map_err(OperatorError::Startup)?;
             }
             _ = &mut until => {
@@ -218,8 +218,8 @@ impl Operator {
                 return Ok(Report::default());
             }
         }
-        let served = running.serve(until).await;
-        let cleaned = running.activity(Activity::Cleanup).await;
+        let served = operator.serve(until).await;
+        let cleaned = operator.activity(Activity::Cleanup).await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
@@ -257,7 +257,7 @@ impl Operator {
 }
 
 /// An operator that has passed its checks.
-struct Running {
+pub(super) struct CheckedOperator {
     name: String,
     handlers: Vec<Arc<Handler>>,
     settings: LiveSettings,
@@ -266,13 +266,17 @@ struct Running {
     client: Client,
     clock: Clock,
     chance: Arc<Chance>,
-    surroundings: CauseContext,
+    context: CauseContext,
     handlers_on: Option<Handle>,
     invoker: Invoker,
 }
 
-impl Running {
-    fn new(operator: Operator, name: String, client: Client) -> Result<Self, OperatorError> {
+impl CheckedOperator {
+    pub(super) fn new(
+        operator: Operator,
+        name: String,
+        client: Client,
+    ) -> Result<Self, OperatorError> {
         let settings = LiveSettings::new(operator.settings);
         let mut extensions = operator.extensions;
         extensions.insert(client.clone());
@@ -288,7 +292,7 @@ impl Running {
             client,
             clock,
             chance: Arc::new(operator.seed.map_or_else(Chance::new, Chance::seeded)),
-            surroundings: CauseContext {
+            context: CauseContext {
                 logger: Logger::new(),
                 memo: operator.memo,
                 extensions: Arc::new(extensions),
@@ -310,9 +314,9 @@ impl Running {
             invoker: &self.invoker,
             clock: self.clock,
             chance: &self.chance,
-            surroundings: CauseContext {
+            context: CauseContext {
                 logger: Logger::of_activity(activity),
-                ..self.surroundings.clone()
+                ..self.context.clone()
             },
             backoff: (execution.first_backoff, execution.longest_backoff),
         };
@@ -324,23 +328,8 @@ impl Running {
     async fn serve(&self, until: impl Future) -> Result<Report, OperatorError> {
         let settings = self.settings.get();
         check(&settings)?;
-        let cluster = Cluster::with_settings(
-            self.client.clone(),
-            &ClusterSettings {
-                operator: self.name.clone(),
-                writes: settings.networking.concurrent_writes,
-                chance: self.chance.clone(),
-            },
-        );
-        let engine = Engine::new(self.setup(&settings, cluster.clone()));
+        let (engine, mut observer) = self.parts(settings);
         let _dies_with_this = engine.guard();
-        let mut observer = Observer::new(observe::Surroundings {
-            engine: engine.clone(),
-            cluster,
-            handlers: self.handlers.clone(),
-            scope: self.scope.clone(),
-            settings,
-        });
         let ended = tokio::select! {
             biased;
             _ = until => Ok(Vec::new()),
@@ -354,6 +343,27 @@ impl Running {
             unserved,
             failed: engine.failures(),
         })
+    }
+
+    /// Its engine, and the observer that feeds it.
+    pub(super) fn parts(&self, settings: Settings) -> (Engine, Observer) {
+        let cluster = Cluster::with_settings(
+            self.client.clone(),
+            &ClusterSettings {
+                operator: self.name.clone(),
+                writes: settings.networking.concurrent_writes,
+                chance: self.chance.clone(),
+            },
+        );
+        let engine = Engine::new(self.setup(&settings, cluster.clone()));
+        let observer = Observer::new(ObserverSetup {
+            engine: engine.clone(),
+            cluster,
+            handlers: self.handlers.clone(),
+            scope: self.scope.clone(),
+            settings,
+        });
+        (engine, observer)
     }
 
     fn setup(&self, settings: &Settings, cluster: Cluster) -> Setup {
@@ -376,9 +386,9 @@ impl Running {
                 backoff: (networking.first_backoff, networking.longest_backoff),
                 exit: settings.queueing.exit_timeout,
             },
-            extensions: self.surroundings.extensions.clone(),
+            extensions: self.context.extensions.clone(),
             handlers: self.handlers_on.clone(),
-            memo: self.surroundings.memo.clone(),
+            memo: self.context.memo.clone(),
             once: self.once,
         }
     }

@@ -14,7 +14,8 @@ use crate::object::raw::Raw;
 
 impl<'a> Watcher<'a> {
     pub(super) async fn pages(&mut self) -> End {
-        let Watched { resource, pace, .. } = self.watched;
+        let Watched { collection, pace } = self.watched;
+        let resource = &collection.resource;
         // Pages that expire again and again, because we or the server are slow, end with a listing in one piece.
         let limit = (self.expired < PATIENCE).then_some(pace.page);
         let mut token = String::new();
@@ -64,12 +65,7 @@ impl<'a> Watcher<'a> {
     }
 
     fn page_call(&self, limit: Option<u32>, token: &str) -> Call<'a> {
-        let Watched {
-            resource,
-            namespace,
-            ..
-        } = self.watched;
-        let mut target = resource.path(namespace.as_deref(), None, None);
+        let mut target = self.watched.collection.path();
         if let Some(limit) = limit {
             target.push_str("?limit=");
             target.push_str(&limit.to_string());

@@ -120,7 +120,7 @@ impl Watcher<'_> {
             Line::Unknown(kind) => {
                 tracing::warn!(
                     "Ignoring an unsupported event type: {kind} ({})",
-                    self.watched
+                    self.watched.collection
                 );
             }
             Line::Error(_) => {}

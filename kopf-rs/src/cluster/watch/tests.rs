@@ -6,18 +6,20 @@ use crate::cluster::fake::{Answer, Fake, Part};
 const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
 fn watched() -> Watched {
-    Watched {
-        resource: Arc::new(Resource {
-            group: "kopf.dev".into(),
-            version: "v1".into(),
-            plural: "kopfexamples".into(),
-            kind: "KopfExample".into(),
-            namespaced: true,
-            ..Resource::default()
-        }),
-        namespace: None,
-        pace: WatchPace::default(),
-    }
+    watched_in(None)
+}
+
+fn watched_in(namespace: Option<&str>) -> Watched {
+    let resource = Resource {
+        group: "kopf.dev".into(),
+        version: "v1".into(),
+        plural: "kopfexamples".into(),
+        kind: "KopfExample".into(),
+        namespaced: true,
+        ..Resource::default()
+    };
+    let namespace = namespace.map(str::to_owned);
+    Watched::new(Arc::new(resource), namespace, WatchPace::default())
 }
 
 /// Watch for some virtual seconds; what was told.
@@ -44,6 +46,7 @@ fn words(event: &WatchEvent) -> String {
         WatchEvent::Synced => "synced".into(),
         WatchEvent::Trouble(error) => format!("trouble: {error}"),
         WatchEvent::Resumed => "resumed".into(),
+        WatchEvent::Silent => "silent".into(),
     }
 }
 
@@ -288,7 +291,7 @@ async fn bookmarks_move_the_version_and_count_as_signs_of_life() {
     observe(&fake, 180).await;
     assert_eq!(fake.lines().len(), 1, "not silent yet");
     let fake = Fake::new([synced([wait(60), bookmark(10), Part::Hang])]);
-    assert_eq!(observe(&fake, 140).await, ["listing", "synced"]);
+    assert_eq!(observe(&fake, 140).await, ["listing", "synced", "silent"]);
     let seen = fake.seen();
     assert_eq!(seen[1].at.as_secs(), 130);
     assert!(seen[1].line.ends_with("&resourceVersion=10"));
@@ -299,7 +302,7 @@ async fn a_silent_watch_is_reconnected_without_a_listing() {
     let fake = Fake::new([synced([Part::Hang]), Answer::live(&line("ADDED", "a", 6))]);
     assert_eq!(
         observe(&fake, 100).await,
-        ["listing", "synced", "Added a 6"]
+        ["listing", "synced", "silent", "Added a 6"]
     );
     assert_eq!(fake.seen()[1].at.as_secs(), 70);
 }
@@ -385,6 +388,18 @@ async fn trouble_is_told_once_and_so_is_its_end() {
         seen[3].at >= seen[2].at + Duration::from_secs(2),
         "Retry-After is obeyed"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absurd_retry_after_is_obeyed_for_ten_minutes_at_most() {
+    for seconds in ["86400", "18446744073709551615"] {
+        let busy = Answer::refusal(503, "later").header("retry-after", seconds);
+        let fake = Fake::new([busy, synced([Part::Hang])]);
+        let told = observe(&fake, 660).await;
+        assert_eq!(told[1..], ["listing", "synced", "resumed"], "{seconds}");
+        let at = fake.seen()[1].at;
+        assert!(at >= Duration::from_secs(600), "{at:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -506,8 +521,7 @@ async fn items_of_pages_get_the_kind_that_servers_leave_out() {
             texts.push(raw.text().to_owned());
         }
     };
-    let (cluster, mut watched) = (fake.cluster(), watched());
-    watched.namespace = Some("prod".into());
+    let (cluster, watched) = (fake.cluster(), watched_in(Some("prod")));
     let watch = cluster.watch(&watched, &mut sink);
     let _ = tokio::time::timeout(Duration::from_secs(5), watch).await;
     assert!(texts[0].starts_with(r#"{"apiVersion":"kopf.dev/v1","kind":"KopfExample","#));

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
+use crate::happening::serving::Serving;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
+use crate::operator::report::report_serving;
 use crate::operator::scope::{Patterns, Scope};
 
 /// The namespaces an operator is for, as far as they exist.
@@ -62,7 +64,7 @@ impl Namespaces {
     }
 
     /// Take in an event; whether something has changed.
-    pub(super) fn heed(&mut self, event: WatchEvent) -> bool {
+    pub(super) fn on_event(&mut self, event: WatchEvent) -> bool {
         match event {
             WatchEvent::Listing => {
                 self.listing.clear();
@@ -82,14 +84,11 @@ impl Namespaces {
             WatchEvent::Object(event, raw) => self.namespace(event, &raw.facts().name),
             WatchEvent::Trouble(ClusterError::Denied { .. }) if self.state != State::Known => {
                 self.assume();
-                let names = self.found.iter().map(String::as_str).collect::<Vec<_>>();
-                tracing::warn!(
-                    "Namespaces cannot be listed: only those that are named are served: {}",
-                    names.join(", ")
-                );
+                let names = self.found.iter().cloned().collect();
+                report_serving(Serving::NamespacesAssumed { names });
                 true
             }
-            WatchEvent::Resumed | WatchEvent::Trouble(_) => false,
+            WatchEvent::Resumed | WatchEvent::Silent | WatchEvent::Trouble(_) => false,
         }
     }
 

@@ -1,0 +1,80 @@
+//! What happens while an operator finds out what the cluster serves, and watches it.
+//!
+//! Must not know any wording.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::object::collection::Collection;
+use crate::object::resource::Resource;
+
+/// Something that has happened to discovery or to a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Serving {
+    /// The cluster does not say what it serves; it is asked again after a pause. News: nothing else fails for that reason yet.
+    DiscoveryFailed {
+        error: String,
+        pause: Duration,
+        is_news: bool,
+    },
+    /// The cluster says again what it serves. News: this alone had failed.
+    DiscoveryResumed { is_news: bool },
+    /// Handlers are for resources that are not served.
+    Unresolved { selectors: Vec<String> },
+    /// Several resources are called what a handler is for.
+    Ambiguous {
+        selector: String,
+        resources: Vec<Resource>,
+    },
+    /// Handlers are for another version of a resource than the one that is served to other handlers.
+    OtherVersion {
+        handlers: Vec<Arc<str>>,
+        resource: Box<Resource>,
+        served: Box<Resource>,
+    },
+    /// The server offers no watches of them.
+    Unwatchable { resources: Vec<Resource> },
+    /// There is nowhere to keep what handlers have done.
+    Unpatchable { resources: Vec<Resource> },
+    /// Definitions of resources cannot be watched: discovery is repeated at an interval.
+    DefinitionsUnwatchable { interval: Duration },
+    /// Namespaces cannot be listed: those that the patterns name are taken for existing.
+    NamespacesAssumed { names: Vec<String> },
+    /// Something has happened to the watch of a collection.
+    Watch(Arc<Collection>, Watching),
+}
+
+/// Something that has happened to a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Watching {
+    Started,
+    Stopped,
+    /// Nothing has come for too long: the watch is renewed.
+    Silent,
+    /// It cannot go on, and tries again by itself. News: nothing else fails for that reason yet.
+    Failed {
+        trouble: Trouble,
+        is_news: bool,
+    },
+    /// It goes on. News: it alone had failed for its reason.
+    Resumed {
+        is_news: bool,
+    },
+    /// A defect of this framework: the watch is started again after a pause.
+    Panicked {
+        panic: String,
+        pause: Duration,
+    },
+}
+
+/// What keeps a watch from going on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// With the rule that would permit it; empty where RBAC is not the reason.
+    Forbidden {
+        message: String,
+        rule: String,
+    },
+    Unauthorized(String),
+    Other(String),
+}

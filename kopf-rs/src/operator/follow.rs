@@ -1,0 +1,93 @@
+//! One watch as a task: hands its events on, tells of its troubles, and goes on after a panic.
+//!
+//! Must not know what is watched for.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::cluster::error::ClusterError;
+use crate::cluster::watch::{WatchEvent, Watched};
+use crate::handler::outcome::panic_text;
+use crate::happening::serving::{Serving, Trouble, Watching};
+use crate::object::collection::Collection;
+use crate::operator::outage::{Leaving, Membership};
+use crate::operator::report::report_serving;
+use crate::rt::backoff::Backoff;
+
+/// A watch that went on for that long before it panicked had recovered from the last panic.
+const CALM: Duration = Duration::from_secs(60);
+
+/// Watch for ever. `outage` survives this watch: another watch of the same collection goes on with it.
+pub(crate) async fn follow(
+    cluster: Cluster,
+    watched: Watched,
+    outage: Membership,
+    mut sink: impl FnMut(WatchEvent) + Send,
+) {
+    let (first, longest) = watched.pace.backoff;
+    let mut panics = Backoff::new(first, longest);
+    let mut on_event = |event: WatchEvent| {
+        tell(&watched.collection, &outage, &event);
+        sink(event);
+    };
+    loop {
+        tell_of(&watched.collection, Watching::Started);
+        let started = Instant::now();
+        let watching = AssertUnwindSafe(cluster.watch(&watched, &mut on_event)).catch_unwind();
+        let Err(panic) = watching.await;
+        if started.elapsed() >= CALM {
+            panics.reset();
+        }
+        let pause = panics.next_pause(cluster.chance());
+        let panic = panic_text(panic.as_ref()).unwrap_or("a value that is no text");
+        let panic = panic.to_owned();
+        tell_of(&watched.collection, Watching::Panicked { panic, pause });
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn tell(collection: &Arc<Collection>, outage: &Membership, event: &WatchEvent) {
+    match event {
+        WatchEvent::Trouble(error) => {
+            let is_news = outage.join(&error.outage(&collection.resource));
+            let trouble = trouble_of(error);
+            tell_of(collection, Watching::Failed { trouble, is_news });
+        }
+        WatchEvent::Resumed | WatchEvent::Synced => recovered(collection, outage),
+        WatchEvent::Silent => tell_of(collection, Watching::Silent),
+        WatchEvent::Listing | WatchEvent::Object(..) => {}
+    }
+}
+
+/// A watch that takes over from one in trouble syncs, and does not know that it has resumed anything.
+fn recovered(collection: &Arc<Collection>, outage: &Membership) {
+    let leaving = outage.leave();
+    if leaving != Leaving::WasInNone {
+        let is_news = leaving.is_news();
+        tell_of(collection, Watching::Resumed { is_news });
+        leaving.tell();
+    }
+}
+
+fn trouble_of(error: &ClusterError) -> Trouble {
+    match error {
+        ClusterError::Denied { message, rule } => Trouble::Forbidden {
+            message: message.clone(),
+            rule: rule.clone(),
+        },
+        ClusterError::Unauthorized(_) => Trouble::Unauthorized(error.to_string()),
+        error => Trouble::Other(error.to_string()),
+    }
+}
+
+fn tell_of(collection: &Arc<Collection>, watching: Watching) {
+    report_serving(Serving::Watch(collection.clone(), watching));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::*;
+use crate::cluster::fake::{Answer, Fake};
+use crate::cluster::watch::WatchPace;
+use crate::object::resource::Resource;
+use crate::rt::outage::Outages;
+
+const LISTED: &str = concat!(
+    r#"{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"3"}}}"#,
+    "\n",
+    r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+    "\n",
+);
+
+fn watched() -> Watched {
+    let resource = Resource {
+        group: "kopf.dev".to_owned(),
+        version: "v1".to_owned(),
+        plural: "kopfexamples".to_owned(),
+        ..Resource::default()
+    };
+    Watched::new(Arc::new(resource), None, WatchPace::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_is_started_again() {
+    let fake = Fake::new([Answer::live(LISTED), Answer::live(LISTED)]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (note, has_panicked) = (told.clone(), AtomicBool::new(false));
+    let sink = move |event: WatchEvent| {
+        let is_object = matches!(event, WatchEvent::Object(..));
+        assert!(
+            !is_object || has_panicked.swap(true, Ordering::Relaxed),
+            "a defect"
+        );
+        let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push(match event {
+            WatchEvent::Listing => "listing",
+            WatchEvent::Object(..) => "object",
+            WatchEvent::Synced => "synced",
+            _ => "other",
+        });
+    };
+    let outage = Membership::new(Outages::default());
+    let following = follow(fake.cluster(), watched(), outage, sink);
+    let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert_eq!(told, ["listing", "listing", "object", "synced"]);
+    let seen = fake.seen();
+    assert!(seen[1].at >= Duration::from_millis(400), "after a pause");
+}

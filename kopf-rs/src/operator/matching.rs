@@ -1,0 +1,222 @@
+//! Which of the discovered resources are served, in which version, and by which handlers.
+//!
+//! Pure: resources and handlers in, resources with their handlers and what is not served out. Promises at most one version per resource: an
+//! object has one uid in all its versions, and two watches of it would be two operators on one object.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::handler::decl::Handler;
+use crate::happening::serving::Serving;
+use crate::object::resource::Resource;
+use crate::object::selector::Selector;
+
+/// What is to be served, and what is not.
+#[derive(Debug, Default)]
+pub(crate) struct Matched {
+    pub(crate) resources: Vec<(Resource, Vec<Arc<Handler>>)>,
+    pub(crate) unserved: Vec<Serving>,
+    /// Some handlers are for resources that do not exist, or that are ambiguous: as things are now.
+    pub(crate) is_unresolved: bool,
+}
+
+/// A resource that a handler is for, in the version that it takes.
+struct Demand<'a> {
+    handler: &'a Arc<Handler>,
+    resource: &'a Resource,
+    version: VersionDemand,
+}
+
+/// Which version of a resource a handler takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VersionDemand {
+    /// The one that it names.
+    Named,
+    /// The preferred one, since it names none.
+    Preferred,
+    /// Any, since it is for many resources and names no version: the preferred one unless other handlers take another.
+    Any,
+}
+
+/// Match handlers with resources.
+pub(crate) fn match_handlers(handlers: &[Arc<Handler>], resources: &[Resource]) -> Matched {
+    let mut matched = Matched::default();
+    let mut demands = Vec::new();
+    let mut unresolved = BTreeSet::new();
+    for handler in handlers {
+        let Some(selector) = handler.selector() else {
+            continue;
+        };
+        let found = selector.select(resources);
+        if found.is_empty() {
+            unresolved.insert(selector.to_string());
+        } else if found.len() > 1 && selector.is_specific() {
+            matched.ambiguous(selector, &found);
+        } else {
+            // A handler for whatever there is leaves out what cannot be served.
+            let fits = |it: &&Resource| selector.is_specific() || is_fit(it, handler);
+            let version = VersionDemand::of(selector);
+            demands.extend(found.into_iter().filter(fits).map(|resource| Demand {
+                handler,
+                resource,
+                version,
+            }));
+        }
+    }
+    if !unresolved.is_empty() {
+        let selectors = unresolved.into_iter().collect();
+        matched.unserved.push(Serving::Unresolved { selectors });
+    }
+    matched.is_unresolved = !matched.unserved.is_empty();
+    matched.serve(&demands, resources);
+    matched.drop_unfit();
+    matched
+}
+
+impl Matched {
+    fn ambiguous(&mut self, selector: &Selector, found: &[&Resource]) {
+        let selector = selector.to_string();
+        let is_known = self.unserved.iter().any(
+            |it| matches!(it, Serving::Ambiguous { selector: known, .. } if *known == selector),
+        );
+        if !is_known {
+            let resources = found.iter().map(|&it| it.clone()).collect();
+            self.unserved.push(Serving::Ambiguous {
+                selector,
+                resources,
+            });
+        }
+    }
+
+    /// Choose a version of each resource, and give it its handlers.
+    fn serve(&mut self, demands: &[Demand<'_>], resources: &[Resource]) {
+        for demand in demands {
+            let Some(chosen) = chosen_version(demand.resource, demands, resources) else {
+                continue;
+            };
+            if demand.version == VersionDemand::Any || demand.resource.version == chosen.version {
+                self.add(chosen, demand.handler);
+            } else {
+                self.not_in_this_version(demand, chosen);
+            }
+        }
+    }
+
+    fn add(&mut self, resource: &Resource, handler: &Arc<Handler>) {
+        match self.resources.iter_mut().find(|(it, _)| it == resource) {
+            Some((_, handlers)) => handlers.push(handler.clone()),
+            None => self
+                .resources
+                .push((resource.clone(), vec![handler.clone()])),
+        }
+    }
+
+    fn not_in_this_version(&mut self, demand: &Demand<'_>, chosen: &Resource) {
+        let id = demand.handler.id.clone();
+        for known in &mut self.unserved {
+            if let Serving::OtherVersion {
+                handlers, resource, ..
+            } = known
+                && **resource == *demand.resource
+            {
+                handlers.push(id);
+                return;
+            }
+        }
+        self.unserved.push(Serving::OtherVersion {
+            handlers: vec![id],
+            resource: Box::new(demand.resource.clone()),
+            served: Box::new(chosen.clone()),
+        });
+    }
+
+    fn drop_unfit(&mut self) {
+        let resources = self.drop_if(|resource, _| is_unwatchable(resource));
+        if !resources.is_empty() {
+            self.unserved.push(Serving::Unwatchable { resources });
+        }
+        let resources = self.drop_if(|resource, handlers| {
+            let mut handlers = handlers.iter();
+            handlers.any(|handler| is_unpatchable(resource, handler))
+        });
+        if !resources.is_empty() {
+            self.unserved.push(Serving::Unpatchable { resources });
+        }
+    }
+
+    fn drop_if(&mut self, unfit: impl Fn(&Resource, &[Arc<Handler>]) -> bool) -> Vec<Resource> {
+        let dropped = self
+            .resources
+            .extract_if(.., |(resource, handlers)| unfit(resource, handlers));
+        dropped.map(|(resource, _)| resource).collect()
+    }
+}
+
+impl VersionDemand {
+    fn of(selector: &Selector) -> Self {
+        match &selector.version {
+            Some(_) => Self::Named,
+            None if selector.is_specific() => Self::Preferred,
+            None => Self::Any,
+        }
+    }
+}
+
+/// The version in which a resource is served: the preferred one where a handler takes it, else the highest that handlers name, else, for
+/// handlers that take any, the preferred one.
+fn chosen_version<'a>(
+    resource: &Resource,
+    demands: &[Demand<'a>],
+    resources: &'a [Resource],
+) -> Option<&'a Resource> {
+    let is_same =
+        |other: &Resource| (&other.group, &other.plural) == (&resource.group, &resource.plural);
+    let of_this = demands.iter().filter(|demand| is_same(demand.resource));
+    let wanted = of_this
+        .filter(|demand| demand.version != VersionDemand::Any)
+        .map(|demand| demand.resource)
+        .max_by_key(|it| (it.preferred, priority(&it.version)));
+    wanted.or_else(|| resources.iter().find(|it| is_same(it) && **it == *resource))
+}
+
+/// Kubernetes' order of versions: stable ones, then beta, then alpha ones, each by their numbers; all others follow, by their names.
+fn priority(version: &str) -> (u8, u32, u32, Reverse<&str>) {
+    let number = |text: &str| {
+        let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        is_number.then(|| text.parse().ok()).flatten()
+    };
+    let parsed = || {
+        let rest = version.strip_prefix('v')?;
+        if let Some(major) = number(rest) {
+            return Some((3, major, 0));
+        }
+        let stages = [("beta", 2), ("alpha", 1)];
+        stages.iter().find_map(|(stage, rank)| {
+            let (major, minor) = rest.split_once(stage)?;
+            Some((*rank, number(major)?, number(minor)?))
+        })
+    };
+    let (rank, major, minor) = parsed().unwrap_or_default();
+    (rank, major, minor, Reverse(version))
+}
+
+fn is_fit(resource: &Resource, handler: &Handler) -> bool {
+    !is_unwatchable(resource) && !is_unpatchable(resource, handler)
+}
+
+fn is_unwatchable(resource: &Resource) -> bool {
+    lacks(resource, "list") || lacks(resource, "watch")
+}
+
+/// Whether the handler's progress cannot be kept on such objects.
+fn is_unpatchable(resource: &Resource, handler: &Handler) -> bool {
+    lacks(resource, "patch") && handler.persists_progress()
+}
+
+fn lacks(resource: &Resource, verb: &str) -> bool {
+    !resource.verbs.iter().any(|known| known == verb)
+}
+
+#[cfg(test)]
+mod tests;

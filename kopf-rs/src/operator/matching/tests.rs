@@ -1,0 +1,155 @@
+use super::*;
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::handler;
+
+fn resource(group: &str, version: &str, preferred: bool) -> Resource {
+    Resource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: "widgets".to_owned(),
+        kind: "Widget".to_owned(),
+        singular: "widget".to_owned(),
+        preferred,
+        verbs: ["list", "watch", "patch"].map(str::to_owned).to_vec(),
+        ..Resource::default()
+    }
+}
+
+/// Handlers for `plural.version.group` and the like; `*` is everything in the group `a.io`.
+fn handlers(selectors: &[&str]) -> Vec<Arc<Handler>> {
+    let mut registry = Registry::new();
+    for selector in selectors {
+        let callback = handler(*selector, |_| async { Ok(()) });
+        registry = match *selector {
+            "*" => {
+                let selector = Selector::everything(&["a.io"]).expect("a selector");
+                registry.on_create(selector, callback)
+            }
+            selector => registry.on_create(selector, callback),
+        };
+    }
+    registry.handlers().to_vec()
+}
+
+/// What is served to which handlers, and what is not.
+fn matched(selectors: &[&str], resources: &[Resource]) -> (Vec<String>, Vec<Serving>) {
+    let matched = match_handlers(&handlers(selectors), resources);
+    let served = matched.resources.iter().map(|(resource, handlers)| {
+        let ids: Vec<&str> = handlers.iter().map(|handler| &*handler.id).collect();
+        format!("{resource}: {}", ids.join(" "))
+    });
+    (served.collect(), matched.unserved)
+}
+
+#[test]
+fn one_version_of_a_resource_is_served() {
+    let (v1, v2, beta) = ("widgets.v1.a.io", "widgets.v2.a.io", "widgets.v1beta1.a.io");
+    let resources = [
+        resource("a.io", "v2", true),
+        resource("a.io", "v1beta1", false),
+        resource("a.io", "v1", false),
+    ];
+    for (selectors, served, others) in [
+        (vec![v1], format!("{v1}: {v1}"), vec![]),
+        (vec![v1, v2], format!("{v2}: {v2}"), vec![v1]),
+        (
+            vec![v1, "widgets.a.io"],
+            format!("{v2}: widgets.a.io"),
+            vec![v1],
+        ),
+        (vec![beta, v1], format!("{v1}: {v1}"), vec![beta]),
+        (vec!["*"], format!("{v2}: *"), vec![]),
+        (vec!["*", beta], format!("{beta}: * {beta}"), vec![]),
+        (vec!["*", v1, v2], format!("{v2}: * {v2}"), vec![v1]),
+    ] {
+        let (found, unserved) = matched(&selectors, &resources);
+        assert_eq!(found, [served], "for {selectors:?}");
+        let told: Vec<String> = unserved
+            .iter()
+            .map(|it| match it {
+                Serving::OtherVersion {
+                    handlers, resource, ..
+                } => {
+                    assert_eq!(*handlers[0], *resource.to_string());
+                    resource.to_string()
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(told, others, "for {selectors:?}");
+    }
+}
+
+#[test]
+fn handlers_of_another_version_do_not_count_as_unresolved() {
+    let resources = [resource("a.io", "v2", true), resource("a.io", "v1", false)];
+    let handlers = handlers(&["widgets.v1.a.io", "widgets.v2.a.io"]);
+    assert!(!match_handlers(&handlers, &resources).is_unresolved);
+}
+
+#[test]
+fn versions_are_ordered_as_kubernetes_orders_them() {
+    let ordered = [
+        "v10",
+        "v2",
+        "v1",
+        "v11beta2",
+        "v10beta3",
+        "v3beta1",
+        "v12alpha1",
+        "v11alpha2",
+        "foo1",
+        "foo10",
+        "v1gamma1",
+    ];
+    let mut sorted = ordered;
+    sorted.reverse();
+    sorted.sort_by_key(|version| Reverse(priority(version)));
+    assert_eq!(sorted, ordered);
+}
+
+#[test]
+fn unresolved_and_ambiguous_resources_are_told() {
+    let resources = [resource("a.io", "v1", true), resource("b.io", "v1", true)];
+    let (served, unserved) = matched(
+        &["widgets", "gadgets", "widget", "widgets.b.io"],
+        &resources,
+    );
+    assert_eq!(served, ["widgets.v1.b.io: widgets.b.io"]);
+    let ambiguous = |selector: &str| Serving::Ambiguous {
+        selector: selector.to_owned(),
+        resources: resources.to_vec(),
+    };
+    let unresolved = Serving::Unresolved {
+        selectors: vec!["gadgets".to_owned()],
+    };
+    assert_eq!(
+        unserved,
+        [ambiguous("widgets"), ambiguous("widget"), unresolved]
+    );
+}
+
+#[test]
+fn what_cannot_be_watched_or_patched_is_told_where_it_was_asked_for() {
+    let with = |verbs: &[&str]| Resource {
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..resource("a.io", "v1", true)
+    };
+    let silent = with(&["list", "patch"]);
+    let fixed = with(&["list", "watch"]);
+    let resources = vec![silent.clone()];
+    let expected = Serving::Unwatchable { resources };
+    assert_eq!(
+        matched(&["widgets"], std::slice::from_ref(&silent)),
+        (vec![], vec![expected])
+    );
+    let resources = vec![fixed.clone()];
+    let expected = Serving::Unpatchable { resources };
+    assert_eq!(
+        matched(&["widgets"], std::slice::from_ref(&fixed)),
+        (vec![], vec![expected])
+    );
+    for unfit in [silent, fixed] {
+        assert_eq!(matched(&["*"], &[unfit]), (vec![], vec![]));
+    }
+}

@@ -1,0 +1,137 @@
+//! The log lines about discovery and watches: Kopf's words wherever Kopf has such a line.
+
+use std::fmt::{self, Display, Formatter};
+
+use tracing::Level;
+
+use crate::happening::serving::{Serving, Trouble, Watching};
+use crate::object::collection::Collection;
+
+pub(super) fn level(serving: &Serving) -> Level {
+    match serving {
+        Serving::DiscoveryFailed { is_news: false, .. }
+        | Serving::DiscoveryResumed { is_news: false } => Level::DEBUG,
+        Serving::DiscoveryResumed { .. } => Level::INFO,
+        Serving::Watch(_, watching) => level_of_watch(watching),
+        Serving::DiscoveryFailed { .. }
+        | Serving::Unresolved { .. }
+        | Serving::Ambiguous { .. }
+        | Serving::OtherVersion { .. }
+        | Serving::Unwatchable { .. }
+        | Serving::Unpatchable { .. }
+        | Serving::DefinitionsUnwatchable { .. }
+        | Serving::NamespacesAssumed { .. } => Level::WARN,
+    }
+}
+
+fn level_of_watch(watching: &Watching) -> Level {
+    match watching {
+        Watching::Started
+        | Watching::Stopped
+        | Watching::Silent
+        | Watching::Failed { is_news: false, .. }
+        | Watching::Resumed { is_news: false } => Level::DEBUG,
+        Watching::Resumed { .. } => Level::INFO,
+        Watching::Failed {
+            trouble: Trouble::Other(_),
+            ..
+        } => Level::WARN,
+        Watching::Failed { .. } | Watching::Panicked { .. } => Level::ERROR,
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
+    match serving {
+        Serving::DiscoveryFailed { error, pause, .. } => {
+            let seconds = pause.as_secs_f64();
+            write!(
+                f,
+                "API discovery failed; will retry in {seconds:.1} seconds: {error}"
+            )
+        }
+        Serving::DiscoveryResumed { .. } => write!(f, "API discovery works again."),
+        Serving::Unresolved { selectors } => write!(
+            f,
+            "Unresolved resources cannot be served (try creating their CRDs): {}",
+            listed(selectors)
+        ),
+        Serving::Ambiguous {
+            selector,
+            resources,
+        } => write!(
+            f,
+            "Ambiguous resources will not be served (try specifying API groups): {selector} => {}",
+            listed(resources)
+        ),
+        Serving::OtherVersion {
+            handlers,
+            resource,
+            served,
+        } => {
+            let ids: Vec<String> = handlers.iter().map(|id| format!("'{id}'")).collect();
+            write!(
+                f,
+                "{resource} is not served to {}, since other handlers are for {served}: the versions show the same objects, so only one of them is served (try the same version, or none, in all handlers)",
+                listed(&ids)
+            )
+        }
+        Serving::Unwatchable { resources } => write!(
+            f,
+            "Non-watchable resources will not be served: {}",
+            listed(resources)
+        ),
+        Serving::Unpatchable { resources } => write!(
+            f,
+            "Non-patchable resources will not be served: {}",
+            listed(resources)
+        ),
+        Serving::DefinitionsUnwatchable { interval } => write!(
+            f,
+            "Kinds cannot be watched for: new ones will be looked for every {} seconds.",
+            interval.as_secs()
+        ),
+        Serving::NamespacesAssumed { names } => write!(
+            f,
+            "Namespaces cannot be listed: only those that are named are served: {}",
+            listed(names)
+        ),
+        Serving::Watch(collection, watching) => write_watch(f, collection, watching),
+    }
+}
+
+fn write_watch(f: &mut Formatter<'_>, what: &Collection, watching: &Watching) -> fmt::Result {
+    match watching {
+        Watching::Started => write!(f, "Starting the watch-stream for {what}."),
+        Watching::Stopped => write!(f, "Stopping the watch-stream for {what}."),
+        Watching::Silent => write!(f, "Watch-stream for {what} is inactive, reconnecting."),
+        Watching::Resumed { .. } => write!(f, "The watch-stream for {what} works again."),
+        Watching::Panicked { panic, pause } => write!(
+            f,
+            "The watch-stream for {what} has panicked: a defect of kopf-rs; it will be started again in {:.1} seconds: {panic}",
+            pause.as_secs_f64()
+        ),
+        Watching::Failed { trouble, .. } => match trouble {
+            Trouble::Forbidden { message, rule } if rule.is_empty() => write!(
+                f,
+                "The watch-stream for {what} is forbidden; will retry: {message}"
+            ),
+            Trouble::Forbidden { message, rule } => write!(
+                f,
+                "Not enough permissions to watch {what}: {message}\nTo permit it, add {rule}"
+            ),
+            Trouble::Unauthorized(error) => write!(
+                f,
+                "The watch-stream for {what} is refused: {error}. Are the credentials still valid? Will retry."
+            ),
+            Trouble::Other(error) => write!(
+                f,
+                "The watch-stream for {what} has failed; will retry: {error}"
+            ),
+        },
+    }
+}
+
+fn listed<T: Display>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
+}
