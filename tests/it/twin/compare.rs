@@ -191,7 +191,13 @@ fn tidy(who: Who, metadata: &mut Map<String, Value>) {
     let mut kept = Map::new();
     for (key, value) in std::mem::take(annotations) {
         match key.strip_prefix(who.prefix()) {
-            Some("last-handled-configuration" | "kopf-managed" | "touch-dummy") => {}
+            // Kopf has no place for what a cycle is for (row 4).
+            Some(
+                "last-handled-configuration"
+                | "target-configuration"
+                | "kopf-managed"
+                | "touch-dummy",
+            ) => {}
             Some(id) => drop(kept.insert(format!("progress of {id}"), progress(&value))),
             None => drop(kept.insert(key, value)),
         }
