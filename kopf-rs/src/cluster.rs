@@ -62,6 +62,8 @@ struct Shared {
     unstreamable: Notes,
     /// Resources whose schema has dropped something we wrote, already warned of.
     pruned: Notes,
+    /// Resources that have lost their status subresource, already warned of.
+    statusless: Notes,
     /// Group versions that could not be discovered, already warned of.
     broken: Notes,
     /// Kinds that we have defined ourselves.
@@ -108,6 +110,7 @@ impl Cluster {
                 outages: Outages::default(),
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
+                statusless: Notes::default(),
                 broken: Notes::default(),
                 defined: Notes::default(),
                 discovered: Mutex::default(),

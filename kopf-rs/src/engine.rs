@@ -2,9 +2,11 @@
 //!
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
+mod context;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;
+mod mailbox;
 pub(crate) mod memory;
 pub(crate) mod overdue;
 pub(crate) mod queue;
@@ -15,7 +17,7 @@ pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -32,9 +34,10 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::key::Key;
 use crate::engine::kind::Kind;
+use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
 use crate::engine::overdue::told_while_running;
-use crate::engine::queue::{Hired, Mail, Queue, StreamId};
+use crate::engine::queue::{Queue, StreamId, WorkerStart};
 use crate::engine::report::report;
 use crate::engine::rivals::Rivals;
 use crate::handler::cause::Cause;
@@ -50,6 +53,7 @@ use crate::reaction::glance::Glance;
 use crate::reaction::plan::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
+use crate::rt::gate::Gate;
 use crate::state::Persistence;
 
 /// Everything the workers share, given by the operator.
@@ -109,16 +113,16 @@ pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(crate) queue: Queue,
     pub(crate) invoker: Invoker,
-    /// No new cycles, no retries, no sleeping.
-    pub(crate) stopping: CancellationToken,
-    workers: Option<Semaphore>,
+    /// Closed when the operator stops: no new cycles, no retries, no sleeping.
+    pub(crate) gate: Gate,
+    workers: Option<Arc<Semaphore>>,
     tasks: TaskTracker,
     /// Everything ends now.
     ended: CancellationToken,
-    failures: Mutex<Vec<Failure>>,
+    failures: Mutex<VecDeque<Failure>>,
     rivals: Rivals,
     /// Kinds whose handlers change their objects again and again: said of them.
-    restless: Mutex<BTreeSet<u32>>,
+    self_triggered: Mutex<BTreeSet<u32>>,
     /// What an operator that is to end has given up.
     left: Mutex<BTreeSet<String>>,
 }
@@ -129,13 +133,13 @@ impl Engine {
         Self(Arc::new(Shared {
             queue: Queue::default(),
             invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
-            stopping: CancellationToken::new(),
-            workers: limits.workers.map(Semaphore::new),
+            gate: Gate::default(),
+            workers: limits.workers.map(|limit| Arc::new(Semaphore::new(limit))),
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Mutex::default(),
             rivals: Rivals::default(),
-            restless: Mutex::default(),
+            self_triggered: Mutex::default(),
             left: Mutex::default(),
             setup,
         }))
@@ -148,17 +152,17 @@ impl Engine {
 
     /// Take in what a watch tells. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
-        if !self.0.stopping.is_cancelled() {
+        if self.0.gate.is_open() {
             let quiet =
                 |kind: &Kind, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
             let queue = &self.0.queue;
-            queue.feed(stream, event, quiet, |hired| self.hire(hired));
+            queue.feed(stream, event, quiet, |start| self.start_worker(start));
         }
     }
 
-    /// A watch that will not come back.
+    /// A watch that is ended: what it was for is not watched any more, and may well be there.
     pub(crate) fn close(&self, stream: StreamId) {
-        self.0.queue.close(stream, |hired| self.hire(hired));
+        self.0.queue.close(stream);
     }
 
     /// Dropping the guard ends all work at once: nothing more is called or written.
@@ -174,7 +178,7 @@ impl Engine {
     /// Stop: no new cycles start, running handlers may end within the exit timeout, what they did is still written.
     pub(crate) async fn drain(&self) {
         let exit = self.0.setup.limits.exit;
-        self.0.stopping.cancel();
+        self.0.gate.close();
         self.0.tasks.close();
         if tokio::time::timeout(exit, self.0.tasks.wait())
             .await
@@ -194,9 +198,9 @@ impl Engine {
         self.0.ended.cancel();
     }
 
-    /// Which handlers have failed for good so far.
+    /// Which handlers have failed for good so far: all of an operator that is to end, else the last ones.
     pub(crate) fn failures(&self) -> Vec<Failure> {
-        self.0.failures().clone()
+        self.0.failures().iter().cloned().collect()
     }
 
     /// What was given up, where the operator was to end: one line each, for people.
@@ -206,18 +210,18 @@ impl Engine {
         left.iter().cloned().collect()
     }
 
-    fn hire(&self, hired: Hired) {
+    fn start_worker(&self, start: WorkerStart) {
         let shared = self.0.clone();
         let ended = self.0.ended.clone();
-        let key = hired.key.clone();
+        let key = start.key.clone();
         self.0.tasks.spawn(async move {
-            let work = AssertUnwindSafe(worker::work(shared.clone(), hired)).catch_unwind();
+            let work = AssertUnwindSafe(worker::work(shared.clone(), start)).catch_unwind();
             tokio::select! {
                 biased;
                 () = ended.cancelled() => {}
                 worked = work => if worked.is_err() {
                     tracing::error!("Event processing has failed: a defect of kopf-rs; the object waits for its next change.");
-                    shared.queue.forget(&key);
+                    shared.queue.drop_worker(&key);
                 },
             }
         });
@@ -265,43 +269,52 @@ impl Shared {
 
     /// Whether the state that waits for the object says that it is to be deleted.
     fn is_deletion_waiting(&self, key: &Key) -> bool {
-        let state = |mail: &Mail| (mail.is_deletion(), mail.raw.clone());
-        let waiting = self.queue.peek(key, state);
+        let state = |mailbox: &Mailbox| {
+            let state = mailbox.state()?;
+            Some((state.is_deletion(), state.raw.clone()))
+        };
+        let waiting = self.queue.peek(key, state).flatten();
         waiting.is_some_and(|(is_deleted, raw)| {
             is_deleted || Outline::of(&raw).is_some_and(|outline| outline.is_deleting())
         })
     }
 
     /// A place for one object in handlers or requests.
-    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
         match &self.workers {
-            Some(places) => places.acquire().await.ok(),
+            Some(places) => places.clone().acquire_owned().await.ok(),
             None => None,
         }
     }
 
     /// Whether it is news that handlers of this kind change their objects again and again.
-    pub(crate) fn tells_unrest_of(&self, kind: u32) -> bool {
-        let restless = self.restless.lock();
-        restless
+    pub(crate) fn is_first_self_triggered(&self, kind: u32) -> bool {
+        let self_triggered = self.self_triggered.lock();
+        self_triggered
             .unwrap_or_else(PoisonError::into_inner)
             .insert(kind)
     }
 
     /// Give something up, since the operator is to end.
-    pub(crate) fn leave(&self, what: String) {
+    pub(crate) fn give_up(&self, what: String) {
         let left = self.left.lock();
         left.unwrap_or_else(PoisonError::into_inner).insert(what);
     }
 
     pub(crate) fn failed(&self, handler: &str, object: &Reference) {
-        self.failures().push(Failure {
+        /// An operator that is to end reports them all; any other one would collect them for ever.
+        const KEPT: usize = 100;
+        let mut failures = self.failures();
+        if !self.setup.once && failures.len() >= KEPT {
+            failures.pop_front();
+        }
+        failures.push_back(Failure {
             handler: handler.to_owned(),
             object: Some(object.clone()),
         });
     }
 
-    fn failures(&self) -> std::sync::MutexGuard<'_, Vec<Failure>> {
+    fn failures(&self) -> std::sync::MutexGuard<'_, VecDeque<Failure>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

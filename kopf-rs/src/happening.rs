@@ -38,6 +38,10 @@ pub(crate) enum Happening {
         waits: WaitsForCall,
     },
 
+    // === objects ===
+    /// Its watch is closed: nothing is remembered of the object, which may well be there.
+    Unwatched,
+
     // === requests ===
     /// A request about an object has failed, and will be repeated after a pause. News: nobody else fails for that reason yet.
     RequestFailed {

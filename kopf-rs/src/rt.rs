@@ -3,4 +3,5 @@
 pub(crate) mod backoff;
 pub(crate) mod chance;
 pub(crate) mod clock;
+pub(crate) mod gate;
 pub(crate) mod outage;

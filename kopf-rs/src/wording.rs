@@ -18,9 +18,9 @@ impl Line<'_> {
     /// The level at which it is logged.
     pub(crate) fn level(&self) -> Level {
         match self.0 {
-            Happening::Invoked { .. } | Happening::RequestFailed { is_news: false, .. } => {
-                Level::DEBUG
-            }
+            Happening::Invoked { .. }
+            | Happening::Unwatched
+            | Happening::RequestFailed { is_news: false, .. } => Level::DEBUG,
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Serving(serving) => serving::level(serving),
             Happening::Cancelled { .. }
@@ -60,6 +60,9 @@ impl fmt::Display for Line<'_> {
                     "{handler} has been running for {seconds} seconds, since {since}: {waits} waits for it, and "
                 )?;
                 bound(handler, f)
+            }
+            Happening::Unwatched => {
+                f.write_str("It is not watched any more: nothing is remembered of it.")
             }
             Happening::RequestFailed {
                 request,

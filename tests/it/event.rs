@@ -10,6 +10,24 @@ scenarios! {
     events_are_told_with_their_types;
     a_failing_event_handler_fails_alone;
     an_event_handler_may_patch_and_return;
+    the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object [memory tcp];
+}
+
+async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object(bed: Bed) {
+    let field = Field::of(bed).await;
+    let event = field.handler("event_fn", |context| async move {
+        if context.event_type() != Some(EventType::Modified) {
+            context.patch()["status"] = json!("no object");
+        }
+        Ok(json!({"seen": true}))
+    });
+    let working = field.start(Registry::new().on_event(field.selector(), event));
+    field.create("a", json!({})).await;
+    let seen = |object: &serde_json::Value| object["status"]["event_fn"] == json!({"seen": true});
+    field.until("the result is there", "a", seen).await;
+    working.stop().await;
+    let lines = field.bed.lines();
+    assert_eq!(lines.count(|line| line.contains("a defect of kopf-rs")), 0);
 }
 
 async fn events_are_told_with_their_types(bed: Bed) {

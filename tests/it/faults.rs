@@ -7,11 +7,12 @@ use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Working, is_handled};
+use crate::operating::{Field, Gate, Working, definition, is_handled};
 
 scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
     a_conflict_over_the_finalizer_is_solved [memory tcp];
+    a_status_subresource_that_goes_away_loses_no_outcome;
     an_outage_during_the_retries_loses_no_attempt [memory tcp];
     an_outage_is_told_once_when_it_begins_and_once_when_it_is_over [memory];
     watches_that_break_or_fall_silent_are_renewed [memory tcp];
@@ -81,6 +82,30 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(bed: Bed) {
         "a handler was called twice: {:?}",
         field.calls.all()
     );
+}
+
+async fn a_status_subresource_that_goes_away_loses_no_outcome(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(json!({"made": true}))
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    field.create("a", json!({})).await;
+    field.calls.until(1).await;
+    let mut crd = definition(&field.group);
+    crd["spec"]["versions"][0]["subresources"] = json!({});
+    field.bed.apply(&crd.to_string()).await;
+    gate.open(1);
+    let object = field.until("it is handled", "a", is_handled).await;
+    assert_eq!(object["status"]["create_fn"], json!({"made": true}));
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a"]);
 }
 
 async fn a_conflict_over_the_finalizer_is_solved(bed: Bed) {

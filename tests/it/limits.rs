@@ -13,6 +13,8 @@ use crate::operating::{Field, Gate, Working, is_handled};
 scenarios! {
     so_many_objects_are_worked_on_at_a_time;
     who_waits_for_a_retry_keeps_nobody_out;
+    who_waits_for_a_place_is_handled_as_it_is_then [memory];
+    nothing_begins_once_the_operator_stops [memory];
     blocking_handlers_that_do_not_end_are_named_and_left_behind [tcp real];
     a_call_that_does_not_return_is_told_again_and_again [memory];
     a_call_that_a_deletion_waits_for_is_told_soon [memory];
@@ -82,6 +84,75 @@ async fn who_waits_for_a_retry_keeps_nobody_out(bed: Bed) {
     field.until("it is handled", "other", is_handled).await;
     working.stop().await;
     assert_eq!(field.calls.all(), ["create_fn waiting", "create_fn other"]);
+}
+
+async fn who_waits_for_a_place_is_handled_as_it_is_then(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let slow = field.handler("slow_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(Value::Null)
+        }
+    });
+    let timed = field.handler("timed_fn", |_| async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), slow.when(|it| it.name() == "slow"))
+        .on_create(
+            field.selector(),
+            timed.timeout(5).when(|it| it.name() != "slow"),
+        );
+    let working = Working::start(
+        &field.bed,
+        field.operator(registry).settings(one_at_a_time()),
+    );
+    field.create("slow", json!({})).await;
+    field.calls.until(1).await;
+    field.create("gone", json!({})).await;
+    field.create("timed", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    field.delete("gone").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    gate.open(1);
+    field.until("it is handled", "timed", is_handled).await;
+    field.line("Handler 'timed_fn' succeeded.").await;
+    let report = working.stop().await;
+    assert_eq!(field.calls.all(), ["slow_fn slow", "timed_fn timed"]);
+    assert_eq!(report.failed, []);
+}
+
+async fn nothing_begins_once_the_operator_stops(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new().on_create(field.selector(), create);
+    let working = Working::start(
+        &field.bed,
+        field.operator(registry).settings(one_at_a_time()),
+    );
+    field.create("a", json!({})).await;
+    field.calls.until(1).await;
+    field.create("b", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let opening = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        gate.open(2);
+    };
+    tokio::join!(working.stop(), opening);
+    assert!(is_handled(&field.get("a").await));
+    assert_eq!(field.calls.all(), ["create_fn a"]);
 }
 
 mod blocking {

@@ -39,6 +39,7 @@ mod subhandlers;
 mod transform;
 mod twin;
 mod ui;
+mod unwatched;
 mod update;
 mod watches;
 mod wording;

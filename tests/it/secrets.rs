@@ -9,6 +9,23 @@ use crate::operating::{Calls, Field, last_handled};
 scenarios! {
     handlers_see_the_values_and_the_annotation_does_not_have_them;
     fields_of_secrets_are_filtered_by_their_values;
+    a_refused_patch_of_a_secret_is_told_without_its_values;
+}
+
+async fn a_refused_patch_of_a_secret_is_told_without_its_values(bed: Bed) {
+    let field = Field::bare(bed);
+    let create_fn = handler("create_fn", |context: Context| async move {
+        context.patch()["data"]["password"] = json!("swordfish, and no base64");
+        Ok(())
+    });
+    let working = field.start(Registry::new().on_create(SECRETS, create_fn));
+    create(&field).await;
+    let line = field.line("Patching was refused").await;
+    working.stop().await;
+    assert!(line.contains("data.password"), "{line}");
+    let lines = field.bed.lines();
+    let tells = |line: &str| line.contains("swordfish") && !line.contains("DEBUG");
+    assert_eq!(lines.count(tells), 0, "{line}");
 }
 
 /// The words `hunter2` and `correct horse`, as Secrets have them.

@@ -77,7 +77,7 @@ struct Picture {
 impl Picture {
     fn take(&mut self, event: WatchEvent) {
         match event {
-            WatchEvent::Listing => self.listed = Some(BTreeSet::new()),
+            WatchEvent::Listing(_) => self.listed = Some(BTreeSet::new()),
             WatchEvent::Object(EventType::Deleted, raw) => {
                 self.objects.remove(&raw.facts().name);
             }

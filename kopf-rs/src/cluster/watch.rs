@@ -8,6 +8,8 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
@@ -46,8 +48,9 @@ pub(crate) struct WatchPace {
 /// What a watch tells.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
-    /// A listing begins: objects not named until [`WatchEvent::Synced`] do not exist any more.
-    Listing,
+    /// A listing begins: objects not named until [`WatchEvent::Synced`] do not exist any more. It is as new as the moment when it was
+    /// asked for.
+    Listing(Instant),
     /// An object as listed, added, modified or deleted.
     Object(EventType, Raw),
     /// The listing is complete.

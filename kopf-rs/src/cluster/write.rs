@@ -45,7 +45,8 @@ enum Part {
 impl Cluster {
     /// Apply a merge patch to the object `facts` names, bound to its uid; the reply is the new state, `None` where the object is gone.
     ///
-    /// Status goes first, so that a crash in between repeats the handler rather than lose its result.
+    /// Status goes first, so that a crash in between repeats the handler rather than lose its result. Where the status subresource has
+    /// gone and the object is there, all goes in one.
     /// With `expected_finalizers` the patch only lands on an object that has exactly these: else [`ClusterError::Conflict`].
     /// A reply with the version of `facts` says that nothing has changed.
     pub(crate) async fn apply(
@@ -67,9 +68,15 @@ impl Cluster {
             return self.look(&target).await;
         }
         for part in parts {
-            match self.send_part(&mut target, patch, part).await? {
-                Some(raw) => state = Some(raw),
-                None => return Ok(None),
+            match self.send_part(&mut target, patch, part).await {
+                Ok(Some(raw)) => state = Some(raw),
+                Ok(None) => return Ok(None),
+                Err(ClusterError::NotFound(_)) if part == Part::Status => {
+                    self.warn_of_lost_status(resource);
+                    let all = Part::Object { with_status: true };
+                    return self.send_part(&mut target, patch, all).await;
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(state)
@@ -107,6 +114,16 @@ impl Cluster {
             }
             left -= 1;
             target.version.clone_from(&raw.facts().resource_version);
+        }
+    }
+
+    /// Said once per resource: the definition has lost its status subresource.
+    fn warn_of_lost_status(&self, resource: &Resource) {
+        let resource = resource.to_string();
+        if self.shared.statusless.add(&resource) {
+            tracing::warn!(
+                "{resource} has no status subresource any more: statuses are written with the rest of the object."
+            );
         }
     }
 

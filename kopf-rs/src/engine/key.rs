@@ -1,34 +1,54 @@
 //! Which object is meant: small, for every object has one.
 
+use std::fmt::Write as _;
+
 use crate::object::raw::Facts;
+use crate::object::resource::Resource;
 
-/// Which object is meant.
+/// Which object is meant: its uid, whatever versions of its kind it is seen in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    kind: u32,
-    pub(crate) uid: Uid,
-}
-
-/// A uid: 16 bytes where it is a UUID, as on every real server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Uid {
+pub(crate) enum Key {
+    /// A uid that is a UUID, as on every real server: 16 bytes.
     Uuid([u8; 16]),
+    /// Any other uid.
     Text(Box<str>),
+    /// Without a uid: group, plural, namespace and name.
+    Named(Box<str>),
 }
 
 // === impl Key ===
 
 impl Key {
-    pub(crate) fn of(kind: u32, facts: &Facts) -> Self {
-        let uid = match facts.uid.as_str() {
-            "" => Uid::Text(full_name(facts.namespace.as_deref(), &facts.name)),
-            uid => Uid::parse(uid).unwrap_or_else(|| Uid::Text(uid.into())),
-        };
-        Self { kind, uid }
+    pub(crate) fn of(resource: &Resource, facts: &Facts) -> Self {
+        match facts.uid.as_str() {
+            "" => {
+                let name = full_name(facts.namespace.as_deref(), &facts.name);
+                let Resource { group, plural, .. } = resource;
+                Self::Named(format!("{group}/{plural}/{name}").into())
+            }
+            uid => Self::parse(uid).unwrap_or_else(|| Self::Text(uid.into())),
+        }
     }
-}
 
-impl Uid {
+    /// The uid as the object has it.
+    pub(crate) fn uid(&self) -> String {
+        match self {
+            Self::Named(_) => String::new(),
+            Self::Text(text) => text.to_string(),
+            Self::Uuid(bytes) => {
+                let mut text = String::with_capacity(36);
+                for (at, byte) in bytes.iter().enumerate() {
+                    if matches!(at, 4 | 6 | 8 | 10) {
+                        text.push('-');
+                    }
+                    // Writing into text never fails.
+                    let _ = write!(text, "{byte:02x}");
+                }
+                text
+            }
+        }
+    }
+
     /// Only the canonical form, so that writing it gives the same text.
     fn parse(text: &str) -> Option<Self> {
         let canonical = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
@@ -46,25 +66,6 @@ impl Uid {
             }
         }
         Some(Self::Uuid(bytes))
-    }
-}
-
-impl std::fmt::Display for Uid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Text(text) => f.write_str(text),
-            Self::Uuid(bytes) => {
-                for (at, byte) in bytes.iter().enumerate() {
-                    let dash = if matches!(at, 4 | 6 | 8 | 10) {
-                        "-"
-                    } else {
-                        ""
-                    };
-                    write!(f, "{dash}{byte:02x}")?;
-                }
-                Ok(())
-            }
-        }
     }
 }
 
@@ -86,17 +87,32 @@ mod tests {
 
     const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";
 
+    fn key(uid: &str) -> Key {
+        Key::of(&Resource::default(), &facts(uid))
+    }
+
     #[test]
     fn uids_are_small_and_read_back_unharmed() {
-        for uid in [UID, "no-uuid", "0F8B6C9E-1D2A-4B3C-9D4E-5F60718293A4"] {
-            let key = Key::of(0, &facts(uid));
-            assert_eq!(key.uid.to_string(), uid);
+        for uid in [UID, "no-uuid", "0F8B6C9E-1D2A-4B3C-9D4E-5F60718293A4", ""] {
+            assert_eq!(key(uid).uid(), uid);
         }
     }
 
     #[test]
     fn keys_of_uuids_take_no_memory_elsewhere() {
-        assert!(matches!(Key::of(0, &facts(UID)).uid, Uid::Uuid(_)));
-        assert!(size_of::<Key>() <= 32);
+        assert!(matches!(key(UID), Key::Uuid(_)));
+        assert!(size_of::<Key>() <= 24);
+    }
+
+    #[test]
+    fn versions_of_a_kind_do_not_tell_objects_apart_and_kinds_do_where_there_is_no_uid() {
+        let resource = |version: &str, plural: &str| Resource {
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            ..Resource::default()
+        };
+        let key = |version, plural| Key::of(&resource(version, plural), &facts(""));
+        assert_eq!(key("v1", "pods"), key("v2", "pods"));
+        assert_ne!(key("v1", "pods"), key("v1", "secrets"));
     }
 }

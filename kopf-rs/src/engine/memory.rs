@@ -22,7 +22,7 @@ pub(crate) struct Memory {
     pub(crate) pace: Pace,
     /// What of the operator's own it carries in the newest state known.
     pub(crate) trace: Option<Trace>,
-    pub(crate) rounds: Rounds,
+    pub(crate) self_triggered: SelfTriggered,
     /// How often somebody else has put the operator's finalizer on.
     pub(crate) fights: u8,
 }
@@ -79,6 +79,11 @@ impl Pace {
     const FIRST: std::time::Duration = std::time::Duration::from_millis(25);
     const LONGEST: std::time::Duration = std::time::Duration::from_millis(800);
 
+    /// When the object was worked on last.
+    pub(crate) fn last(&self) -> Option<Instant> {
+        self.ended
+    }
+
     /// A cycle has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
         self.ended = Some(now);
@@ -101,9 +106,9 @@ impl Pace {
 
 /// How often in a row the object was changed by its own handlers only (row 30 of `docs/coming-from-kopf.md`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rounds(u8);
+pub(crate) struct SelfTriggered(u8);
 
-impl Rounds {
+impl SelfTriggered {
     /// So many may follow each other without a pause.
     const FREE: u8 = 20;
     const FIRST: std::time::Duration = std::time::Duration::from_millis(500);
@@ -144,14 +149,17 @@ mod tests {
 
     #[test]
     fn who_changes_its_object_again_and_again_is_slowed_down() {
-        let mut rounds = Rounds::default();
-        let told: Vec<_> = (0..30).filter(|_| rounds.count()).collect();
+        let mut self_triggered = SelfTriggered::default();
+        let told: Vec<_> = (0..30).filter(|_| self_triggered.count()).collect();
         assert_eq!(
-            (told, rounds.pause()),
+            (told, self_triggered.pause()),
             (vec![19], Some(Duration::from_secs(60)))
         );
-        rounds.end();
-        assert_eq!((rounds.count(), rounds.pause()), (false, None));
+        self_triggered.end();
+        assert_eq!(
+            (self_triggered.count(), self_triggered.pause()),
+            (false, None)
+        );
     }
 
     #[tokio::test(start_paused = true)]

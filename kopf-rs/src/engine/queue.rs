@@ -1,7 +1,9 @@
-//! One mailbox per object: the newest state wins, a deletion is final.
+//! One mailbox per object, and a worker where there is something in it.
 //!
-//! Watches feed it without waiting. An object at rest is a slot in a map; an object with something to do has a worker.
-//! Must not know what is done with a state, nor how.
+//! Watches feed it without waiting. An object at rest is a slot in a map; an object with something to do has a worker, and one uid never
+//! has two. A slot belongs to the stream that has told of it last; a stream that replaces another one takes its slots over. Promises that
+//! an object is only called deleted where the server says so, or where a complete listing of its stream lacks it: one whose stream is
+//! closed is not watched any more, and forgotten. Must not know what is done with a state, nor how.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,6 +16,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
 use crate::engine::kind::Kind;
+use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Version};
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
@@ -21,20 +24,8 @@ use crate::object::raw::Raw;
 /// Which watch an event comes from.
 pub(crate) type StreamId = u32;
 
-/// A state that waits to be handled.
-#[derive(Debug)]
-pub(crate) struct Mail {
-    pub(crate) event: EventType,
-    pub(crate) raw: Raw,
-    pub(crate) kind: Arc<Kind>,
-    /// Tells nothing new but to raw-event handlers.
-    pub(crate) echo: bool,
-    /// When the oldest of the states merged into this one came in.
-    pub(crate) arrived: Instant,
-}
-
-/// An object that has got a worker to be started.
-pub(crate) struct Hired {
+/// A worker that is to be started.
+pub(crate) struct WorkerStart {
     pub(crate) key: Key,
     pub(crate) memory: Memory,
     pub(crate) wake: Arc<Notify>,
@@ -70,43 +61,47 @@ enum Work {
 }
 
 struct Busy {
-    mail: Option<Mail>,
+    mailbox: Mailbox,
     wake: Arc<Notify>,
 }
 
 struct Stream {
     kind: Arc<Kind>,
     mark: u32,
+    /// When the listing was asked for.
+    asked: Instant,
     synced: bool,
     troubled: bool,
 }
 
 impl Queue {
     /// A watch that is about to start: the operator is not settled before it has synced. It takes over the objects of
-    /// the watch that it replaces.
+    /// the watch that it replaces; where their handlers differ, or the version, each of them is looked at anew when it is listed.
     pub(crate) fn open(&self, stream: StreamId, kind: Arc<Kind>, replaces: Option<StreamId>) {
         let mut state = self.lock();
-        state.streams.insert(stream, Stream::new(kind));
-        if let Some(former) = replaces.filter(|former| state.streams.remove(former).is_some()) {
-            for slot in state
-                .slots
-                .values_mut()
-                .filter(|slot| slot.stream == former)
-            {
+        let former = replaces.and_then(|id| Some((id, state.streams.remove(&id)?)));
+        if let Some((former, Stream { kind: was, .. })) = former {
+            let changed = !kind.is_same(&was);
+            let slots = state.slots.values_mut();
+            for slot in slots.filter(|slot| slot.stream == former) {
                 slot.stream = stream;
                 slot.mark = Stream::UNLISTED;
+                if let (Work::Resting(memory), true) = (&mut slot.work, changed) {
+                    memory.version = Version::Unknown;
+                }
             }
         }
+        state.streams.insert(stream, Stream::new(kind));
     }
 
-    /// Take in what a watch tells, as long as it is open. Never blocks. Hands the workers that are to be started to `hire`.
+    /// Take in what a watch tells, as long as it is open. Never blocks. Hands the workers that are to be started to `start`.
     /// No worker is started for a state of a resting object that `quiet` says needs none.
     pub(crate) fn feed(
         &self,
         stream: StreamId,
         event: WatchEvent,
         quiet: impl Fn(&Kind, &mut Memory, &Raw) -> bool,
-        mut hire: impl FnMut(Hired),
+        mut start: impl FnMut(WorkerStart),
     ) {
         let mut state = self.lock();
         let Some(found) = state.streams.get_mut(&stream) else {
@@ -114,18 +109,21 @@ impl Queue {
         };
         match event {
             WatchEvent::Object(event, raw) => {
-                let hired = state.object(stream, event, raw, quiet);
+                let worker = state.object(stream, event, raw, quiet);
                 drop(state);
-                hired.into_iter().for_each(hire);
+                worker.into_iter().for_each(start);
             }
-            WatchEvent::Listing => found.mark += 1,
+            WatchEvent::Listing(asked) => {
+                found.mark += 1;
+                found.asked = asked;
+            }
             WatchEvent::Synced => {
                 found.synced = true;
                 found.troubled = false;
                 let mark = found.mark;
-                let gone = state.unseen(stream, Some(mark));
+                let gone = state.conclude(stream, mark);
                 drop(state);
-                gone.into_iter().for_each(&mut hire);
+                gone.into_iter().for_each(&mut start);
                 self.changed.notify_waiters();
             }
             WatchEvent::Silent => {}
@@ -137,61 +135,87 @@ impl Queue {
         }
     }
 
-    /// A watch that will not come back: its objects are gone as far as this operator can see.
-    pub(crate) fn close(&self, stream: StreamId, hire: impl FnMut(Hired)) {
+    /// A watch that is ended: its objects are not watched any more. What is at rest is forgotten, and workers are told.
+    pub(crate) fn close(&self, stream: StreamId) {
         let mut state = self.lock();
-        let gone = state.unseen(stream, None);
-        state.streams.remove(&stream);
+        if state.streams.remove(&stream).is_some() {
+            state.slots.retain(|_, slot| match &mut slot.work {
+                _ if slot.stream != stream => true,
+                Work::Resting(_) => false,
+                Work::Busy(busy) => {
+                    busy.mailbox.post(Letter::Unwatched);
+                    busy.wake.notify_one();
+                    true
+                }
+            });
+            state.shrink();
+        }
         drop(state);
-        gone.into_iter().for_each(hire);
         self.changed.notify_waiters();
     }
 
     /// What waits for the object.
-    pub(crate) fn take(&self, key: &Key) -> Option<Mail> {
-        self.lock().busy(key)?.mail.take()
+    pub(crate) fn take(&self, key: &Key) -> Option<Letter> {
+        self.lock().mailbox(key)?.take()
     }
 
-    /// Look at what waits for the object.
-    pub(crate) fn peek<T>(&self, key: &Key, look: impl FnOnce(&Mail) -> T) -> Option<T> {
-        self.lock().busy(key)?.mail.as_ref().map(look)
+    /// Look at what waits for the object; `None` where it has no worker.
+    pub(crate) fn peek<T>(&self, key: &Key, look: impl FnOnce(&Mailbox) -> T) -> Option<T> {
+        self.lock().mailbox(key).map(|mailbox| look(mailbox))
     }
 
     /// Whether a deletion waits for the object, or there is no such object any more.
     pub(crate) fn is_deleted(&self, key: &Key) -> bool {
-        match self.lock().busy(key) {
-            Some(busy) => busy.mail.as_ref().is_some_and(Mail::is_deletion),
-            None => true,
-        }
+        self.peek(key, Mailbox::is_deletion).unwrap_or(true)
     }
 
-    /// Whether a state newer than `known` waits for the object.
-    pub(crate) fn has_newer(&self, key: &Key, known: &Version) -> bool {
-        let newer = |mail: &Mail| mail.is_deletion() || !mail.tells_nothing_to(known);
-        self.peek(key, newer).unwrap_or_default()
+    /// Whether a state that tells something new waits for the object.
+    pub(crate) fn has_news(&self, key: &Key, memory: &Memory) -> bool {
+        let is_news = |it: &Mailbox| it.state().is_some_and(|it| !it.is_known_to(memory));
+        self.peek(key, is_news).unwrap_or_default()
     }
 
-    /// The worker has nothing to do any more; where something has come in meanwhile, the memory and that are handed back.
-    pub(crate) fn rest(&self, key: &Key, memory: Memory) -> Option<(Memory, Mail)> {
+    /// The worker has nothing to do any more; where something has come in meanwhile, the memory is handed back.
+    pub(crate) fn rest(&self, key: &Key, memory: Memory) -> Option<Memory> {
         let mut state = self.lock();
-        let busy = state.busy(key)?;
-        if let Some(mail) = busy.mail.take() {
-            return Some((memory, mail));
+        if !state.mailbox(key)?.is_empty() {
+            return Some(memory);
         }
         if let Some(slot) = state.slots.get_mut(key) {
             slot.work = Work::Resting(memory);
         }
         state.busy -= 1;
+        drop(state);
         self.changed.notify_waiters();
         None
     }
 
-    /// The object is no more.
-    pub(crate) fn forget(&self, key: &Key) {
+    /// The object is no more, or not watched any more, and the worker is done with it. Where it is there again meanwhile, the worker goes
+    /// on with the memory of an object that has just been seen for the first time.
+    pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
         let mut state = self.lock();
+        let again = state
+            .mailbox(key)
+            .and_then(|mailbox| Some(mailbox.state()?.event));
+        if let Some(event) = again {
+            return Some(Memory::first(event));
+        }
         if let Some(slot) = state.slots.remove(key) {
             state.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
+            state.shrink();
         }
+        drop(state);
+        self.changed.notify_waiters();
+        None
+    }
+
+    /// The worker has ended before it was done: the object is as good as never seen.
+    pub(crate) fn drop_worker(&self, key: &Key) {
+        let mut state = self.lock();
+        if state.slots.remove(key).is_some() {
+            state.busy -= 1;
+        }
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -224,9 +248,9 @@ impl State {
         self.busy == 0 && self.streams.values().all(|s| s.synced || s.troubled)
     }
 
-    fn busy(&mut self, key: &Key) -> Option<&mut Busy> {
+    fn mailbox(&mut self, key: &Key) -> Option<&mut Mailbox> {
         match &mut self.slots.get_mut(key)?.work {
-            Work::Busy(busy) => Some(busy),
+            Work::Busy(busy) => Some(&mut busy.mailbox),
             Work::Resting(_) => None,
         }
     }
@@ -237,66 +261,70 @@ impl State {
         event: EventType,
         raw: Raw,
         quiet: impl Fn(&Kind, &mut Memory, &Raw) -> bool,
-    ) -> Option<Hired> {
+    ) -> Option<WorkerStart> {
         let found = self.streams.get(&stream)?;
-        let (kind, mark) = (found.kind.clone(), found.mark);
         let facts = raw.facts();
-        let key = Key::of(kind.id, facts);
+        let key = Key::of(&found.kind.resource, facts);
         let slot = match self.slots.entry(key.clone()) {
             Entry::Occupied(slot) => slot.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(Slot {
                 stream,
-                mark,
+                mark: found.mark,
                 name: full_name(facts.namespace.as_deref(), &facts.name),
                 work: Work::Resting(Memory::first(event)),
             }),
         };
-        slot.stream = stream;
-        slot.mark = mark;
-        let mut echo = false;
-        if let (Work::Resting(memory), false) = (&mut slot.work, event == EventType::Deleted) {
-            let version = Version::of(&facts.resource_version);
-            echo = memory.version.covers(&version);
-            if kind.watching.is_empty() {
-                if echo {
-                    return None;
-                }
-                if event != EventType::Added && quiet(&kind, memory, &raw) {
-                    memory.version = version;
-                    return None;
-                }
+        (slot.stream, slot.mark) = (stream, found.mark);
+        let state = Pending {
+            event,
+            raw,
+            kind: found.kind.clone(),
+            arrived: Instant::now(),
+            listing: (event == EventType::Listed).then_some(found.asked),
+            concluded: false,
+        };
+        if let Work::Resting(memory) = &mut slot.work
+            && !state.is_deletion()
+            && state.kind.watching.is_empty()
+        {
+            if state.is_known_to(memory) {
+                return None;
+            }
+            if event != EventType::Added && quiet(&state.kind, memory, &state.raw) {
+                memory.version = Version::of(&state.raw.facts().resource_version);
+                return None;
             }
         }
-        let hired = slot.post(
-            key,
-            Mail {
-                event,
-                raw,
-                kind,
-                echo,
-                arrived: Instant::now(),
-            },
-        );
-        self.busy += usize::from(hired.is_some());
-        hired
+        let worker = slot.post(&key, Letter::State(state));
+        self.busy += usize::from(worker.is_some());
+        worker
     }
 
-    /// Synthesise deletions for the objects of a stream that are not of the listing `mark`.
-    fn unseen(&mut self, stream: StreamId, mark: Option<u32>) -> Vec<Hired> {
+    /// The listing `mark` of the stream is complete: its objects that are not among those listed are deleted.
+    fn conclude(&mut self, stream: StreamId, mark: u32) -> Vec<WorkerStart> {
         let Some(kind) = self.streams.get(&stream).map(|found| found.kind.clone()) else {
             return Vec::new();
         };
-        let mut hired = Vec::new();
+        let mut started = Vec::new();
         for (key, slot) in &mut self.slots {
-            if slot.stream != stream || Some(slot.mark) == mark {
-                continue;
-            }
-            if let Some(mail) = slot.deletion(key, &kind) {
-                hired.extend(slot.post(key.clone(), mail));
+            if slot.stream == stream
+                && slot.mark != mark
+                && let Some(deletion) = slot.deletion(key, &kind)
+            {
+                started.extend(slot.post(key, Letter::State(deletion)));
             }
         }
-        self.busy += hired.len();
-        hired
+        self.busy += started.len();
+        started
+    }
+
+    /// After a burst, give memory back: a map keeps the size it once had.
+    fn shrink(&mut self) {
+        const KEPT: usize = 1024;
+        let (size, used) = (self.slots.capacity(), self.slots.len());
+        if size > KEPT && used < size / 8 {
+            self.slots.shrink_to(used * 2);
+        }
     }
 }
 
@@ -310,6 +338,7 @@ impl Stream {
         Self {
             kind,
             mark: Self::UNLISTED,
+            asked: Instant::now(),
             synced: false,
             troubled: false,
         }
@@ -319,32 +348,32 @@ impl Stream {
 // === impl Slot ===
 
 impl Slot {
-    /// Put the mail in; a worker is due where there is none yet.
-    fn post(&mut self, key: Key, mail: Mail) -> Option<Hired> {
+    /// Put the letter in; a worker is due where there is none yet.
+    fn post(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
         match &mut self.work {
             Work::Busy(busy) => {
-                busy.mail = Some(match busy.mail.take() {
-                    Some(older) => older.followed_by(mail),
-                    None => mail,
-                });
+                busy.mailbox.post(letter);
                 busy.wake.notify_one();
                 None
             }
             Work::Resting(memory) => {
                 let memory = std::mem::take(memory);
                 let wake = Arc::new(Notify::new());
+                let mut mailbox = Mailbox::default();
+                mailbox.post(letter);
                 self.work = Work::Busy(Box::new(Busy {
-                    mail: Some(mail),
+                    mailbox,
                     wake: wake.clone(),
                 }));
-                Some(Hired { key, memory, wake })
+                let key = key.clone();
+                Some(WorkerStart { key, memory, wake })
             }
         }
     }
 
-    fn deletion(&self, key: &Key, kind: &Arc<Kind>) -> Option<Mail> {
+    fn deletion(&self, key: &Key, kind: &Arc<Kind>) -> Option<Pending> {
         let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
-        let mut metadata = serde_json::json!({"name": name, "uid": key.uid.to_string()});
+        let mut metadata = serde_json::json!({"name": name, "uid": key.uid()});
         if !namespace.is_empty() {
             metadata["namespace"] = namespace.into();
         }
@@ -353,41 +382,14 @@ impl Slot {
             "kind": kind.resource.kind,
             "metadata": metadata,
         });
-        Some(Mail {
+        Some(Pending {
             event: EventType::Deleted,
             raw: Raw::parse(&object.to_string()).ok()?,
             kind: kind.clone(),
-            echo: false,
             arrived: Instant::now(),
+            listing: None,
+            concluded: true,
         })
-    }
-}
-
-// === impl Mail ===
-
-impl Mail {
-    pub(crate) fn is_deletion(&self) -> bool {
-        self.event == EventType::Deleted
-    }
-
-    /// Whether the state is not newer than the `known` one.
-    pub(crate) fn tells_nothing_to(&self, known: &Version) -> bool {
-        self.echo || known.covers(&Version::of(&self.raw.facts().resource_version))
-    }
-
-    /// This one was not read yet when `newer` came in.
-    fn followed_by(self, newer: Self) -> Self {
-        if self.event == EventType::Deleted {
-            return self;
-        }
-        let first = matches!(self.event, EventType::Listed | EventType::Added);
-        let keeps = first && newer.event != EventType::Deleted;
-        Self {
-            event: if keeps { self.event } else { newer.event },
-            echo: self.echo && newer.echo,
-            arrived: self.arrived,
-            ..newer
-        }
     }
 }
 

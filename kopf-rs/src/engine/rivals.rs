@@ -105,7 +105,7 @@ impl Worker {
     pub(super) fn look_for_rivals(&mut self, raw: &Raw) {
         let Some(sign) = self.sign(raw) else { return };
         // Where the fate of an own write is not known, it may be its echo.
-        let alien = || !self.unsure && raw.body().is_ok_and(|body| self.is_readable(&body));
+        let alien = || !self.maybe_written && raw.body().is_ok_and(|body| self.is_readable(&body));
         if sign == Sign::Strange || alien() {
             self.notice(sign, raw);
         }
@@ -122,7 +122,7 @@ impl Worker {
     /// How the state differs from the one known. Where versions cannot be compared, it may be an older one.
     fn sign(&self, raw: &Raw) -> Option<Sign> {
         let was = self.memory.trace?;
-        let is = self.shared.trace(&self.kind, raw)?;
+        let is = self.shared().trace(&self.kind, raw)?;
         let comparable = matches!(self.memory.version, Version::Number(_));
         is.since(was).filter(|_| comparable)
     }
@@ -132,7 +132,10 @@ impl Worker {
             self.memory.fights = self.memory.fights.saturating_add(1);
         }
         let (kind, fights) = (self.kind.id, self.memory.fights);
-        let told = self.shared.rivals.note(kind, sign, fights, Instant::now());
+        let told = self
+            .shared()
+            .rivals
+            .note(kind, sign, fights, Instant::now());
         if let Some(tone) = told {
             self.tell(tone, sign, raw);
         }
@@ -140,15 +143,15 @@ impl Worker {
 
     /// Rubbish is no operator's, and is told elsewhere.
     fn is_readable(&self, body: &crate::object::body::Body) -> bool {
-        self.shared.setup.persistence.essence.fetch(body).is_ok()
+        self.shared().setup.persistence.essence.fetch(body).is_ok()
     }
 
     fn tell(&self, tone: Tone, sign: Sign, raw: &Raw) {
-        let (Some(places), Some(outline)) = (self.shared.places(&self.kind), Outline::of(raw))
+        let (Some(places), Some(outline)) = (self.shared().places(&self.kind), Outline::of(raw))
         else {
             return;
         };
-        let (kind, object) = (&self.kind.resource, &self.about);
+        let (kind, object) = (&self.kind.resource, &self.context.about);
         let (prefix, found) = match sign {
             Sign::Strange => (places.prefix, places.strangers(&outline).join(", ")),
             Sign::Own => (

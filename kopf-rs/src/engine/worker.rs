@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Level;
 
 use crate::engine::Shared;
+use crate::engine::context::WorkerContext;
 use crate::engine::invoke::{Cancelled, guarded};
-use crate::engine::key::Key;
 use crate::engine::kind::Kind;
+use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Version};
-use crate::engine::queue::{Hired, Mail};
-use crate::engine::report::report;
+use crate::engine::queue::WorkerStart;
 use crate::engine::rivals::FIGHTS;
 use crate::engine::subhandler_run::SubhandlerRun;
 use crate::handler::cause::{Cause, CauseContext};
@@ -38,35 +37,41 @@ use crate::rt::backoff::Backoff;
 use crate::rt::outage::Outage;
 
 /// Work for an object until it may rest.
-pub(crate) async fn work(shared: Arc<Shared>, hired: Hired) {
-    let newest = |mail: &Mail| (mail.raw.clone(), mail.kind.clone());
-    let Some((raw, kind)) = shared.queue.peek(&hired.key, newest) else {
-        shared.queue.forget(&hired.key);
-        return;
+pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
+    let newest = |mailbox: &Mailbox| {
+        let state = mailbox.state()?;
+        Some((state.raw.clone(), state.kind.clone()))
     };
-    let mut worker = Worker::new(shared, hired, raw, kind);
-    while let Some(turn) = worker.next().await {
-        worker.turn(turn).await;
+    loop {
+        if let Some((raw, kind)) = shared.queue.peek(&start.key, newest).flatten() {
+            let mut worker = Worker::new(shared, start, raw, kind);
+            while let Some(turn) = worker.next().await {
+                worker.turn(turn).await;
+            }
+            worker.stop().await;
+            return;
+        }
+        // Not watched any more before the worker could begin.
+        match shared.queue.remove(&start.key) {
+            Some(memory) => start.memory = memory,
+            None => return,
+        }
     }
-    worker.part().await;
 }
 
 /// One object and the worker it has.
 pub(super) struct Worker {
-    pub(super) shared: Arc<Shared>,
+    pub(super) context: WorkerContext,
     pub(super) kind: Arc<Kind>,
-    pub(super) key: Key,
     /// The newest state known.
     pub(super) raw: Raw,
-    pub(super) about: Arc<Reference>,
     pub(super) memory: Memory,
-    pub(super) wake: Arc<Notify>,
     pub(super) trouble: Trouble,
     pub(super) due: Due,
     /// A write may have been made without an answer: what comes in then may be its echo.
-    pub(super) unsure: bool,
+    pub(super) maybe_written: bool,
     /// What handlers have done is still to be written.
-    pub(super) owing: bool,
+    pub(super) unwritten_outcome: bool,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
     surroundings: CauseContext,
@@ -95,7 +100,7 @@ enum Halt {
 /// What to do next.
 enum Turn {
     /// Something has come in.
-    Mail(Mail),
+    Letter(Letter),
     /// Look again at the newest state known: a reply, or the same after a pause.
     Again,
 }
@@ -107,7 +112,7 @@ pub(super) enum Due {
     At(Timestamp),
     /// When something comes in.
     Never,
-    /// The object is no more.
+    /// The object is no more, or not watched any more.
     Gone,
     /// The operator stops.
     Stopped,
@@ -116,7 +121,7 @@ pub(super) enum Due {
 // === impl Worker ===
 
 impl Worker {
-    fn new(shared: Arc<Shared>, hired: Hired, raw: Raw, kind: Arc<Kind>) -> Self {
+    fn new(shared: Arc<Shared>, start: WorkerStart, raw: Raw, kind: Arc<Kind>) -> Self {
         let facts = raw.facts();
         let about = Arc::new(Reference {
             api_version: kind.resource.api_version(),
@@ -131,95 +136,145 @@ impl Worker {
                 memo: Memo::default(),
                 extensions: shared.setup.extensions.clone(),
             },
-            shared,
+            context: WorkerContext::new(shared, start.key, about, start.wake),
             kind,
-            key: hired.key,
             raw,
-            about,
             memory: Memory::default(),
-            wake: hired.wake,
             trouble: Trouble::default(),
             due: Due::Never,
             said: BTreeSet::new(),
-            unsure: false,
-            owing: false,
+            maybe_written: false,
+            unwritten_outcome: false,
         };
-        worker.recall(hired.memory);
+        worker.recall(start.memory);
         worker
     }
 
-    /// Wait for the next thing to do; `None` to end.
+    /// Wait for the next thing to do, and for a place to do it in; `None` to end. What is planned is planned for the newest state.
     async fn next(&mut self) -> Option<Turn> {
+        self.context.leave_place();
         loop {
             if self.due == Due::Gone {
-                self.shared.queue.forget(&self.key);
+                let memory = self.shared().queue.remove(&self.context.key)?;
+                self.start_over(memory);
+            }
+            if self.due == Due::Stopped || !self.shared().gate.is_open() {
                 return None;
             }
-            if self.due == Due::Stopped || self.shared.stopping.is_cancelled() {
-                return None;
+            let has_letter = self.let_a_storm_pass().await;
+            if has_letter || self.due == Due::Now {
+                return self.begin(has_letter).await;
             }
-            if let Some(mail) = self.mail().await {
-                return Some(Turn::Mail(mail));
+            if let Due::At(at) = self.due {
+                if self.context.sleep_until(at).await {
+                    self.due = Due::Now;
+                }
+                continue;
             }
-            match self.due {
-                Due::Now => {
-                    // Requests in memory are answered at once: without this, a busy object would leave nobody else on its thread a turn.
-                    tokio::task::yield_now().await;
-                    return Some(Turn::Again);
-                }
-                Due::At(at) => {
-                    let at = self.shared.setup.clock.instant(at);
-                    tokio::select! {
-                        biased;
-                        () = self.shared.stopping.cancelled() => {}
-                        () = self.wake.notified() => {}
-                        () = tokio::time::sleep_until(at) => self.due = Due::Now,
-                    }
-                }
-                _ => {
-                    let memory = self.rested();
-                    let (memory, mail) = self.shared.queue.rest(&self.key, memory)?;
-                    self.recall(memory);
-                    return Some(Turn::Mail(mail));
-                }
-            }
+            let memory = self.rested();
+            let memory = self.shared().queue.rest(&self.context.key, memory)?;
+            self.recall(memory);
         }
     }
 
-    /// What has come in. A storm of changes is let pass first; a deletion does not wait.
-    async fn mail(&mut self) -> Option<Mail> {
-        let known = &self.memory.version;
-        let arrived = self.shared.queue.peek(&self.key, |mail| {
-            let urgent = mail.event == EventType::Deleted || mail.tells_nothing_to(known);
-            (!urgent).then_some(mail.arrived)
-        })?;
-        if let Some(pause) = arrived.and_then(|arrived| self.memory.pace.pause(arrived)) {
-            self.pause(pause).await;
+    /// Wait for a place; what is to be done by then. What only repeats what is known can wait for a look that is due: a handler that
+    /// changes its object with every event would hold it off for ever.
+    async fn begin(&mut self, has_letter: bool) -> Option<Turn> {
+        if !has_letter {
+            // Requests in memory are answered at once: without this, a busy object would leave nobody else on its thread a turn.
+            tokio::task::yield_now().await;
         }
-        self.shared.queue.take(&self.key)
+        if !self.context.begin().await {
+            return None;
+        }
+        let (shared, key) = (&self.context.shared, &self.context.key);
+        let is_news = |it: &Pending| it.is_deletion() || !it.is_known_to(&self.memory);
+        let matters =
+            |it: &Mailbox| has_letter || it.is_unwatched() || it.state().is_some_and(is_news);
+        let letter = if shared.queue.peek(key, matters) == Some(true) {
+            shared.queue.take(key)
+        } else {
+            None
+        };
+        Some(letter.map_or(Turn::Again, Turn::Letter))
+    }
+
+    /// Whether a letter has come in. A storm of changes is let pass first; a deletion does not wait.
+    async fn let_a_storm_pass(&mut self) -> bool {
+        let memory = &self.memory;
+        let look = |mailbox: &Mailbox| {
+            let state = mailbox.state();
+            let changes = state.filter(|it| !it.is_deletion() && !it.is_known_to(memory));
+            (mailbox.is_empty(), changes.map(|state| state.arrived))
+        };
+        let waiting = self.shared().queue.peek(&self.context.key, look);
+        let Some((false, changed)) = waiting else {
+            return false;
+        };
+        if let Some(pause) = changed.and_then(|arrived| self.memory.pace.pause(arrived)) {
+            self.context.pause(pause).await;
+        }
+        true
     }
 
     async fn turn(&mut self, turn: Turn) {
         match turn {
-            Turn::Mail(mail) if mail.event == EventType::Deleted => {
+            Turn::Letter(Letter::Unwatched) => self.due = self.unwatched().await,
+            Turn::Letter(Letter::State(state)) if state.is_deletion() => {
                 self.log_interruption();
-                self.raw = mail.raw;
+                self.raw = state.raw;
                 self.due = self.deleted().await;
             }
-            Turn::Mail(mail) if mail.tells_nothing_to(&self.memory.version) => {
-                self.echo(&mail).await;
+            Turn::Letter(Letter::State(state)) if state.is_known_to(&self.memory) => {
+                if self.kind.is_same(&state.kind) {
+                    self.echo(&state).await;
+                } else {
+                    self.look_as(state).await;
+                }
             }
-            Turn::Mail(mail) => {
+            Turn::Letter(Letter::State(state)) => {
                 self.log_interruption();
-                self.look_for_rivals(&mail.raw);
-                self.memory.rounds.end();
-                self.know(mail.raw);
-                self.kind = mail.kind;
-                self.due = self.cycle(Some(mail.event)).await;
+                self.look_for_rivals(&state.raw);
+                self.memory.self_triggered.end();
+                self.kind = state.kind;
+                self.know(state.raw);
+                self.due = self.cycle(Some(state.event)).await;
             }
             Turn::Again => self.due = self.cycle(None).await,
         }
         self.memory.pace.ended(Instant::now());
+    }
+
+    /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
+    async fn look_as(&mut self, state: Pending) {
+        self.kind = state.kind;
+        match self.read().await {
+            Ok(Some(raw)) if raw.facts().uid == self.context.about.uid => self.know(raw),
+            // The next event tells what has become of it.
+            _ => return,
+        }
+        self.due = self.cycle(Some(state.event)).await;
+    }
+
+    /// The same uid is there again: as an object that has just been seen for the first time.
+    fn start_over(&mut self, memory: Memory) {
+        self.recall(memory);
+        self.trouble = Trouble::default();
+        self.due = Due::Never;
+        (self.maybe_written, self.unwritten_outcome) = (false, false);
+        self.said = BTreeSet::new();
+    }
+
+    /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered.
+    async fn unwatched(&mut self) -> Due {
+        const TRIES: u32 = 5;
+        for _ in 0..TRIES {
+            if !self.unwritten_outcome || !self.write_unwritten(false).await {
+                break;
+            }
+        }
+        self.context.report(&Happening::Unwatched);
+        Due::Gone
     }
 
     /// One pass: plan, call, settle, write.
@@ -272,17 +327,17 @@ impl Worker {
     }
 
     /// A state that is known already: only raw-event handlers want to hear of it.
-    async fn echo(&mut self, mail: &Mail) {
-        if mail.kind.watching.is_empty() {
+    async fn echo(&mut self, state: &Pending) {
+        if state.kind.watching.is_empty() {
             return;
         }
-        if let Some(pause) = self.memory.rounds.pause()
-            && !self.pause(pause).await
+        if let Some(pause) = self.memory.self_triggered.pause()
+            && !(self.context.pause(pause).await && self.context.begin().await)
         {
             return;
         }
-        let newest = std::mem::replace(&mut self.raw, mail.raw.clone());
-        let planned = self.plan(Some(mail.event), &mail.kind.watching);
+        let newest = std::mem::replace(&mut self.raw, state.raw.clone());
+        let planned = self.plan(Some(state.event), &state.kind.watching);
         self.raw = newest;
         let plan = match planned {
             Ok(plan) => plan,
@@ -303,7 +358,7 @@ impl Worker {
 
     /// What to do, or why nothing can be said of it.
     fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Result<Plan, String> {
-        let setup = &self.shared.setup;
+        let setup = &self.shared().setup;
         let body = self.raw.body().map_err(|error| error.to_string())?;
         let body = Arc::new(body);
         let input = Input {
@@ -317,7 +372,7 @@ impl Worker {
             surroundings: &self.surroundings,
             rivalled: self.memory.fights >= FIGHTS,
             now: setup.clock.now(),
-            chance: self.shared.chance().roll(),
+            chance: self.shared().chance().roll(),
         };
         guarded(|| plan(&input))
     }
@@ -341,18 +396,20 @@ impl Worker {
         watching: bool,
         patch: &mut Patch,
     ) -> Result<Vec<Attempted>, Cancelled> {
-        let shared = &self.shared;
-        let _place = shared.place().await;
+        let (shared, about) = (&self.context.shared, &self.context.about);
         for cause in plan.watching.iter().filter(|_| watching) {
             self.watched(cause, patch).await?;
         }
         let mut attempted = Vec::with_capacity(plan.changing.len());
         for cause in &plan.changing {
+            if !self.context.may_call() {
+                break;
+            }
             let Some(nest) = plan.nest(&cause.handler) else {
                 break;
             };
-            let run =
-                SubhandlerRun::new(shared.clone(), self.key.clone(), self.about.clone(), nest);
+            let key = self.context.key.clone();
+            let run = SubhandlerRun::new(shared.clone(), key, about.clone(), nest);
             let mut changed = patch.clone();
             let called = run.call(cause.clone(), &mut changed).await;
             if called.is_ok() {
@@ -383,12 +440,12 @@ impl Worker {
         attempted: Vec<Attempted>,
         patch: Patch,
     ) -> Result<Effects, Due> {
-        let now = self.shared.setup.clock.now();
+        let now = self.shared().setup.clock.now();
         match guarded(|| settle(plan, attempted, patch, now)) {
             Ok(effects) => {
                 self.log_all(&effects.lines);
                 for handler in &effects.failed {
-                    self.shared.failed(handler, &self.about);
+                    self.shared().failed(handler, &self.context.about);
                 }
                 Ok(effects)
             }
@@ -396,39 +453,53 @@ impl Worker {
         }
     }
 
-    /// The operator stops while outcomes are still to be written: once more, without another call.
-    async fn part(&mut self) {
-        if !self.owing || self.shared.queue.is_deleted(&self.key) {
-            return;
+    /// The operator stops: outcomes that are still to be written are, once more.
+    async fn stop(&mut self) {
+        if self.unwritten_outcome && !self.context.is_deleted() {
+            self.write_unwritten(true).await;
         }
+    }
+
+    /// Write the outcomes that are not written yet, without another call. Whether it is worth another try.
+    async fn write_unwritten(&mut self, last: bool) -> bool {
         match self.read().await {
-            Ok(Some(raw)) if raw.facts().uid == self.about.uid => self.know(raw),
-            _ => return,
+            Ok(Some(raw)) if raw.facts().uid == self.context.about.uid => self.know(raw),
+            Ok(_) => return false,
+            Err(_) => return true,
         }
         let Ok(plan) = self.plan(None, &self.kind.handlers) else {
-            return;
+            return false;
         };
-        if let Ok(effects) = self.settle(plan, Vec::new(), Patch::new()) {
-            let left = self.left_of(&effects.patch, Some(&effects.body));
-            let finalizers = effects.expected_finalizers.as_deref();
-            if !left.is_empty() {
-                self.last_try(&left, finalizers).await;
-            }
+        let Ok(effects) = self.settle(plan, Vec::new(), Patch::new()) else {
+            return false;
+        };
+        if !last {
+            self.deliver(effects).await;
+            return true;
         }
+        let left = self.left_of(&effects.patch, Some(&effects.body));
+        let finalizers = effects.expected_finalizers.as_deref();
+        if !left.is_empty() {
+            self.last_try(&left, finalizers).await;
+        }
+        false
     }
 
     /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.
     async fn watched(&self, cause: &Cause, patch: &mut Patch) -> Result<(), Cancelled> {
         let mut changed = patch.clone();
-        let (key, about) = (&self.key, &self.about);
-        let outcome = self.shared.invoke(key, about, cause, &mut changed).await?;
+        let WorkerContext { key, about, .. } = &self.context;
+        let outcome = self
+            .shared()
+            .invoke(key, about, cause, &mut changed)
+            .await?;
         *patch = changed;
         let id = &cause.handler.id;
         let failed = match outcome {
             Outcome::Succeeded(result) => {
                 self.log(Level::INFO, format_args!("Handler '{id}' succeeded."));
                 if let Some(result) = result {
-                    patch["status"][&**id] = result;
+                    patch.set(&["status", id], result);
                 }
                 return Ok(());
             }
@@ -449,7 +520,7 @@ impl Worker {
     /// `raw` is the newest state from now on.
     pub(super) fn know(&mut self, raw: Raw) {
         self.memory.version = Version::of(&raw.facts().resource_version);
-        self.memory.trace = self.shared.trace(&self.kind, &raw);
+        self.memory.trace = self.shared().trace(&self.kind, &raw);
         self.raw = raw;
     }
 
@@ -459,28 +530,12 @@ impl Worker {
         self.know(reply);
     }
 
-    /// Sleep, unless the object is deleted or the operator stops meanwhile: then `false`.
-    pub(super) async fn pause(&self, pause: Duration) -> bool {
-        let until = Instant::now() + pause;
-        loop {
-            if self.shared.queue.is_deleted(&self.key) {
-                return false;
-            }
-            tokio::select! {
-                biased;
-                () = self.shared.stopping.cancelled() => return false,
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep_until(until) => return true,
-            }
-        }
-    }
-
-    pub(super) fn report(&self, happening: &Happening) {
-        report(&self.surroundings.logger, happening);
+    pub(super) fn shared(&self) -> &Shared {
+        &self.context.shared
     }
 
     pub(super) fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {
-        self.surroundings.logger.log(level, line);
+        self.context.log(level, line);
     }
 
     fn log_all(&mut self, lines: &[Line]) {
@@ -498,7 +553,7 @@ impl Worker {
 
     fn log_sleep(&self, due: Due) {
         if let Due::At(at) = due {
-            let left = since(self.shared.setup.clock.now(), at);
+            let left = since(self.shared().setup.clock.now(), at);
             let seconds = seconds(left);
             self.log(
                 Level::DEBUG,
@@ -510,7 +565,7 @@ impl Worker {
     /// What has come in before the sleep began interrupts it as well, as in Kopf: whoever reads of the sleep reads of its end.
     fn log_interruption(&self) {
         if let Due::At(at) = self.due {
-            let seconds = seconds(since(self.shared.setup.clock.now(), at));
+            let seconds = seconds(since(self.shared().setup.clock.now(), at));
             self.log(
                 Level::DEBUG,
                 format_args!("Sleeping was interrupted by new changes, {seconds} seconds left."),
@@ -520,7 +575,7 @@ impl Worker {
 
     /// A filter, or the framework itself, has panicked.
     fn throttled(&mut self, panic: &str) -> Due {
-        let pause = self.trouble.panics.next_pause(self.shared.chance());
+        let pause = self.trouble.panics.next_pause(self.context.shared.chance());
         let seconds = seconds(pause);
         self.log(
             Level::ERROR,
@@ -529,7 +584,7 @@ impl Worker {
         self.trouble.panicked += 1;
         if self.gives_up(self.trouble.panicked) {
             let what = format!("{} cannot be handled: {panic}", self.kind.resource);
-            self.shared.leave(what);
+            self.shared().give_up(what);
             return Due::Never;
         }
         self.after(pause)
@@ -538,18 +593,18 @@ impl Worker {
     /// Whether an operator that is to end does not try again what has failed so many times.
     pub(super) fn gives_up(&self, times: u32) -> bool {
         const ENOUGH: u32 = 5;
-        self.shared.setup.once && times >= ENOUGH
+        self.shared().setup.once && times >= ENOUGH
     }
 
     pub(super) fn after(&self, pause: Duration) -> Due {
-        let now = self.shared.setup.clock.now();
+        let now = self.shared().setup.clock.now();
         Due::At(now.checked_add(pause).unwrap_or(Timestamp::MAX))
     }
 
     fn recall(&mut self, mut memory: Memory) {
         let memo = memory
             .memo
-            .get_or_insert_with(|| self.shared.setup.memo.copied());
+            .get_or_insert_with(|| self.shared().setup.memo.copied());
         self.surroundings.memo = memo.clone();
         self.memory = memory;
     }

@@ -11,8 +11,8 @@ use tracing::Level;
 
 use crate::cluster::error::ClusterError;
 use crate::engine::invoke::guarded;
+use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::Version;
-use crate::engine::queue::Mail;
 use crate::engine::worker::{Due, Worker};
 use crate::happening::{Happening, Request};
 use crate::object::body::Body;
@@ -51,7 +51,7 @@ impl Worker {
             self.memory.seen = effects.seen;
             return wake;
         }
-        if self.shared.queue.is_deleted(&self.key) {
+        if self.context.is_deleted() {
             self.gone();
             return Due::Never;
         }
@@ -61,7 +61,7 @@ impl Worker {
             Written::Landed(reply) => {
                 self.memory.seen = effects.seen;
                 self.recover();
-                (self.unsure, self.owing) = (false, false);
+                (self.maybe_written, self.unwritten_outcome) = (false, false);
                 let changed = reply.facts().resource_version != self.raw.facts().resource_version;
                 self.know_reply(reply);
                 if changed && effects.concluded {
@@ -69,10 +69,10 @@ impl Worker {
                 }
                 if !changed {
                     wake
-                } else if self.shared.is_quiet(&self.kind, &self.memory, &self.raw) {
+                } else if self.shared().is_quiet(&self.kind, &self.memory, &self.raw) {
                     Due::Never
                 } else {
-                    let pause = self.memory.rounds.pause();
+                    let pause = self.memory.self_triggered.pause();
                     pause.map_or(Due::Now, |pause| self.after(pause))
                 }
             }
@@ -87,12 +87,12 @@ impl Worker {
             }
             Written::Conflict => {
                 self.memory.seen = effects.seen_if_refused;
-                self.owing = true;
+                self.unwritten_outcome = true;
                 self.refresh().await
             }
             Written::Forbidden(error) => {
                 self.memory.seen = effects.seen_if_refused;
-                self.leave(&error)
+                self.give_up(&error)
             }
             Written::Refused(message) => {
                 self.log_refusal(&left, &message);
@@ -110,17 +110,17 @@ impl Worker {
             Written::Gone | Written::Void => self.gone(),
             Written::Conflict => {
                 self.memory.seen.owe(patch.clone());
-                self.owing = true;
+                self.unwritten_outcome = true;
                 self.due = self.refresh().await;
             }
             Written::Forbidden(error) => {
-                self.leave(&error);
+                self.give_up(&error);
             }
             Written::Landed(reply) => {
                 if reply.facts().resource_version != self.raw.facts().resource_version {
                     self.count_round();
                 }
-                self.unsure = false;
+                self.maybe_written = false;
                 let version = Version::of(&reply.facts().resource_version);
                 if !self.memory.version.covers(&version) {
                     self.know_reply(reply);
@@ -136,14 +136,14 @@ impl Worker {
 
     /// What handlers wanted of the object was refused: told in the report of an operator that is to end.
     fn drop_wishes(&self, handlers: &str, message: &str) {
-        if self.shared.setup.once {
-            let (resource, about) = (&self.kind.resource, &self.about);
+        if self.shared().setup.once {
+            let (resource, about) = (&self.kind.resource, &self.context.about);
             let whose = if handlers.is_empty() {
                 "handlers"
             } else {
                 handlers
             };
-            self.shared.leave(format!(
+            self.shared().give_up(format!(
                 "{resource} {about} is not as {whose} wanted it, for that was refused: {message}"
             ));
         }
@@ -151,12 +151,15 @@ impl Worker {
 
     /// The first refusal drops what the handlers wanted, a second one the status too; then it is tried seldom.
     async fn refused(&mut self, mut effects: Effects, message: &str) -> Due {
-        let pause = self.trouble.refusals.next_pause(self.shared.chance());
+        let pause = self
+            .trouble
+            .refusals
+            .next_pause(self.context.shared.chance());
         self.trouble.refused += 1;
-        self.owing = true;
+        self.unwritten_outcome = true;
         if self.gives_up(self.trouble.refused) {
             let error = ClusterError::Invalid(message.to_owned());
-            return self.leave(&error);
+            return self.give_up(&error);
         }
         if effects.seen_if_refused.wants() {
             let called = effects.called.iter().map(|id| format!("'{id}'"));
@@ -191,17 +194,13 @@ impl Worker {
     ) -> Written {
         let mut left = Cow::Borrowed(left);
         self.log_patch(&left);
-        let (first, longest) = self.shared.setup.limits.backoff;
+        let (first, longest) = self.shared().setup.limits.backoff;
         let mut backoff = Backoff::new(first, longest);
         let mut tries = 0;
         loop {
             tries += 1;
-            let shared = &self.shared;
-            let answer = {
-                let _place = shared.place().await;
-                self.apply(&left, finalizers).await
-            };
-            let error = match answer {
+            self.context.go_on().await;
+            let error = match self.apply(&left, finalizers).await {
                 Ok(Some(reply)) => return Written::Landed(reply),
                 Ok(None) | Err(ClusterError::NotFound(_)) => return Written::Gone,
                 Err(ClusterError::Conflict(_)) => {
@@ -210,16 +209,18 @@ impl Worker {
                     self.log(Level::DEBUG, format_args!("{text} Remaining: {left}"));
                     return Written::Conflict;
                 }
-                Err(ClusterError::Invalid(message)) => return Written::Refused(message),
+                Err(ClusterError::Invalid(message)) => {
+                    return Written::Refused(self.discreet(message));
+                }
                 Err(error @ ClusterError::Denied { .. }) if self.gives_up(tries) => {
                     return Written::Forbidden(error);
                 }
                 Err(error) => error,
             };
-            self.unsure = true;
-            let pause = pause_after(&error, &mut backoff, self.shared.chance());
+            self.maybe_written = true;
+            let pause = pause_after(&error, &mut backoff, self.shared().chance());
             self.log_failure(Request::Patch, &error, pause);
-            if !self.pause(pause).await {
+            if !self.context.pause(pause).await {
                 return self.last_try(&left, finalizers).await;
             }
             let newly = self.left_of(patch, None);
@@ -232,13 +233,17 @@ impl Worker {
 
     /// The operator stops while a write is pending: one more attempt. A deleted object needs none.
     pub(super) async fn last_try(&self, patch: &Patch, finalizers: Option<&[String]>) -> Written {
-        if self.shared.queue.is_deleted(&self.key) {
+        if self.context.is_deleted() {
             return Written::Void;
         }
         match self.apply(patch, finalizers).await {
             Ok(Some(reply)) => Written::Landed(reply),
             Ok(None) => Written::Gone,
             Err(error) => {
+                let error = match error {
+                    ClusterError::Invalid(message) => ClusterError::Invalid(self.discreet(message)),
+                    error => error,
+                };
                 self.log(
                     Level::ERROR,
                     format_args!("Patching failed for the last time before the exit: {error}"),
@@ -254,7 +259,7 @@ impl Worker {
         patch: &Patch,
         finalizers: Option<&[String]>,
     ) -> Result<Option<Raw>, ClusterError> {
-        let cluster = &self.shared.setup.cluster;
+        let cluster = &self.shared().setup.cluster;
         let (resource, facts) = (&self.kind.resource, self.raw.facts());
         let finalizers = finalizers.filter(|_| patch.get(&["metadata", "finalizers"]).is_some());
         if patch.functions().is_empty() {
@@ -304,7 +309,7 @@ impl Worker {
                 Ok(()) => {
                     let foreign = restore(found, &mut changed);
                     self.log_foreign(&foreign, "only the server sets that");
-                    let persistence = &self.shared.setup.persistence;
+                    let persistence = &self.shared().setup.persistence;
                     lost.extend(persistence.keep(&wanted, &mut changed));
                     wanted = changed;
                 }
@@ -321,15 +326,18 @@ impl Worker {
 
     /// After a conflict: what is the object now?
     async fn refresh(&mut self) -> Due {
-        let pause = self.trouble.conflicts.next_pause(self.shared.chance());
+        let pause = self
+            .trouble
+            .conflicts
+            .next_pause(self.context.shared.chance());
         self.trouble.conflicted += 1;
-        if self.trouble.conflicted > 2 && !self.pause(pause).await {
+        if self.trouble.conflicted > 2 && !self.context.pause(pause).await {
             return Due::Never;
         }
-        let (first, longest) = self.shared.setup.limits.backoff;
+        let (first, longest) = self.shared().setup.limits.backoff;
         let mut backoff = Backoff::new(first, longest);
         loop {
-            if self.shared.queue.has_newer(&self.key, &self.memory.version) {
+            if self.has_news() {
                 return Due::Never;
             }
             match self.read().await {
@@ -345,13 +353,13 @@ impl Worker {
                 Err(error @ ClusterError::Denied { .. })
                     if self.gives_up(self.trouble.conflicted) =>
                 {
-                    return self.leave(&error);
+                    return self.give_up(&error);
                 }
                 Err(ClusterError::Denied { .. }) => return self.after(pause),
                 Err(error) => {
-                    let pause = pause_after(&error, &mut backoff, self.shared.chance());
+                    let pause = pause_after(&error, &mut backoff, self.shared().chance());
                     self.log_failure(Request::Read, &error, pause);
-                    if !self.pause(pause).await {
+                    if !self.context.pause(pause).await {
                         return Due::Never;
                     }
                 }
@@ -362,17 +370,21 @@ impl Worker {
     /// Somebody may have written while handlers ran, even what is about to be written.
     fn look_into_the_mail(&mut self) {
         if let Some(raw) = self.news() {
-            self.memory.rounds.end();
+            self.memory.self_triggered.end();
             self.look_for_rivals(&raw);
         }
     }
 
     /// The state that waits for the object, where it is a newer one.
     fn news(&self) -> Option<Raw> {
-        let known = &self.memory.version;
-        let news = |mail: &Mail| !mail.is_deletion() && !mail.tells_nothing_to(known);
-        let raw = |mail: &Mail| news(mail).then(|| mail.raw.clone());
-        self.shared.queue.peek(&self.key, raw).flatten()
+        let is_news = |state: &&Pending| !state.is_deletion() && !state.is_known_to(&self.memory);
+        let raw = |it: &Mailbox| it.state().filter(is_news).map(|state| state.raw.clone());
+        self.shared().queue.peek(&self.context.key, raw).flatten()
+    }
+
+    fn has_news(&self) -> bool {
+        let queue = &self.shared().queue;
+        queue.has_news(&self.context.key, &self.memory)
     }
 
     /// The patch without what the object says already, as far as is known: `body`, unless something newer waits.
@@ -392,15 +404,16 @@ impl Worker {
     }
 
     /// Give the object up, since the operator is to end: told in its report.
-    fn leave(&self, error: &ClusterError) -> Due {
+    fn give_up(&self, error: &ClusterError) -> Due {
         let what = format!("{} cannot be written: {error}", self.kind.resource);
-        self.shared.leave(what);
+        self.shared().give_up(what);
         Due::Never
     }
 
     /// Nobody else has changed the object since its handlers have last done so.
     fn count_round(&mut self) {
-        if self.memory.rounds.count() && self.shared.tells_unrest_of(self.kind.id) {
+        if self.memory.self_triggered.count() && self.shared().is_first_self_triggered(self.kind.id)
+        {
             self.log(
                 Level::WARN,
                 format_args!(
@@ -413,10 +426,10 @@ impl Worker {
         }
     }
 
-    pub(super) async fn read(&self) -> Result<Option<Raw>, ClusterError> {
-        let _place = self.shared.place().await;
+    pub(super) async fn read(&mut self) -> Result<Option<Raw>, ClusterError> {
+        self.context.go_on().await;
         let facts = self.raw.facts();
-        let cluster = &self.shared.setup.cluster;
+        let cluster = &self.shared().setup.cluster;
         cluster
             .get(&self.kind.resource, facts.namespace.as_deref(), &facts.name)
             .await
@@ -425,7 +438,7 @@ impl Worker {
     fn wake_at(&self, effects: &Effects) -> Due {
         match effects.wake_at {
             None => Due::Never,
-            Some(at) if at <= self.shared.setup.clock.now() => Due::Now,
+            Some(at) if at <= self.shared().setup.clock.now() => Due::Now,
             Some(at) => Due::At(at),
         }
     }
@@ -439,7 +452,7 @@ impl Worker {
 
     /// As Kopf says it: where to, and what.
     fn log_patch(&self, patch: &Patch) {
-        if !self.shared.setup.policy.verbose {
+        if !self.shared().setup.policy.verbose {
             return;
         }
         let (how, more) = if patch.functions().is_empty() {
@@ -466,14 +479,33 @@ impl Worker {
         }
     }
 
+    fn is_secret(&self) -> bool {
+        let resource = &self.kind.resource;
+        resource.group.is_empty() && resource.kind == "Secret"
+    }
+
+    /// What the server says, without what may repeat the values of a Secret.
+    fn discreet(&self, message: String) -> String {
+        if self.is_secret() {
+            "the server's reason is left out, for it may repeat what the Secret holds".to_owned()
+        } else {
+            message
+        }
+    }
+
     fn log_refusal(&self, patch: &Patch, message: &str) {
         const LONGEST: usize = 2000;
+        let patch = if self.is_secret() {
+            format!("of {}", fields(patch.as_value()).join(", "))
+        } else {
+            patch.as_value().to_string()
+        };
         self.log(
             Level::ERROR,
             format_args!(
                 "Patching was refused: {}. The refused patch: {}",
                 shortened(message, LONGEST),
-                shortened(&patch.as_value().to_string(), LONGEST)
+                shortened(&patch, LONGEST)
             ),
         );
     }
@@ -484,10 +516,10 @@ impl Worker {
         let outage = self.trouble.outage.take();
         let (outage, is_news) = match outage.filter(|outage| outage.name() == name) {
             Some(outage) => (outage, false),
-            None => self.shared.setup.cluster.outages().join(&name),
+            None => self.shared().setup.cluster.outages().join(&name),
         };
         self.trouble.outage = Some(outage);
-        self.report(&Happening::RequestFailed {
+        self.context.report(&Happening::RequestFailed {
             request,
             error: error.to_string(),
             pause,
@@ -497,7 +529,8 @@ impl Worker {
             && !rule.is_empty()
             && is_news
         {
-            self.report(&Happening::PermissionMissing { rule: rule.clone() });
+            self.context
+                .report(&Happening::PermissionMissing { rule: rule.clone() });
         }
     }
 
@@ -505,7 +538,7 @@ impl Worker {
     fn recover(&mut self) {
         let outage = std::mem::take(&mut self.trouble).outage;
         if let Some(over) = outage.and_then(Outage::leave) {
-            self.report(&Happening::OutageOver {
+            self.context.report(&Happening::OutageOver {
                 waiting: over.joined,
                 lasted: over.lasted,
             });
@@ -513,8 +546,28 @@ impl Worker {
     }
 }
 
+/// The paths of all values of a patch.
+fn fields(patch: &Value) -> Vec<String> {
+    fn collect(path: &str, value: &Value, found: &mut Vec<String>) {
+        match value.as_object() {
+            Some(members) => {
+                for (key, value) in members {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    collect(&format!("{path}{dot}{key}"), value, found);
+                }
+            }
+            None => found.push(path.to_owned()),
+        }
+    }
+    let mut found = Vec::new();
+    collect("", patch, &mut found);
+    found
+}
+
 /// How long to wait after a failed request: as the server asks, or longer with every failure.
 fn pause_after(error: &ClusterError, backoff: &mut Backoff, chance: &Chance) -> Duration {
-    let asked_for = error.retry_after().unwrap_or_default();
+    /// Whoever asks for more is asked again by then: a mistake in a header must not stop an object for a year.
+    const LONGEST: Duration = Duration::from_secs(300);
+    let asked_for = error.retry_after().unwrap_or_default().min(LONGEST);
     backoff.next_pause(chance).max(asked_for)
 }

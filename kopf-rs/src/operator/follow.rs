@@ -60,7 +60,7 @@ fn tell(collection: &Arc<Collection>, outage: &Membership, event: &WatchEvent) {
         }
         WatchEvent::Resumed | WatchEvent::Synced => recovered(collection, outage),
         WatchEvent::Silent => tell_of(collection, Watching::Silent),
-        WatchEvent::Listing | WatchEvent::Object(..) => {}
+        WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
     }
 }
 

@@ -217,7 +217,7 @@ impl Observer {
 
     fn on_definitions(&mut self, event: &WatchEvent) {
         match event {
-            WatchEvent::Listing => self.schedule(&Event::DefinitionsListing),
+            WatchEvent::Listing(_) => self.schedule(&Event::DefinitionsListing),
             WatchEvent::Object(EventType::Deleted, raw) => {
                 let name = raw.facts().name.clone();
                 self.schedule(&Event::DefinitionDeleted { name: &name });

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
@@ -20,6 +21,7 @@ impl<'a> Watcher<'a> {
         let limit = (self.expired < PATIENCE).then_some(pace.page);
         let mut token = String::new();
         let mut first = true;
+        let asked = Instant::now();
         loop {
             let call = self.page_call(limit, &token);
             let page = match self.cluster.exchange(&call).await {
@@ -31,7 +33,7 @@ impl<'a> Watcher<'a> {
                 Err(error) => return End::Failed(error),
             };
             if std::mem::take(&mut first) {
-                (self.sink)(WatchEvent::Listing);
+                (self.sink)(WatchEvent::Listing(asked));
             }
             let api_version = resource.api_version();
             let read = read_page(&page, &mut |item| {

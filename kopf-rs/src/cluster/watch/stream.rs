@@ -23,6 +23,7 @@ impl Watcher<'_> {
     /// Watch from the known version on; without one, list by streaming and go on watching.
     pub(super) async fn stream(&mut self) -> End {
         let listing = self.version.is_none();
+        let asked = Instant::now();
         let call = self.watch_call();
         let body = match timeout(ANSWER, self.cluster.open(&call)).await {
             Ok(Ok(response)) => response.into_body(),
@@ -36,7 +37,7 @@ impl Watcher<'_> {
         };
         let accepted = Instant::now();
         if listing {
-            (self.sink)(WatchEvent::Listing);
+            (self.sink)(WatchEvent::Listing(asked));
         }
         let end = self.read(body).await;
         if listing && self.version.is_none() {

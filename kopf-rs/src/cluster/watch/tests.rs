@@ -38,7 +38,7 @@ async fn observe_in(fake: &Fake, watched: &Watched, seconds: u64) -> Vec<String>
 
 fn words(event: &WatchEvent) -> String {
     match event {
-        WatchEvent::Listing => "listing".into(),
+        WatchEvent::Listing(_) => "listing".into(),
         WatchEvent::Object(kind, raw) => {
             let facts = raw.facts();
             format!("{kind:?} {} {}", facts.name, facts.resource_version)

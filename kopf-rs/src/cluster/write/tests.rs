@@ -242,9 +242,16 @@ async fn a_status_subresource_that_is_gone_does_not_pass_for_a_gone_object() {
     let fake = Fake::new([
         Answer::refusal(404, "the server could not find the requested resource"),
         state("u1", "5", &[], &json!({})),
+        state("u1", "6", &[], &json!({"status": {"x": 1}})),
     ]);
-    let refused = apply(&fake, &["status"], &json!({"status": {"x": 1}}), None).await;
-    assert!(refused.unwrap_err().starts_with("not found"));
+    let content = json!({"metadata": {"annotations": {"k": "v"}}, "status": {"x": 1}});
+    let applied = apply(&fake, &["status"], &content, None).await;
+    assert_eq!(applied.unwrap(), "6");
+    assert_eq!(fake.lines(), [STATUS, GET, OBJECT]);
+    assert_eq!(
+        bodies(&fake)[1],
+        json!({"metadata": {"uid": "u1", "annotations": {"k": "v"}}, "status": {"x": 1}})
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,7 +29,7 @@ fn never(_: &Kind, _: &mut Memory, _: &Raw) -> bool {
 /// A queue with one stream, 0, and the workers it has asked for.
 struct Fed {
     queue: Queue,
-    hired: Vec<Hired>,
+    started: Vec<WorkerStart>,
 }
 
 impl Fed {
@@ -38,23 +38,25 @@ impl Fed {
         queue.open(0, kind(), None);
         Self {
             queue,
-            hired: Vec::new(),
+            started: Vec::new(),
         }
     }
     fn feed(&mut self, event: WatchEvent) {
         self.queue
-            .feed(0, event, never, |hired| self.hired.push(hired));
+            .feed(0, event, never, |start| self.started.push(start));
     }
     fn object(&mut self, event: EventType, name: &str, uid: &str, version: u32) {
         self.feed(WatchEvent::Object(event, raw(name, uid, version)));
     }
-    /// The one worker asked for takes its mail, and rests having handled `version`.
-    fn work(&mut self, version: &str) -> Mail {
-        let mut hired = self.hired.pop().unwrap();
-        let mail = self.queue.take(&hired.key).unwrap();
-        hired.memory.version = Version::of(version);
-        assert!(self.queue.rest(&hired.key, hired.memory).is_none());
-        mail
+    /// The one worker asked for takes its letter, and rests having handled `version`.
+    fn work(&mut self, version: &str) -> Pending {
+        let mut started = self.started.pop().unwrap();
+        let Some(Letter::State(state)) = self.queue.take(&started.key) else {
+            panic!("no state waits");
+        };
+        started.memory.version = Version::of(version);
+        assert!(self.queue.rest(&started.key, started.memory).is_none());
+        state
     }
 }
 
@@ -63,10 +65,10 @@ async fn the_newest_state_wins_and_the_first_type_stays() {
     let mut fed = Fed::new();
     fed.object(EventType::Added, "a", UID, 1);
     fed.object(EventType::Modified, "a", UID, 2);
-    assert_eq!(fed.hired.len(), 1);
-    let mail = fed.work("2");
-    assert_eq!(mail.event, EventType::Added);
-    assert_eq!(mail.raw.facts().resource_version, "2");
+    assert_eq!(fed.started.len(), 1);
+    let state = fed.work("2");
+    assert_eq!(state.event, EventType::Added);
+    assert_eq!(state.raw.facts().resource_version, "2");
 }
 
 #[tokio::test]
@@ -85,27 +87,27 @@ async fn known_states_wake_nobody() {
     fed.work("5");
     fed.object(EventType::Modified, "a", UID, 4);
     fed.object(EventType::Listed, "a", UID, 5);
-    assert!(fed.hired.is_empty());
+    assert!(fed.started.is_empty());
     fed.object(EventType::Modified, "a", UID, 6);
-    assert_eq!(fed.hired.len(), 1);
+    assert_eq!(fed.started.len(), 1);
 }
 
 #[tokio::test]
 async fn what_a_listing_does_not_name_is_deleted() {
     let mut fed = Fed::new();
-    fed.feed(WatchEvent::Listing);
+    fed.feed(WatchEvent::Listing(Instant::now()));
     for (name, uid) in [("a", UID), ("b", "no-uuid")] {
         fed.object(EventType::Listed, name, uid, 1);
         fed.work("1");
     }
     fed.feed(WatchEvent::Synced);
-    assert!(fed.hired.is_empty());
-    fed.feed(WatchEvent::Listing);
+    assert!(fed.started.is_empty());
+    fed.feed(WatchEvent::Listing(Instant::now()));
     fed.object(EventType::Listed, "b", "no-uuid", 1);
     fed.feed(WatchEvent::Synced);
-    let mail = fed.work("1");
-    assert_eq!(mail.event, EventType::Deleted);
-    let facts = mail.raw.facts();
+    let state = fed.work("1");
+    assert_eq!(state.event, EventType::Deleted);
+    let facts = state.raw.facts();
     let names = (facts.namespace.as_deref(), facts.name.as_str());
     assert_eq!((names, facts.uid.as_str()), ((Some("ns"), "a"), UID));
 }
@@ -117,13 +119,15 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
     fed.work("1");
     fed.queue.open(1, kind(), Some(0));
     fed.object(EventType::Modified, "a", UID, 2);
-    assert!(fed.hired.is_empty(), "a closed stream is not listened to");
-    let mut hired = Vec::new();
+    assert!(fed.started.is_empty(), "a closed stream is not listened to");
+    let mut started = Vec::new();
     fed.queue
-        .feed(1, WatchEvent::Listing, never, |h| hired.push(h));
+        .feed(1, WatchEvent::Listing(Instant::now()), never, |h| {
+            started.push(h);
+        });
     fed.queue
-        .feed(1, WatchEvent::Synced, never, |h| hired.push(h));
-    assert_eq!(hired.len(), 1);
+        .feed(1, WatchEvent::Synced, never, |h| started.push(h));
+    assert_eq!(started.len(), 1);
 }
 
 #[tokio::test]
@@ -157,9 +161,100 @@ async fn a_quiet_state_is_remembered_without_a_worker() {
         .feed(0, listed, always, |_| panic!("a worker is started"));
     assert_eq!(fed.queue.busy(), 0);
     fed.object(EventType::Modified, "a", UID, 2);
-    assert!(fed.hired.is_empty(), "an echo of what is known");
+    assert!(fed.started.is_empty(), "an echo of what is known");
     let deleted = WatchEvent::Object(EventType::Deleted, raw("a", UID, 3));
     fed.queue
-        .feed(0, deleted, always, |hired| fed.hired.push(hired));
-    assert_eq!(fed.hired.len(), 1);
+        .feed(0, deleted, always, |started| fed.started.push(started));
+    assert_eq!(fed.started.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "rests", UID, 1);
+    fed.work("1");
+    fed.object(EventType::Added, "works", "no-uuid", 1);
+    let working = fed.started.pop().unwrap();
+    fed.queue.take(&working.key).unwrap();
+    fed.queue.close(0);
+    assert!(fed.started.is_empty(), "nobody is to be called");
+    assert!(!fed.queue.is_deleted(&working.key));
+    assert_eq!(fed.queue.lock().slots.len(), 1);
+    let letter = fed.queue.take(&working.key);
+    assert!(matches!(letter, Some(Letter::Unwatched)), "{letter:?}");
+    assert!(fed.queue.remove(&working.key).is_none());
+    assert_eq!(fed.queue.lock().slots.len(), 0);
+    assert_eq!(fed.queue.busy(), 0);
+}
+
+#[tokio::test]
+async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_one() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    let working = fed.started.pop().unwrap();
+    fed.queue.take(&working.key).unwrap();
+    fed.queue.close(0);
+    fed.queue.open(0, kind(), None);
+    fed.object(EventType::Listed, "a", UID, 2);
+    assert!(fed.started.is_empty(), "it has a worker");
+    assert!(matches!(
+        fed.queue.take(&working.key),
+        Some(Letter::State(_))
+    ));
+    // The same while the worker lets go of what it is told is not watched.
+    fed.queue.close(0);
+    fed.queue.take(&working.key).unwrap();
+    fed.queue.open(0, kind(), None);
+    fed.object(EventType::Listed, "a", UID, 3);
+    assert!(fed.queue.remove(&working.key).is_some(), "it goes on");
+    assert!(fed.started.is_empty());
+    assert_eq!(fed.queue.busy(), 1);
+}
+
+#[tokio::test]
+async fn a_state_that_comes_while_a_concluded_deletion_is_handled_is_handled_next() {
+    let mut fed = Fed::new();
+    fed.feed(WatchEvent::Listing(Instant::now()));
+    fed.object(EventType::Listed, "a", UID, 1);
+    fed.work("1");
+    fed.feed(WatchEvent::Listing(Instant::now()));
+    fed.feed(WatchEvent::Synced);
+    let working = fed.started.pop().unwrap();
+    let Some(Letter::State(deletion)) = fed.queue.take(&working.key) else {
+        panic!("no deletion waits");
+    };
+    assert!(deletion.is_deletion() && deletion.concluded);
+    fed.object(EventType::Modified, "a", UID, 2);
+    assert!(fed.queue.remove(&working.key).is_some());
+    assert!(fed.queue.take(&working.key).is_some());
+}
+
+#[tokio::test]
+async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Listed, "a", UID, 5);
+    fed.work("5");
+    let resource = Resource {
+        version: "v2".to_owned(),
+        ..(*kind().resource).clone()
+    };
+    let newer = Arc::new(Kind::new(1, Arc::new(resource), Vec::new()));
+    fed.queue.open(1, newer, Some(0));
+    let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
+    fed.queue
+        .feed(1, listed, never, |start| fed.started.push(start));
+    let state = fed.work("5");
+    assert_eq!(state.kind.resource.version, "v2");
+    assert_eq!(fed.queue.lock().slots.len(), 1);
+}
+
+#[tokio::test]
+async fn the_map_gives_back_what_a_burst_has_taken() {
+    let mut fed = Fed::new();
+    for nth in 0..5000 {
+        fed.object(EventType::Added, "a", &format!("u{nth}"), 1);
+        fed.work("1");
+    }
+    fed.queue.close(0);
+    assert!(fed.queue.lock().slots.capacity() < 1024);
 }

@@ -37,7 +37,7 @@ async fn a_watch_that_panics_is_started_again() {
         );
         let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
         told.push(match event {
-            WatchEvent::Listing => "listing",
+            WatchEvent::Listing(_) => "listing",
             WatchEvent::Object(..) => "object",
             WatchEvent::Synced => "synced",
             _ => "other",

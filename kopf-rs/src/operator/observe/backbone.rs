@@ -66,7 +66,7 @@ impl Namespaces {
     /// Take in an event; whether something has changed.
     pub(super) fn on_event(&mut self, event: WatchEvent) -> bool {
         match event {
-            WatchEvent::Listing => {
+            WatchEvent::Listing(_) => {
                 self.listing.clear();
                 if self.state != State::Known {
                     self.state = State::Listing;

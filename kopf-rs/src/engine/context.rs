@@ -1,0 +1,130 @@
+//! What the parts of one object's worker share: which object it is, its place in the worker limit, its pauses, its log.
+//!
+//! Promises that nobody holds a place while it pauses, and that a pause ends when the operator stops or the object is deleted. Must not
+//! know what is done in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::Instant;
+use tracing::Level;
+
+use crate::engine::Shared;
+use crate::engine::key::Key;
+use crate::engine::mailbox::Mailbox;
+use crate::engine::report::report;
+use crate::handler::logger::Logger;
+use crate::happening::Happening;
+use crate::object::reference::Reference;
+
+/// One object that has a worker.
+pub(super) struct WorkerContext {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: Key,
+    pub(super) about: Arc<Reference>,
+    /// Told whenever a letter comes in.
+    wake: Arc<Notify>,
+    logger: Logger,
+    place: Place,
+}
+
+/// The place in the worker limit.
+#[derive(Debug)]
+enum Place {
+    /// None is held.
+    Left,
+    /// One is held, or there is no limit.
+    Taken {
+        _permit: Option<OwnedSemaphorePermit>,
+    },
+}
+
+impl WorkerContext {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        key: Key,
+        about: Arc<Reference>,
+        wake: Arc<Notify>,
+    ) -> Self {
+        Self {
+            shared,
+            key,
+            logger: Logger::of(about.clone()),
+            about,
+            wake,
+            place: Place::Left,
+        }
+    }
+
+    /// Wait for a place to begin something. `false` where nothing is to begin any more.
+    pub(super) async fn begin(&mut self) -> bool {
+        let shared = self.shared.clone();
+        shared.gate.admit(self.go_on()).await.is_some()
+    }
+
+    /// Wait for a place to end what has begun: the gate is not asked.
+    pub(super) async fn go_on(&mut self) {
+        if matches!(self.place, Place::Left) {
+            let permit = self.shared.place().await;
+            self.place = Place::Taken { _permit: permit };
+        }
+    }
+
+    /// Give the place to whoever waits for one.
+    pub(super) fn leave_place(&mut self) {
+        self.place = Place::Left;
+    }
+
+    /// Sleep, unless the object is deleted or the operator stops meanwhile: then `false`.
+    pub(super) async fn pause(&mut self, pause: Duration) -> bool {
+        self.leave_place();
+        let until = Instant::now() + pause;
+        loop {
+            if self.is_deleted() {
+                return false;
+            }
+            tokio::select! {
+                biased;
+                () = self.shared.gate.closed() => return false,
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep_until(until) => return true,
+            }
+        }
+    }
+
+    /// Sleep until it is time, or a letter comes in, or the operator stops: `true` where it is time.
+    pub(super) async fn sleep_until(&mut self, at: Timestamp) -> bool {
+        self.leave_place();
+        let at = self.shared.setup.clock.instant(at);
+        tokio::select! {
+            biased;
+            () = self.shared.gate.closed() => false,
+            () = self.wake.notified() => false,
+            () = tokio::time::sleep_until(at) => true,
+        }
+    }
+
+    /// Whether nothing can be written any more, since a deletion waits to be handled.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.shared.queue.is_deleted(&self.key)
+    }
+
+    /// Whether another call may begin within a turn that has begun already.
+    pub(super) fn may_call(&self) -> bool {
+        let is_unwatched = || {
+            let queue = &self.shared.queue;
+            queue.peek(&self.key, Mailbox::is_unwatched)
+        };
+        self.shared.gate.is_open() && is_unwatched() != Some(true)
+    }
+
+    pub(super) fn report(&self, happening: &Happening) {
+        report(&self.logger, happening);
+    }
+
+    pub(super) fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {
+        self.logger.log(level, line);
+    }
+}

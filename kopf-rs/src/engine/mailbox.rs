@@ -1,0 +1,207 @@
+//! What waits for one object: letters of several kinds, each with a rule of its own for what a newer one makes of an older one.
+//!
+//! A state takes the place of an older state. That the object is not watched any more takes the place of a state, but of no deletion;
+//! a state that comes after it (the object is watched again) takes it back. What else will be posted (a nudge, a patch that is owed, the
+//! end of background work) gets a field here with its rule in [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the
+//! other letters stay as they are. Must not know what is done with a letter.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::engine::kind::Kind;
+use crate::engine::memory::{Memory, Version};
+use crate::object::event::EventType;
+use crate::object::raw::Raw;
+
+/// Something that concerns an object.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// It is in another state, or deleted.
+    State(Pending),
+    /// It is not watched any more: what has begun ends and is written, and nothing is remembered. It may well be there.
+    Unwatched,
+}
+
+/// A state that waits to be handled.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) event: EventType,
+    pub(crate) raw: Raw,
+    pub(crate) kind: Arc<Kind>,
+    /// When the oldest of the states merged into this one came in.
+    pub(crate) arrived: Instant,
+    /// For a state of a listing: when that was asked for.
+    pub(crate) listing: Option<Instant>,
+    /// A deletion that no server has told of: a complete listing lacks the object.
+    pub(crate) concluded: bool,
+}
+
+/// The letters of one object that were not read yet.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    state: Option<Pending>,
+    unwatched: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn post(&mut self, letter: Letter) {
+        match letter {
+            Letter::State(newer) => {
+                self.unwatched = false;
+                self.state = Some(match self.state.take() {
+                    Some(older) => older.followed_by(newer),
+                    None => newer,
+                });
+            }
+            Letter::Unwatched if self.is_deletion() => {}
+            Letter::Unwatched => {
+                self.state = None;
+                self.unwatched = true;
+            }
+        }
+    }
+
+    /// The letter to be read next.
+    pub(crate) fn take(&mut self) -> Option<Letter> {
+        let unwatched = std::mem::take(&mut self.unwatched);
+        let state = self.state.take().map(Letter::State);
+        state.or(unwatched.then_some(Letter::Unwatched))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.is_none() && !self.unwatched
+    }
+
+    /// The newest state.
+    pub(crate) fn state(&self) -> Option<&Pending> {
+        self.state.as_ref()
+    }
+
+    pub(crate) fn is_deletion(&self) -> bool {
+        self.state.as_ref().is_some_and(Pending::is_deletion)
+    }
+
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.unwatched
+    }
+}
+
+impl Pending {
+    pub(crate) fn is_deletion(&self) -> bool {
+        self.event == EventType::Deleted
+    }
+
+    /// Whether the state tells nothing new to the memory: it is not newer than what is known.
+    ///
+    /// A listing is as new as the moment when it was asked for. So an older version in it is only then an old state where the object was
+    /// worked on since, and may have been written. Else the server itself has gone back, restored from a backup: what it lists counts.
+    pub(crate) fn is_known_to(&self, memory: &Memory) -> bool {
+        let version = Version::of(&self.raw.facts().resource_version);
+        let is_truth = || {
+            let asked = self.listing.filter(|_| version != memory.version);
+            asked.is_some_and(|asked| memory.pace.last().is_none_or(|last| last < asked))
+        };
+        !self.is_deletion() && memory.version.covers(&version) && !is_truth()
+    }
+
+    /// This one was not read yet when `newer` came in.
+    fn followed_by(self, newer: Self) -> Self {
+        // What the server has deleted has no later state, but in a listing: then the server has been restored.
+        if self.is_deletion() && !self.concluded && newer.listing.is_none() {
+            return self;
+        }
+        let first = matches!(self.event, EventType::Listed | EventType::Added);
+        let keeps = first && !newer.is_deletion();
+        Self {
+            event: if keeps { self.event } else { newer.event },
+            arrived: self.arrived,
+            ..newer
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::object::resource::Resource;
+
+    fn state(event: EventType, version: u32) -> Letter {
+        let text =
+            format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}}}}"#);
+        Letter::State(Pending {
+            event,
+            raw: Raw::parse(&text).unwrap(),
+            kind: Arc::new(Kind::new(0, Arc::new(Resource::default()), Vec::new())),
+            arrived: Instant::now(),
+            listing: (event == EventType::Listed).then(Instant::now),
+            concluded: false,
+        })
+    }
+
+    fn concluded() -> Letter {
+        let Letter::State(pending) = state(EventType::Deleted, 0) else {
+            unreachable!("a state is a state")
+        };
+        Letter::State(Pending {
+            concluded: true,
+            ..pending
+        })
+    }
+
+    /// What is read after these letters: the event and the version, or `unwatched`.
+    fn read(letters: impl IntoIterator<Item = Letter>) -> String {
+        let mut mailbox = Mailbox::default();
+        letters.into_iter().for_each(|it| mailbox.post(it));
+        let read = match mailbox.take() {
+            Some(Letter::State(it)) => {
+                format!("{:?} {}", it.event, it.raw.facts().resource_version)
+            }
+            Some(Letter::Unwatched) => "unwatched".to_owned(),
+            None => "nothing".to_owned(),
+        };
+        assert!(mailbox.is_empty());
+        read
+    }
+
+    #[tokio::test]
+    async fn what_a_newer_letter_makes_of_an_older_one() {
+        use EventType::{Added, Deleted, Listed, Modified};
+        for (letters, expected) in [
+            (vec![], "nothing"),
+            (vec![state(Added, 1), state(Modified, 2)], "Added 2"),
+            (vec![state(Modified, 1), state(Modified, 2)], "Modified 2"),
+            (vec![state(Added, 1), state(Deleted, 2)], "Deleted 2"),
+            (vec![state(Deleted, 2), state(Modified, 3)], "Deleted 2"),
+            // A listing lacked it, and then it is there: it lives.
+            (vec![concluded(), state(Modified, 3)], "Modified 3"),
+            // The server was restored.
+            (vec![state(Deleted, 9), state(Listed, 3)], "Listed 3"),
+            (vec![state(Added, 1), Letter::Unwatched], "unwatched"),
+            (vec![state(Deleted, 1), Letter::Unwatched], "Deleted 1"),
+            (vec![Letter::Unwatched, state(Listed, 1)], "Listed 1"),
+        ] {
+            assert_eq!(read(letters), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_older_version_counts_where_a_listing_that_was_asked_for_later_has_it() {
+        let known = |letter: Letter, memory: &Memory| match letter {
+            Letter::State(pending) => pending.is_known_to(memory),
+            Letter::Unwatched => unreachable!("it is a state"),
+        };
+        let mut memory = Memory::first(EventType::Listed);
+        memory.version = Version::of("9");
+        let listed = |version| state(EventType::Listed, version);
+        assert!(!known(listed(3), &memory), "never worked on");
+        assert!(known(listed(9), &memory), "the same state");
+        memory.pace.ended(Instant::now());
+        assert!(known(listed(3), &memory), "an own write may have come in");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!known(listed(3), &memory));
+        assert!(known(state(EventType::Modified, 3), &memory), "an echo");
+    }
+}
