@@ -136,7 +136,9 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
     }
     let ever = matches!(run.role.on, "create" | "delete");
     let same_state = former.new == run.new;
-    let same_cycle = former.reason == run.reason && former.old == run.old;
+    // What was handled last may be unknown after a restart.
+    let known = run.reason != "update" || !run.old.is_null();
+    let same_cycle = former.reason == run.reason && former.old == run.old && known;
     let complaint = if former.written {
         "called again for the same reason"
     } else {

@@ -56,13 +56,10 @@ pub(super) const SWITCHED_OFF: [(Event, &str); 7] = [
         "a status subresource that is gone passes for a gone object (bug 4)",
     ),
     (
-        Event::Kills,
-        "handlers that succeeded are called again after a restart in mid-cycle (T2)",
+        Event::Discovery,
+        "a kind that comes while the server does not say what it serves is not looked for any more (bug 5)",
     ),
-    (
-        Event::Stops,
-        "handlers begin after the stop (bug 7), and are called again after a restart in mid-cycle (T2)",
-    ),
+    (Event::Stops, "handlers begin after the stop (bug 7)"),
     (
         Event::TwoVersions,
         "two versions have workers of their own for the same objects (bug 3)",
