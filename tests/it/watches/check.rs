@@ -39,13 +39,17 @@ pub(super) fn at_rest(
             }
             continue;
         }
-        for role in &roles.all {
+        for role in roles.served() {
             let delayed = excuses.delays || life.name == OBJECTS[0];
             let out_of_time = delayed && role.timeout.is_some();
             wrong.extend(created(life, role).filter(|_| !out_of_time));
             let skipped = out_of_time && rigour == Rigour::Forgiving;
             wrong.extend(followed(life, role, rigour).filter(|_| !skipped));
             wrong.extend(lost_result(life, role).filter(|_| !excuses.status));
+        }
+        let served = |run: &&Run| roles.served().any(|role| role.id == run.role.id);
+        if let Some(run) = life.runs.iter().find(|run| !served(run)) {
+            wrong.push(format!("{:?}: is not served: {run}", life.name));
         }
         let demanded = roles.demand_finalizer();
         if life.is_held() != demanded {
@@ -62,7 +66,7 @@ pub(super) fn at_rest(
 pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     let mut wrong = on_the_way(record);
     let mandatory = |role: &&Role| role.on == "delete" && !role.optional;
-    for role in roles.all.iter().filter(mandatory) {
+    for role in roles.served().filter(mandatory) {
         for life in record.lives.iter().filter(|life| life.held == Some(true)) {
             if !life.runs(&role.id).any(Run::is_final) {
                 let (name, id) = (life.name, &role.id);
@@ -94,7 +98,8 @@ fn on_the_way(record: &Record) -> Vec<String> {
             if let Some(other) = &run.beside {
                 wrong.push(format!("{name:?}: two at once: {run}, while {other} runs"));
             }
-            if run.late {
+            // The raw-event handlers of one state are called together.
+            if run.late && run.is_change() {
                 wrong.push(format!("{name:?}: begun after the stop: {run}"));
             }
             for former in &life.runs[..place] {
@@ -135,7 +140,9 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
         return None;
     }
     let ever = matches!(run.role.on, "create" | "delete");
-    let same_state = former.new == run.new;
+    // For handlers of fields, a deletion is another reason.
+    let deletion = (former.reason == "delete") != (run.reason == "delete");
+    let same_state = former.new == run.new && !deletion;
     // What was handled last may be unknown after a restart.
     let known = run.reason != "update" || !run.old.is_null();
     let same_cycle = former.reason == run.reason && former.old == run.old && known;

@@ -60,9 +60,12 @@ impl History {
         let scoped = dice.one_in(2);
         let count = 1 + dice.roll(OBJECTS.len().min(1 + seed.size / 2));
         let steps = 1 + dice.roll(seed.size * 3 + 1);
+        let limited = settings.queueing.worker_limit.is_some();
+        // As in Kopf, the time of all handlers of a cycle begins with its first write: their place in the limit may come too late.
+        let waits = limited && roles.served().filter(|role| role.on != "event").count() > 1;
+        let one_by_one = matches!(settings.execution.lifecycle, Lifecycle::OneByOne);
         let excuses = Excuses {
-            delays: events.iter().any(|event| event.delays())
-                || matches!(settings.execution.lifecycle, Lifecycle::OneByOne),
+            delays: waits || one_by_one || events.iter().any(|event| event.delays()),
             status: events.contains(&Event::Status),
         };
         let second = match naming {

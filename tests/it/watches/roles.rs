@@ -50,14 +50,14 @@ pub(super) enum Naming {
     Group,
     /// In its first version.
     Version,
-    /// Some in its first version, some in its second.
+    /// Some in its first version, some in its second: these are served.
     Versions,
 }
 
 /// The handlers of one operator.
 #[derive(Clone, Debug)]
 pub(super) struct Roles {
-    pub(super) all: Vec<Role>,
+    all: Vec<Role>,
     pub(super) naming: Naming,
     words: Vec<&'static str>,
 }
@@ -78,6 +78,14 @@ impl Roles {
         }
     }
 
+    /// Those that are served.
+    pub(super) fn served(&self) -> impl Iterator<Item = &Role> {
+        let one_of_two = self.naming == Naming::Versions && self.all.len() > 1;
+        let served = move |place: usize| !one_of_two || !place.is_multiple_of(2);
+        let roles = self.all.iter().enumerate();
+        roles.filter_map(move |(place, role)| served(place).then_some(role))
+    }
+
     /// All handlers in a registry, each called as `call` says.
     pub(super) fn registry(&self, call: impl Fn(&Role) -> Callback) -> Registry {
         let mut registry = Registry::new();
@@ -89,7 +97,7 @@ impl Roles {
                 Naming::Group => role.add(registry, by_group.as_str(), callback),
                 Naming::Version => role.add(registry, (GROUP, "v1", PLURAL), callback),
                 Naming::Versions => {
-                    let version = if place % 2 == 0 { "v1" } else { "v2" };
+                    let version = if place.is_multiple_of(2) { "v1" } else { "v2" };
                     role.add(registry, (GROUP, version, PLURAL), callback)
                 }
             };
@@ -99,15 +107,14 @@ impl Roles {
 
     /// Whether some handler holds objects until it has seen their deletion.
     pub(super) fn demand_finalizer(&self) -> bool {
-        self.all
-            .iter()
-            .any(|role| role.on == "delete" && !role.optional)
+        let mandatory = |role: &Role| role.on == "delete" && !role.optional;
+        self.served().any(mandatory)
     }
 
     /// Whether some handler keeps progress on objects.
     pub(super) fn handle_changes(&self) -> bool {
         let changing = |role: &Role| ["create", "update", "field"].contains(&role.on);
-        self.all.iter().any(changing)
+        self.served().any(changing)
     }
 }
 
