@@ -63,6 +63,8 @@ enum Work {
 struct Busy {
     mailbox: Mailbox,
     wake: Arc<Notify>,
+    /// Another version, or other handlers, have taken over since the last state came in.
+    stale: bool,
 }
 
 struct Stream {
@@ -86,8 +88,10 @@ impl Queue {
             for slot in slots.filter(|slot| slot.stream == former) {
                 slot.stream = stream;
                 slot.mark = Stream::UNLISTED;
-                if let (Work::Resting(memory), true) = (&mut slot.work, changed) {
-                    memory.version = Version::Unknown;
+                match &mut slot.work {
+                    _ if !changed => {}
+                    Work::Resting(memory) => memory.version = Version::Unknown,
+                    Work::Busy(busy) => busy.stale = true,
                 }
             }
         }
@@ -176,14 +180,20 @@ impl Queue {
     }
 
     /// The worker has nothing to do any more; where something has come in meanwhile, the memory is handed back.
-    pub(crate) fn rest(&self, key: &Key, memory: Memory) -> Option<Memory> {
+    pub(crate) fn rest(&self, key: &Key, mut memory: Memory) -> Option<Memory> {
         let mut state = self.lock();
-        if !state.mailbox(key)?.is_empty() {
+        let slot = state.slots.get_mut(key)?;
+        let Work::Busy(busy) = &slot.work else {
+            return None;
+        };
+        if !busy.mailbox.is_empty() {
             return Some(memory);
         }
-        if let Some(slot) = state.slots.get_mut(key) {
-            slot.work = Work::Resting(memory);
+        if busy.stale {
+            // Known is only what the former handlers have seen, or in the former version.
+            memory.version = Version::Unknown;
         }
+        slot.work = Work::Resting(memory);
         state.busy -= 1;
         drop(state);
         self.changed.notify_waiters();
@@ -212,8 +222,8 @@ impl Queue {
     /// The worker has ended before it was done: the object is as good as never seen.
     pub(crate) fn drop_worker(&self, key: &Key) {
         let mut state = self.lock();
-        if state.slots.remove(key).is_some() {
-            state.busy -= 1;
+        if let Some(slot) = state.slots.remove(key) {
+            state.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
         }
         drop(state);
         self.changed.notify_waiters();
@@ -354,6 +364,7 @@ impl Slot {
             Work::Busy(busy) => {
                 busy.mailbox.post(letter);
                 busy.wake.notify_one();
+                busy.stale = false;
                 None
             }
             Work::Resting(memory) => {
@@ -364,6 +375,7 @@ impl Slot {
                 self.work = Work::Busy(Box::new(Busy {
                     mailbox,
                     wake: wake.clone(),
+                    stale: false,
                 }));
                 let key = key.clone();
                 Some(WorkerStart { key, memory, wake })

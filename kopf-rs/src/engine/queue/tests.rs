@@ -15,6 +15,15 @@ fn kind() -> Arc<Kind> {
     Arc::new(Kind::new(0, Arc::new(resource), Vec::new()))
 }
 
+/// The kind in its next version, under handlers of its own.
+fn newer() -> Arc<Kind> {
+    let resource = Resource {
+        version: "v2".to_owned(),
+        ..(*kind().resource).clone()
+    };
+    Arc::new(Kind::new(1, Arc::new(resource), Vec::new()))
+}
+
 fn raw(name: &str, uid: &str, version: u32) -> Raw {
     Raw::parse(&format!(
         r#"{{"metadata":{{"namespace":"ns","name":"{name}","uid":"{uid}","resourceVersion":"{version}"}}}}"#
@@ -234,18 +243,44 @@ async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
     let mut fed = Fed::new();
     fed.object(EventType::Listed, "a", UID, 5);
     fed.work("5");
-    let resource = Resource {
-        version: "v2".to_owned(),
-        ..(*kind().resource).clone()
-    };
-    let newer = Arc::new(Kind::new(1, Arc::new(resource), Vec::new()));
-    fed.queue.open(1, newer, Some(0));
+    fed.queue.open(1, newer(), Some(0));
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
     fed.queue
         .feed(1, listed, never, |start| fed.started.push(start));
     let state = fed.work("5");
     assert_eq!(state.kind.resource.version, "v2");
     assert_eq!(fed.queue.lock().slots.len(), 1);
+}
+
+#[tokio::test]
+async fn an_object_whose_worker_rests_after_another_version_took_over_is_looked_at_anew() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Listed, "a", UID, 5);
+    let mut working = fed.started.pop().unwrap();
+    fed.queue.take(&working.key).unwrap();
+    fed.queue.open(1, newer(), Some(0));
+    working.memory.version = Version::of("5");
+    assert!(fed.queue.rest(&working.key, working.memory).is_none());
+    for due in [1, 0] {
+        let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 5));
+        fed.queue
+            .feed(1, listed, never, |start| fed.started.push(start));
+        assert_eq!(fed.started.len(), due);
+        if due == 1 {
+            assert_eq!(fed.work("5").kind.resource.version, "v2");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_after_it_has_put_its_object_to_rest_is_counted_once() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    let working = fed.started.pop().unwrap();
+    fed.queue.take(&working.key).unwrap();
+    assert!(fed.queue.rest(&working.key, working.memory).is_none());
+    fed.queue.drop_worker(&working.key);
+    assert_eq!(fed.queue.busy(), 0);
 }
 
 #[tokio::test]
