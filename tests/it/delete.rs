@@ -4,7 +4,7 @@ use kopf_rs::{PermanentError, Registry, TemporaryError};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, is_handled};
+use crate::operating::{Field, Gate, Working, is_handled};
 
 scenarios! {
     a_deletion_is_one_call_and_one_write;
@@ -16,6 +16,7 @@ scenarios! {
     a_finalizer_that_nobody_needs_is_taken_off;
     an_optional_handler_is_told_although_it_does_not_hold_the_object;
     a_handler_that_outlives_its_object_leaves_the_next_one_alone;
+    an_optional_handler_that_outlives_its_object_is_called_once;
 }
 
 async fn a_deletion_is_one_call_and_one_write(bed: Bed) {
@@ -186,4 +187,35 @@ async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(bed: Bed) 
         field.get("a").await["status"]["create_fn"],
         json!({"size": 2})
     );
+}
+
+async fn an_optional_handler_that_outlives_its_object_is_called_once(bed: Bed) {
+    let field = Field::of(bed).await;
+    let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
+    field.create("a", json!({})).await;
+    field
+        .patch("a", finalizers(json!(["example.com/other"])))
+        .await;
+    field.delete("a").await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let delete = field.handler("delete_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(json!("done"))
+        }
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), field.noting("create_fn"))
+        .on_delete(field.selector(), delete.optional());
+    let working = Working::start(&field.bed, field.operator(registry).once());
+    field.calls.until(1).await;
+    field.patch("a", finalizers(Value::Null)).await;
+    // What is told of later is called: the deletion has come in by then.
+    field.create("b", json!({})).await;
+    field.calls.until(2).await;
+    gate.open(2);
+    working.end().await.expect("it ends well");
+    assert_eq!(field.calls.all(), ["delete_fn a", "create_fn b"]);
 }

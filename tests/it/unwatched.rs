@@ -11,6 +11,7 @@ scenarios! {
     an_object_whose_version_is_no_longer_served_is_not_deleted;
     a_handler_whose_watch_is_closed_ends_and_is_written;
     a_version_that_changes_while_a_handler_runs_causes_no_second_call;
+    a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call;
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -161,8 +162,22 @@ async fn a_handler_whose_watch_is_closed_ends_and_is_written(bed: Bed) {
 }
 
 async fn a_version_that_changes_while_a_handler_runs_causes_no_second_call(bed: Bed) {
+    take_over(bed, true).await;
+}
+
+async fn a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call(bed: Bed) {
+    take_over(bed, false).await;
+}
+
+/// The version v2 takes over from v1 while a handler runs; v1 may be served on.
+async fn take_over(bed: Bed, is_v1_served: bool) {
     let field = Field::bare(bed);
-    let kind = format!("{}.{}", plural(&field), field.group);
+    let kind = format!(
+        "/apis/{}/v2/namespaces/{}/{}",
+        field.group,
+        field.bed.namespace(),
+        plural(&field)
+    );
     let mut crd = twin(&field, &field.group);
     field.bed.apply(&crd.to_string()).await;
     let gate = Gate::closed();
@@ -187,7 +202,9 @@ async fn a_version_that_changes_while_a_handler_runs_causes_no_second_call(bed: 
     field.calls.until(1).await;
     let mut v2 = crd["spec"]["versions"][0].clone();
     v2["name"] = json!("v2");
-    v2["storage"] = json!(false);
+    v2["storage"] = json!(!is_v1_served);
+    crd["spec"]["versions"][0]["storage"] = json!(is_v1_served);
+    crd["spec"]["versions"][0]["served"] = json!(is_v1_served);
     let versions = crd["spec"]["versions"].as_array_mut();
     versions.expect("versions are a list").push(v2);
     field.bed.apply(&crd.to_string()).await;
@@ -197,7 +214,7 @@ async fn a_version_that_changes_while_a_handler_runs_causes_no_second_call(bed: 
     field.calls.until(2).await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
     field.bed.until("it is handled", &kind, "b", handled).await;
-    gate.open(1);
+    gate.open(2);
     field.bed.until("it is handled", &kind, "a", handled).await;
     working.stop().await;
     assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);

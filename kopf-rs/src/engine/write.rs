@@ -53,6 +53,8 @@ impl Worker {
         }
         if self.context.is_deleted() {
             self.gone();
+            // What has ended counts for the deletion that waits.
+            self.memory.seen = effects.seen_if_refused;
             return Due::Never;
         }
         self.look_into_the_mail();
@@ -78,7 +80,9 @@ impl Worker {
             }
             Written::Gone => {
                 self.gone();
-                self.memory.seen = effects.seen;
+                // It may only be the version that is not served any more: another one takes over what is owed.
+                self.memory.seen = effects.seen_if_refused;
+                self.unwritten_outcome = true;
                 Due::Never
             }
             Written::Void => {
