@@ -134,7 +134,7 @@ impl Engine {
             queue: Queue::default(),
             invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
             gate: Gate::default(),
-            workers: limits.workers.map(|limit| Arc::new(Semaphore::new(limit))),
+            workers: limits.workers.map(places),
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Mutex::default(),
@@ -316,5 +316,25 @@ impl Shared {
 
     fn failures(&self) -> std::sync::MutexGuard<'_, VecDeque<Failure>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Places for so many objects: at least one, or nothing would ever be handled.
+fn places(limit: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_worker_limit_leaves_a_place() {
+        assert_eq!(places(0).available_permits(), 1);
+        assert_eq!(places(3).available_permits(), 3);
+        assert_eq!(
+            places(usize::MAX).available_permits(),
+            Semaphore::MAX_PERMITS
+        );
     }
 }

@@ -47,7 +47,7 @@ impl Invoker {
         record_panics();
         Self {
             clock,
-            blocking: Arc::new(Semaphore::new(blocking.max(1))),
+            blocking: Arc::new(Semaphore::new(blocking.clamp(1, Semaphore::MAX_PERMITS))),
             handlers,
             cancelled: CancellationToken::new(),
         }
