@@ -51,6 +51,17 @@ pub(super) struct Member {
     pub(super) exhausted: Option<Exhausted>,
 }
 
+/// What the selected declarations of one id are for, all together.
+#[derive(Clone, Copy, Debug)]
+struct Declared {
+    /// Nothing but resuming.
+    only_resumes: bool,
+    /// The object must not vanish before the handler has seen its deletion.
+    holds: bool,
+    /// Deletions, holding the object or not.
+    sees_deletions: bool,
+}
+
 /// Which limit is reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Exhausted {
@@ -185,13 +196,10 @@ impl Cycle {
                 continue;
             }
             let entry = entries.iter().find(|entry| entry.id == handler.id);
-            let only_resumes = selected
-                .iter()
-                .filter(|it| it.id == handler.id)
-                .all(|it| it.is_for_resuming());
+            let declared = Declared::of(&handler.id, selected);
             let record = entry
                 .and_then(|entry| entry.record.clone())
-                .map(|record| cycle.continued(input, handler, record, only_resumes));
+                .map(|record| cycle.continued(input, handler, record, declared));
             let recurs = input
                 .handlers
                 .iter()
@@ -201,9 +209,7 @@ impl Cycle {
                 record: record.unwrap_or_else(|| Record::fresh(reason, input.now)),
                 stored: entry.and_then(|entry| entry.stored.clone()),
                 recurs,
-                holds: selected
-                    .iter()
-                    .any(|it| it.id == handler.id && it.needs_finalizer()),
+                holds: declared.holds,
                 exhausted: None,
             });
         }
@@ -219,23 +225,23 @@ impl Cycle {
     }
 
     /// The record as it is in this cycle. What was finished before the cycle, and on another state than there is now, counts for
-    /// nothing, unless it `stands`.
+    /// nothing, unless its handler only resumes.
     fn continued(
         &self,
         input: &Input<'_>,
         handler: &Handler,
         record: Record,
-        stands: bool,
+        declared: Declared,
     ) -> Record {
         let deletion = record.purpose == Some(Reason::Delete);
         if self.mode != Mode::Persisted && !deletion {
             return Record::fresh(self.reason, input.now);
         }
         if self.reason == Reason::Delete && !deletion {
-            return self.deleting(input, handler, &record);
+            return self.deleting(input, handler, &record, declared);
         }
         let of_this = record.purpose == Some(self.reason) && (self.goes_on() || deletion);
-        let stands = stands || of_this;
+        let stands = declared.only_resumes || of_this;
         let field = handler.field();
         if record.is_final() && !stands && !record.saw(&self.sides.newest, field) {
             return record.again(Some(self.reason), input.now);
@@ -248,10 +254,15 @@ impl Cycle {
 
     /// The record of another cycle at the begin of a deletion. It keeps what the handler has last succeeded on, for that is what it is
     /// told the change from.
-    fn deleting(&self, input: &Input<'_>, handler: &Handler, record: &Record) -> Record {
-        let is_for_deletions = handler.needs_finalizer() || handler.is_optional_deletion();
+    fn deleting(
+        &self,
+        input: &Input<'_>,
+        handler: &Handler,
+        record: &Record,
+        declared: Declared,
+    ) -> Record {
         let newest = &self.sides.newest;
-        if !is_for_deletions && record.is_final() && record.saw(newest, handler.field()) {
+        if !declared.sees_deletions && record.is_final() && record.saw(newest, handler.field()) {
             return Record {
                 purpose: Some(self.reason),
                 ..record.clone()
@@ -373,6 +384,18 @@ fn offspring(input: &Input<'_>, id: Arc<str>) -> Option<Offspring> {
         stored,
         result: None,
     })
+}
+
+impl Declared {
+    fn of(id: &str, selected: &[Arc<Handler>]) -> Self {
+        let declarations = || selected.iter().filter(|it| *it.id == *id);
+        let holds = declarations().any(|it| it.needs_finalizer());
+        Self {
+            only_resumes: declarations().all(|it| it.is_for_resuming()),
+            holds,
+            sees_deletions: holds || declarations().any(|it| it.is_optional_deletion()),
+        }
+    }
 }
 
 impl Member {

@@ -273,3 +273,17 @@ fn a_change_first_seen_at_the_deletion_is_told_from_what_the_handler_has_handled
         assert!(world.object.is_none());
     }
 }
+
+#[test]
+fn a_deletion_handler_is_called_though_its_function_was_called_for_resuming() {
+    let mut all = handlers("resume:f delete:f resume:g");
+    options_of(&mut all[0]).deleted = true;
+    let mut world = World::new(all).script("g", "t60 ok");
+    world.create(json!({})).restart();
+    assert_eq!(world.calls(), "f resume#0 g resume#0");
+    world.delete();
+    assert_eq!(
+        (world.calls().as_str(), world.object.is_none()),
+        ("f delete#0", true)
+    );
+}
