@@ -275,15 +275,20 @@ impl Cycle {
         }
     }
 
-    /// Whether all is done. A deletion waits for deletion handlers only: others are called once, as a last chance.
+    /// Whether all is done.
     pub(super) fn is_over(&self) -> bool {
-        let is_deletion = self.reason == Reason::Delete && self.mode == Mode::Persisted;
-        let mut members = self.members.iter();
-        members.all(|member| {
-            let record = &member.record;
-            let was_called = record.retries > 0 || record.delayed.is_some();
-            record.is_final() || is_deletion && !member.holds && was_called
-        })
+        self.left().next().is_none()
+    }
+
+    /// Those for whom there is something more to attempt.
+    pub(super) fn left(&self) -> impl Iterator<Item = &Member> {
+        let is_persisted_deletion = self.is_persisted_deletion();
+        let members = self.members.iter();
+        members.filter(move |member| member.is_left(is_persisted_deletion))
+    }
+
+    fn is_persisted_deletion(&self) -> bool {
+        self.reason == Reason::Delete && self.mode == Mode::Persisted
     }
 
     /// What becomes of what the object carries.
@@ -316,16 +321,17 @@ impl Cycle {
     /// Find those whose limits are reached, and pick those to call now.
     pub(super) fn pick(&mut self, input: &Input<'_>) -> Vec<&Member> {
         let (now, gone) = (input.now, self.mode == Mode::Gone);
-        let is_due = |record: &Record| is_due(record, now, gone);
+        let is_deletion = self.is_persisted_deletion();
+        let is_due = |it: &Member| it.is_left(is_deletion) && is_due(&it.record, now, gone);
         for member in &mut self.members {
-            if is_due(&member.record) {
+            if is_due(member) {
                 member.exhausted = Exhausted::of(&member.handler, &member.record, now);
             }
         }
         let open: Vec<&Member> = self
             .members
             .iter()
-            .filter(|it| it.exhausted.is_none() && is_due(&it.record))
+            .filter(|it| it.exhausted.is_none() && is_due(it))
             .collect();
         if gone {
             return open;
@@ -399,6 +405,14 @@ impl Declared {
 }
 
 impl Member {
+    /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last chance.
+    fn is_left(&self, is_persisted_deletion: bool) -> bool {
+        let record = &self.record;
+        let was_called = record.retries > 0 || record.delayed.is_some();
+        let had_its_chance = is_persisted_deletion && !self.holds && was_called;
+        !record.is_final() && !had_its_chance
+    }
+
     pub(super) fn attempt(&self, now: Timestamp) -> Attempt {
         attempt(&self.record, now)
     }

@@ -636,7 +636,7 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
-    next_due(cycle.members.iter().map(|it| &it.record), now)
+    next_due(cycle.left().map(|it| &it.record), now)
 }
 
 fn not_kept(failed: &NotKept) -> Line {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::world::{FINALIZER, World, handler, handlers, options_of, with};
 use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
+use crate::handler::lifecycle::Lifecycle;
 use crate::object::event::EventType;
 
 fn finalizers(world: &World) -> Value {
@@ -246,7 +247,7 @@ fn a_deletion_handler_is_called_whatever_its_function_was_called_for_before() {
 #[test]
 fn a_change_first_seen_at_the_deletion_is_told_from_what_the_handler_has_handled() {
     for restarts in [false, true] {
-        let mut world = World::of("field:f create:c delete:d").script("c", "t60 t60");
+        let mut world = World::of("field:f delete:f create:c delete:d").script("c", "t60 t60");
         world = world.script("f", "ok t1 ok").script("d", "t5 ok");
         world.create(json!({"f": 1})).calls();
         if restarts {
@@ -286,4 +287,31 @@ fn a_deletion_handler_is_called_though_its_function_was_called_for_resuming() {
         (world.calls().as_str(), world.object.is_none()),
         ("f delete#0", true)
     );
+}
+
+#[test]
+fn handlers_that_a_deletion_does_not_wait_for_are_called_once() {
+    let mut world = World::of("field:f delete:d").script("d", "t60 ok");
+    world = world.script("f", &"t5 ".repeat(20));
+    world.script.get_mut("f").unwrap().push_front("ok".into());
+    world.create(json!({"f": 1})).calls();
+    world.edit(json!({"spec": {"f": 2}}));
+    world.delete().wait();
+    assert_eq!(world.calls(), "f delete#0 d delete#0 d delete#1");
+    assert!(world.object.is_none());
+}
+
+#[test]
+fn a_handler_that_is_always_due_does_not_keep_a_deletion_handler_from_its_turn() {
+    let mut world = World::of("field:f delete:d").script("f", "ok");
+    world.policy.lifecycle = Lifecycle::OneByOne;
+    world.create(json!({"f": 1})).calls();
+    world
+        .script
+        .insert("f".into(), vec!["t0".to_owned(); 300].into());
+    world.update(
+        json!({"spec": {"f": null}, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    );
+    assert_eq!(world.calls(), "f delete#0 d delete#0");
+    assert!(world.object.is_none());
 }
