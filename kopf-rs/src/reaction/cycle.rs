@@ -470,19 +470,13 @@ impl Target {
             None
         });
         let takes_digests = input.persistence.essence.takes_digests();
-        match carried {
-            Some(carried) if carried.is(newest) => Self {
-                essence: KnownEssence::Whole(newest.clone()),
-                is_fixed: true,
-            },
-            Some(essence) if takes_digests || matches!(essence, KnownEssence::Whole(_)) => Self {
-                essence,
-                is_fixed: true,
-            },
-            _ => Self {
-                essence: KnownEssence::Whole(newest.clone()),
-                is_fixed: false,
-            },
+        let is_fixed = carried.is_some();
+        // A digest of another state could not be stored in the end: the cycle goes on, for the object as it is.
+        let is_kept = |it: &KnownEssence| takes_digests || matches!(it, KnownEssence::Whole(_));
+        let carried = carried.filter(|it| !it.is(newest) && is_kept(it));
+        Self {
+            essence: carried.unwrap_or_else(|| KnownEssence::Whole(newest.clone())),
+            is_fixed,
         }
     }
 }

@@ -6,6 +6,7 @@ mod history;
 mod life;
 mod restart;
 mod retry;
+mod storages;
 mod subhandlers;
 mod trouble;
 mod world;

@@ -120,10 +120,15 @@ pub(super) struct Guarded<S: ?Sized>(pub(super) Arc<S>);
 
 impl ProgressStore for Guarded<dyn ProgressStorage> {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
-        guarded(|| self.0.fetch(id, body)).map_err(|why| Damaged {
+        let found = guarded(|| self.0.fetch(id, body)).map_err(|why| Damaged {
             place: format!("the stored progress of '{id}'"),
             why,
-        })
+        })?;
+        // There is no target of a cycle to compare it with: without that it would only say that the object has changed.
+        Ok(found.map(|record| Record {
+            target: None,
+            ..record
+        }))
     }
     fn store(
         &self,

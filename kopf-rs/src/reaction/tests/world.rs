@@ -60,7 +60,7 @@ pub(super) struct World {
     pub(super) failed: Vec<String>,
     /// Passes that could have been spared by a glance.
     pub(super) quiet: usize,
-    persistence: Persistence,
+    pub(super) persistence: Persistence,
     revision: u64,
 }
 
