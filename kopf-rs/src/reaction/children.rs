@@ -255,7 +255,10 @@ impl Nest {
     /// for nothing, but in a deletion.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
         let of_deletion = record.purpose == Some(Reason::Delete);
-        if of_deletion != (self.reason == Reason::Delete) && record.purpose.is_some() {
+        let is_deletion = self.reason == Reason::Delete;
+        // A mark of a change, without a purpose, is none of a deletion.
+        let is_mark = record.purpose.is_none() && !is_deletion;
+        if of_deletion != is_deletion && !is_mark {
             return Record::fresh(self.reason, now);
         }
         let is_other = || record.target.as_ref().is_some_and(|it| *it != self.seen);

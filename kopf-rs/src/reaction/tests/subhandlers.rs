@@ -63,3 +63,22 @@ fn a_sub_handler_that_changes_its_object_each_time_lets_its_siblings_run() {
         );
     }
 }
+
+#[test]
+fn a_deletion_calls_sub_handlers_that_have_seen_the_newest_state_before() {
+    let mut world = family("update:p delete:p", &["one", "two"]).script("p/two", "t5 ok");
+    world
+        .create(json!({"a": 1}))
+        .update(json!({"spec": {"a": 2}}));
+    world.update(json!({"spec": {"a": 3}})).calls();
+    let mark = |object: &mut serde_json::Value| {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    };
+    world.during.insert("p/two".into(), Box::new(mark));
+    world.wait();
+    assert_eq!(
+        world.calls(),
+        "p update#0 p/two update#1 p delete#0 p/one delete#0 p delete#0 p/two delete#0"
+    );
+    assert!(world.object.is_none());
+}
