@@ -461,7 +461,11 @@ impl Target {
         };
         let held = input.seen.ongoing().filter(|it| it.target.is_fixed);
         if let Some(ongoing) = held.filter(goes_on) {
-            return ongoing.target.clone();
+            let mut target = ongoing.target.clone();
+            if target.essence.is(newest) {
+                target.essence = KnownEssence::Whole(newest.clone());
+            }
+            return target;
         }
         let carried = input.persistence.progress.fetch_target(input.body);
         let carried = carried.unwrap_or_else(|damage| {

@@ -529,7 +529,8 @@ impl Settling {
             .is_ok()
     }
 
-    /// Note what the cycle is for beside its records: all of it only where that is not what the object is. A deletion keeps that of the cycle
+    /// Note what the cycle is for beside its records: all of it only where that is not what the object is, or may
+    /// not be what this write makes of it. A deletion keeps that of the cycle
     /// before, and resuming has none.
     fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
         let (target, progress) = (&cycle.sides.target, &self.book.persistence.progress);
@@ -537,10 +538,17 @@ impl Settling {
         if !has_target || room == Room::None {
             return self.purge_target(patch);
         }
-        let is_short = room > Room::Plenty || !cycle.sides.is_outrun();
+        let is_short = room > Room::Plenty || !(cycle.sides.is_outrun() || self.wants_essence());
         let reduced = is_short.then(|| target.essence.reduced());
         let target = reduced.as_ref().unwrap_or(&target.essence);
         progress.store_target(target, &self.book.body, patch);
+    }
+
+    /// Whether this very write may make the object something else than it is.
+    fn wants_essence(&self) -> bool {
+        let fields = self.wanted.as_value().as_object();
+        let mut fields = fields.into_iter().flatten();
+        !self.wanted.functions().is_empty() || fields.any(|(field, _)| field != "status")
     }
 
     fn purge_target(&self, patch: &mut Patch) {

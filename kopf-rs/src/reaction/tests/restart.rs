@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::world::World;
+use crate::handler::lifecycle::Lifecycle;
 
 #[test]
 fn a_handler_that_has_succeeded_is_not_called_again_after_a_restart() {
@@ -70,4 +71,27 @@ fn what_the_cycle_is_for_is_taken_off_when_another_begins() {
     }));
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
     assert_eq!(world.calls(), "c create#0");
+}
+
+#[test]
+fn what_a_handler_wants_in_its_first_write_is_known_as_a_change_after_a_restart() {
+    let mut world = World::of("create:c create:d update:u").script("d", "t5 ok");
+    world.policy.lifecycle = Lifecycle::AllAtOnce;
+    let label = json!({"metadata": {"labels": {"made": "yes"}}});
+    world.wants.insert("c".into(), label);
+    world.create(json!({"a": 1})).restart().wait();
+    assert_eq!(world.calls(), "c create#0 d create#0 d create#1 u update#0");
+    let made = r#"u: {"spec":{"a":1}} -> "#;
+    assert!(world.told[3].starts_with(made), "{}", world.told[3]);
+}
+
+#[test]
+fn a_state_that_comes_back_is_known_again() {
+    let mut world = World::of("create:c create:d update:u").script("d", "t5 t5 ok");
+    world
+        .create(json!({"a": 1}))
+        .edit(json!({"spec": {"a": 2}}));
+    world.sleep(5).restart();
+    world.update(json!({"spec": {"a": 1}})).wait();
+    assert_eq!(world.last_handled(), json!({"spec": {"a": 1}}));
 }
