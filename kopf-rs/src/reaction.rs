@@ -28,7 +28,8 @@
 //!    next cycle knows that something has changed and not what, so everybody whose filters let it through is called, and `old` is empty.
 //!    A handler that has tried without finishing is called even where no difference from L to N concerns it: L may be what was reverted to.
 //!    Where records carry no digests (storages of users, Kopf's formats) there is no place for T either: after a restart it is N, and what
-//!    has finished is not called again.
+//!    has finished is not called again. The same holds where our records are beside a last-handled state in a storage of a user, which
+//!    takes no digest, and only the digest of T is left; there marks still call again those who have seen another state.
 //! 4. **Refused writes.** What a handler has done stays in memory, with its patch, until it is written; so does T.
 //! 5. **An end.** A cycle's own writes are no part of the essence; marks are only left where the object has changed under way. So once
 //!    the object is still, there is at most one more cycle, and then no difference, no mark, and nothing to write.
