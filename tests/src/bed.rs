@@ -241,7 +241,17 @@ impl Bed {
     }
 
     async fn must(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        let answer = self.request(method, path, body).await;
+        let mut answer = self.request(method, path, body).await;
+        // A real server refuses requests for a kind while it takes in a new definition of it.
+        for _ in 0..100 {
+            match &answer {
+                Err(kube::Error::Api(status)) if status.code == 429 => {
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    answer = self.request(method, path, body).await;
+                }
+                _ => break,
+            }
+        }
         answer.unwrap_or_else(|error| {
             panic!(
                 "{method} {path}: {error}\n{:#}",

@@ -65,11 +65,11 @@ impl Bed {
         let request = http::Request::get(&uri)
             .body(Vec::new())
             .expect("a watch is a valid request");
-        let stream = self
-            .own
-            .request_stream(request)
-            .await
-            .unwrap_or_else(|error| panic!("GET {uri}: {error}"));
+        let stream = match self.own.request_stream(request).await {
+            // As for lists: the next one waits until the server has taken in a new definition.
+            Err(kube::Error::Api(status)) if status.code == 429 => return false,
+            stream => stream.unwrap_or_else(|error| panic!("GET {uri}: {error}")),
+        };
         let mut events = std::pin::pin!(stream.lines());
         while let Some(Ok(line)) = events.next().await {
             let mut event: Value =
