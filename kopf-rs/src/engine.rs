@@ -50,7 +50,7 @@ use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::glance::Glance;
-use crate::reaction::plan::Policy;
+use crate::reaction::input::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
 use crate::rt::gate::Gate;

@@ -42,13 +42,20 @@
 //! its filters exclude a handler, and creation handlers, which are owed one successful run.
 
 pub(crate) mod children;
+pub(crate) mod course;
 pub(crate) mod cycle;
 pub(crate) mod detect;
+pub(crate) mod entry;
 pub(crate) mod glance;
+pub(crate) mod input;
 pub(crate) mod judge;
+pub(crate) mod line;
 mod marks;
+pub(crate) mod member;
+pub(crate) mod memory;
 pub(crate) mod plan;
 pub(crate) mod settle;
+mod target;
 
 #[cfg(test)]
 mod tests;

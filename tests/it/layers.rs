@@ -81,7 +81,6 @@ const KNOWN_CYCLES: &[(&str, &str)] = &[
         "handler",
         "a cause offers its handler and its sub-handlers, whose functions and filters take causes: these types contain each other",
     ),
-    ("reaction", "issue 11: facts, one decision, a ledger"),
 ];
 
 fn repository() -> &'static Path {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::handler::memo::Memo;
 use crate::object::event::EventType;
-use crate::reaction::plan::Seen;
+use crate::reaction::memory::Seen;
 use crate::state::trace::Trace;
 
 /// The memory of one object.

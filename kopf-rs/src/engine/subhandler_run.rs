@@ -15,8 +15,9 @@ use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::reaction::children::{Nest, Offspring, Progress};
-use crate::reaction::settle::Line;
+use crate::reaction::children::{Nest, Progress};
+use crate::reaction::line::Line;
+use crate::reaction::member::Offspring;
 
 /// One call of a handler of a change, and its sub-handlers of all levels. Clones share it.
 #[derive(Clone)]

@@ -30,9 +30,12 @@ use crate::object::patch::Patch;
 use crate::object::python::seconds;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
-use crate::reaction::cycle::since;
-use crate::reaction::plan::{Input, Plan, plan};
-use crate::reaction::settle::{Attempted, Effects, Line, settle};
+use crate::reaction::course::Plan;
+use crate::reaction::input::Input;
+use crate::reaction::line::Line;
+use crate::reaction::member::since;
+use crate::reaction::plan::plan;
+use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::rt::backoff::Backoff;
 use crate::rt::outage::Outage;
 

@@ -22,7 +22,7 @@ use crate::operator::activity::Activities;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::settings::{LiveSettings, Settings};
-use crate::reaction::plan::Policy;
+use crate::reaction::input::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
 use crate::state::naming;

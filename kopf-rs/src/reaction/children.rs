@@ -21,9 +21,9 @@ use crate::handler::registry::callback::Callback;
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
-use crate::reaction::cycle::{Exhausted, Member, due, is_due, next_due};
 use crate::reaction::judge::{Judge, bare, next_chance};
-use crate::reaction::settle::Line;
+use crate::reaction::line::Line;
+use crate::reaction::member::{Exhausted, Member, Offspring, due, is_due, next_due};
 use crate::state::Persistence;
 use crate::state::progress::Record;
 
@@ -50,16 +50,6 @@ pub(super) struct Child {
     parent: Arc<str>,
     member: Member,
     result: Option<Value>,
-}
-
-/// What `settle` has to know of a sub-handler.
-#[derive(Clone, Debug)]
-pub(crate) struct Offspring {
-    pub(super) id: Arc<str>,
-    pub(super) record: Record,
-    /// What the object carries.
-    pub(super) stored: Option<Record>,
-    pub(super) result: Option<Value>,
 }
 
 /// How far a group of sub-handlers is.

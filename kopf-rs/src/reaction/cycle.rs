@@ -4,70 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use tracing::Level;
 
-use crate::handler::cause::{Attempt, Reason};
+use crate::handler::cause::Reason;
 use crate::handler::decl::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
-use crate::object::essence::Essence;
-use crate::object::path::FieldPath;
-use crate::reaction::children::Offspring;
 use crate::reaction::detect::Sides;
-use crate::reaction::plan::{Input, Ongoing};
-use crate::reaction::settle::Line;
-use crate::state::diffbase::KnownEssence;
+use crate::reaction::entry::{Entry, sub_records};
+use crate::reaction::input::Input;
+use crate::reaction::line::Line;
+use crate::reaction::member::{Declared, Exhausted, Member, Offspring, due, is_due};
 use crate::state::progress::Record;
-
-/// The record of one handler id, as it is known before the pass.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) id: Arc<str>,
-    /// What counts: memory's, else the object's.
-    pub(super) record: Option<Record>,
-    /// What the object carries.
-    pub(super) stored: Option<Record>,
-    /// Whether the object carries anything, readable or not.
-    pub(super) is_there: bool,
-    /// It cannot be read.
-    pub(super) is_damaged: bool,
-    /// Its sub-handlers.
-    pub(super) below: Vec<Offspring>,
-}
-
-/// One handler of the cycle.
-#[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) handler: Arc<Handler>,
-    pub(super) record: Record,
-    pub(super) stored: Option<Record>,
-    /// It is also for later changes, so it matters what its last attempt has seen.
-    pub(super) recurs: bool,
-    /// The object must not vanish before it is done.
-    pub(super) holds: bool,
-    /// Its limits are reached: it fails without being called.
-    pub(super) exhausted: Option<Exhausted>,
-}
-
-/// What the selected declarations of one id are for, all together.
-#[derive(Clone, Copy, Debug)]
-struct Declared {
-    /// Nothing but resuming.
-    only_resumes: bool,
-    /// The object must not vanish before the handler has seen its deletion.
-    holds: bool,
-    /// Deletions, holding the object or not.
-    sees_deletions: bool,
-}
-
-/// Which limit is reached.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Exhausted {
-    Timeout(Duration),
-    Retries(u32),
-}
 
 /// What may be written for this cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,65 +53,6 @@ pub(super) struct Cycle {
     pub(super) is_damaged: bool,
 }
 
-/// Read the records of all changing handlers.
-pub(super) fn entries(
-    input: &Input<'_>,
-    changing: &[&Arc<Handler>],
-    lines: &mut Vec<Line>,
-) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::with_capacity(changing.len());
-    let held = input.seen.records();
-    for handler in changing {
-        if entries.iter().any(|entry| entry.id == handler.id) {
-            continue;
-        }
-        let found = input.persistence.progress.fetch(&handler.id, input.body);
-        let known = held.and_then(|held| held.get(&handler.id)).cloned();
-        let (is_there, is_damaged) = (!matches!(found, Ok(None)), found.is_err());
-        let stored = found.unwrap_or_else(|damage| {
-            let id = &handler.id;
-            let fate = match known {
-                Some(_) => "is taken from memory",
-                None => "is lost, it starts anew",
-            };
-            let text = format!("{damage}: the progress of handler '{id}' {fate}.");
-            lines.push(Line::recurring(Level::WARN, text));
-            None
-        });
-        let record = known.or_else(|| stored.clone());
-        let below = record.iter().flat_map(|record| &record.subrefs);
-        let below = below.filter_map(|id| offspring(input, id.as_str().into()));
-        entries.push(Entry {
-            id: handler.id.clone(),
-            below: below.collect(),
-            record,
-            stored,
-            is_there,
-            is_damaged,
-        });
-    }
-    entries
-}
-
-impl Entry {
-    /// Whether a handler that reacts to changes has to be called although nothing may have changed: its last attempt has seen another
-    /// state than `newest`, or came to no end.
-    pub(super) fn is_mark(&self, newest: &Essence, field: Option<&FieldPath>) -> bool {
-        self.record.as_ref().is_some_and(|record| {
-            let open = !matches!(record.purpose, Some(Reason::Delete | Reason::Resume));
-            let began = record.target.is_some();
-            let saw_newest = |record: &Record| record.saw(newest, field);
-            open && began && (!record.is_final() || !self.all(saw_newest))
-        })
-    }
-
-    /// Whether that is so for the handler and all its sub-handlers.
-    pub(super) fn all(&self, so: impl Fn(&Record) -> bool) -> bool {
-        let below = self.below.iter().map(|child| &child.record);
-        self.record.iter().chain(below).all(so)
-    }
-}
-
 impl Cycle {
     /// `selected` may name an id several times: the first one counts.
     pub(super) fn new(
@@ -185,7 +74,7 @@ impl Cycle {
             unwritten: Vec::new(),
             superseded: Vec::new(),
             ongoing,
-            children: children(input, &entries),
+            children: sub_records(input, &entries),
             on_object: Vec::new(),
             subrefs: Vec::new(),
             is_damaged: entries.iter().any(|entry| entry.is_damaged),
@@ -343,148 +232,6 @@ impl Cycle {
     }
 }
 
-/// Whether it may be called now. Where the object is `gone` there is no later to wait for.
-pub(super) fn is_due(record: &Record, now: Timestamp, gone: bool) -> bool {
-    record.is_due(now) || (gone && !record.is_final())
-}
-
-/// When the first of those that are left is due.
-pub(super) fn next_due<'a>(
-    records: impl Iterator<Item = &'a Record>,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let left = records.filter(|record| !record.is_final());
-    left.map(|record| record.delayed.unwrap_or(now)).min()
-}
-
-/// A member as lifecycles see it.
-pub(super) fn due(member: &Member) -> DueHandler<'_> {
-    DueHandler::new(&member.handler.id, member.record.retries)
-}
-
-/// The sub-handlers that memory or the object know of.
-fn children(input: &Input<'_>, entries: &[Entry]) -> BTreeMap<Arc<str>, Offspring> {
-    let is_child = |id: &str| {
-        let below = |entry: &Entry| {
-            id.strip_prefix(&*entry.id)
-                .is_some_and(|rest| rest.starts_with('/'))
-        };
-        entries.iter().any(below) && entries.iter().all(|entry| *entry.id != *id)
-    };
-    let held = input.seen.records().into_iter().flatten();
-    let in_memory = held.filter(|(id, _)| is_child(id));
-    let in_memory = in_memory.filter_map(|(id, _)| offspring(input, id.clone()));
-    let on_object = entries.iter().flat_map(|entry| entry.below.iter().cloned());
-    let all = on_object.chain(in_memory);
-    all.map(|child| (child.id.clone(), child)).collect()
-}
-
-/// What is known of a sub-handler.
-fn offspring(input: &Input<'_>, id: Arc<str>) -> Option<Offspring> {
-    let stored = input.persistence.progress.fetch(&id, input.body);
-    let stored = stored.ok().flatten();
-    let known = input.seen.records().and_then(|held| held.get(&id)).cloned();
-    Some(Offspring {
-        record: known.or_else(|| stored.clone())?,
-        id,
-        stored,
-        result: None,
-    })
-}
-
-impl Declared {
-    fn of(id: &str, selected: &[Arc<Handler>]) -> Self {
-        let declarations = || selected.iter().filter(|it| *it.id == *id);
-        let holds = declarations().any(|it| it.needs_finalizer());
-        Self {
-            only_resumes: declarations().all(|it| it.is_for_resuming()),
-            holds,
-            sees_deletions: holds || declarations().any(|it| it.is_optional_deletion()),
-        }
-    }
-}
-
-impl Member {
-    /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last chance.
-    fn is_left(&self, is_persisted_deletion: bool) -> bool {
-        let record = &self.record;
-        let was_called = record.retries > 0 || record.delayed.is_some();
-        let had_its_chance = is_persisted_deletion && !self.holds && was_called;
-        !record.is_final() && !had_its_chance
-    }
-
-    pub(super) fn attempt(&self, now: Timestamp) -> Attempt {
-        attempt(&self.record, now)
-    }
-}
-
-impl Exhausted {
-    /// The limit that `handler` has reached, if any.
-    pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
-        let runtime = since(record.started, now);
-        if handler.timeout().is_some_and(|timeout| runtime >= timeout) {
-            return Some(Self::Timeout(runtime));
-        }
-        let limit = handler.retries()?;
-        (record.retries >= limit).then_some(Self::Retries(limit))
-    }
-}
-
-/// What a handler is told of its attempts.
-pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
-    Attempt {
-        retry: record.retries,
-        started: record.started,
-        runtime: since(record.started, now),
-    }
-}
-
-/// The essence a cycle is after.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) essence: KnownEssence,
-    /// Some handler or sub-handler is done with the cycle. Until then the newest state is as good a target, and sooner: those that are
-    /// left are told of that one anyway.
-    pub(super) is_fixed: bool,
-}
-
-impl Target {
-    /// The target that memory holds, else the one that the object carries, else the object as it is.
-    pub(super) fn of(input: &Input<'_>, newest: &Essence, lines: &mut Vec<Line>) -> Self {
-        let deleting = input.body.is_deleting();
-        let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
-            Reason::Delete => deleting,
-            // A deletion tells handlers of the change from what they have handled.
-            Reason::Create | Reason::Update => true,
-            // Nobody has acted on a change yet.
-            Reason::Resume => false,
-        };
-        let held = input.seen.ongoing().filter(|it| it.target.is_fixed);
-        if let Some(ongoing) = held.filter(goes_on) {
-            let mut target = ongoing.target.clone();
-            if target.essence.is(newest) {
-                target.essence = KnownEssence::Whole(newest.clone());
-            }
-            return target;
-        }
-        let carried = input.persistence.progress.fetch_target(input.body);
-        let carried = carried.unwrap_or_else(|damage| {
-            let text = format!("{damage}: the cycle goes on with the object as it is.");
-            lines.push(Line::recurring(Level::WARN, text));
-            None
-        });
-        let takes_digests = input.persistence.essence.takes_digests();
-        let is_fixed = carried.is_some();
-        // A digest of another state could not be stored in the end: the cycle goes on, for the object as it is.
-        let is_kept = |it: &KnownEssence| takes_digests || matches!(it, KnownEssence::Whole(_));
-        let carried = carried.filter(|it| !it.is(newest) && is_kept(it));
-        Self {
-            essence: carried.unwrap_or_else(|| KnownEssence::Whole(newest.clone())),
-            is_fixed,
-        }
-    }
-}
-
 /// The lines on cycles that one for `reason` puts an end to.
 pub(super) fn supersession(reason: Reason, entries: &[Entry]) -> Vec<Line> {
     let mut ended: BTreeMap<Reason, [usize; 3]> = BTreeMap::new();
@@ -514,9 +261,4 @@ pub(super) fn title(reason: Reason) -> &'static str {
         Reason::Delete => "Deletion",
         Reason::Resume => "Resuming",
     }
-}
-
-/// The time from `then` to `now`; none where the clock was set back.
-pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }

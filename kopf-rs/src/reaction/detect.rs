@@ -15,8 +15,9 @@ use crate::handler::filter::Former;
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
-use crate::reaction::cycle::{Entry, Target};
-use crate::reaction::plan::Input;
+use crate::reaction::entry::Entry;
+use crate::reaction::input::Input;
+use crate::reaction::memory::Target;
 use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 

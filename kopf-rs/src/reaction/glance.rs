@@ -10,7 +10,8 @@ use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::reaction::plan::{Policy, Seen};
+use crate::reaction::input::Policy;
+use crate::reaction::memory::Seen;
 use crate::state::Persistence;
 
 /// What the meaning of a state depends on beside the state itself.

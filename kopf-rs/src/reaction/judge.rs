@@ -12,8 +12,8 @@ use crate::handler::decl::Handler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::object::python::{seconds, timedelta};
-use crate::reaction::cycle::{Exhausted, since};
-use crate::reaction::settle::Line;
+use crate::reaction::line::Line;
+use crate::reaction::member::{Exhausted, since};
 use crate::state::progress::{Record, micros};
 
 /// Longer messages are cut in the middle: they are kept on the object.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::reaction::children::Offspring;
 use crate::reaction::cycle::Cycle;
+use crate::reaction::member::Offspring;
 use crate::state::progress::Record;
 
 /// The records of handlers whose last attempt has seen another state than the one stored as handled. Who has seen the newest is done with

@@ -3,190 +3,28 @@
 //! Detects the cause, decides on the finalizer, picks the due calls. Changes nothing: [`settle`](crate::reaction::settle::settle) says
 //! what is to be written afterwards. Must not know how handlers are called.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use tracing::Level;
 
-use crate::handler::cause::{Cause, CauseContext, Reason};
+use crate::handler::cause::{Cause, Reason};
 use crate::handler::decl::Handler;
 use crate::handler::family::Subject;
 use crate::handler::family::event::EventSubject;
 use crate::handler::filter::Former;
-use crate::handler::lifecycle::Lifecycle;
-use crate::object::body::Body;
 use crate::object::event::EventType;
-use crate::object::patch::Patch;
 use crate::object::python::Python;
-use crate::object::resource::Resource;
-use crate::reaction::children::Nest;
-use crate::reaction::cycle::{Cycle, Entry, Member, Mode, Target, entries, supersession, title};
+use crate::reaction::course::{Book, Course, Plan};
+use crate::reaction::cycle::{Cycle, Mode, supersession, title};
 use crate::reaction::detect::{
     Candidate, Sides, Situation, cause, first_attempt, left_behind, object,
 };
-use crate::reaction::settle::Line;
-use crate::state::Persistence;
-use crate::state::diffbase::KnownEssence;
+use crate::reaction::entry::{Entry, entries};
+use crate::reaction::input::Input;
+use crate::reaction::line::Line;
+use crate::reaction::member::Member;
+use crate::reaction::memory::Target;
 use crate::state::finalizer;
-use crate::state::progress::Record;
-
-/// Everything a plan depends on.
-pub(crate) struct Input<'a> {
-    /// The handlers whose selector matches the resource, in order of declaration.
-    pub(crate) handlers: &'a [Arc<Handler>],
-    pub(crate) persistence: &'a Persistence,
-    pub(crate) policy: &'a Policy,
-    pub(crate) resource: &'a Arc<Resource>,
-    pub(crate) body: &'a Arc<Body>,
-    /// The watch event being handled; `None` for the reply of an own write and for a wake-up.
-    pub(crate) event: Option<EventType>,
-    pub(crate) seen: &'a Seen,
-    pub(crate) surroundings: &'a CauseContext,
-    /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
-    pub(crate) rivalled: bool,
-    pub(crate) now: Timestamp,
-    /// A random number in `0.0..1.0`, for jitter and random lifecycles.
-    pub(crate) chance: f64,
-}
-
-/// How handlers are picked and retried, as the operator's settings say.
-#[derive(Clone, Debug)]
-pub(crate) struct Policy {
-    pub(crate) lifecycle: Lifecycle,
-    /// First and longest delay after arbitrary errors of handlers without `backoff`; doubled in between, with jitter.
-    pub(crate) backoff: (Duration, Duration),
-    /// Whether lines at level DEBUG are wanted: the body of every object is in them.
-    pub(crate) verbose: bool,
-}
-
-/// The few facts of an object that live in memory. Opaque to the engine: made by [`Seen::first`], replaced by what `settle` gives.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    /// Whether the first event of this object came from a listing.
-    pub(super) listed: bool,
-    /// Whether some cycle of it has been finished in this process.
-    pub(super) handled_once: bool,
-    /// Whether its deletion has been handled.
-    pub(super) farewell: bool,
-    /// Boxed: most objects are at rest and have none of this.
-    pub(super) busy: Option<Box<Busy>>,
-}
-
-/// What is remembered of an unfinished cycle, or of what could not be written.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Busy {
-    pub(super) ongoing: Option<Ongoing>,
-    /// Records that are newer than those on the object.
-    pub(super) records: BTreeMap<Arc<str>, Record>,
-    /// What handlers want changed and could not yet be written.
-    pub(super) patch: Patch,
-    /// What was handled last, where the object has no room for it.
-    pub(super) last: Option<KnownEssence>,
-    /// The end of the cycle has been logged.
-    pub(super) announced: bool,
-}
-
-/// The cycle this process is in.
-#[derive(Clone, Debug)]
-pub(super) struct Ongoing {
-    pub(super) reason: Reason,
-    pub(super) target: Target,
-}
-
-/// What to do now. Calls are made in order: first `watching`, then `changing`.
-pub(crate) struct Plan {
-    /// Log lines to write before the calls.
-    pub(crate) lines: Vec<Line>,
-    /// Raw-event handlers: each is called once, its failure only logged.
-    pub(crate) watching: Vec<Cause>,
-    /// Changing handlers that are due and picked.
-    pub(crate) changing: Vec<Cause>,
-    pub(super) course: Course,
-    pub(super) book: Book,
-}
-
-/// What `settle` needs of the plan, whatever its course.
-pub(super) struct Book {
-    pub(super) persistence: Persistence,
-    pub(super) lifecycle: Lifecycle,
-    pub(super) backoff: (Duration, Duration),
-    pub(super) chance: f64,
-    pub(super) body: Arc<Body>,
-    pub(super) gone: bool,
-    pub(super) seen: Seen,
-}
-
-/// What this pass is about.
-pub(super) enum Course {
-    /// Nothing but what is left of former cycles; or nothing at all where the object is in nobody's scope, so that what is held stays
-    /// held.
-    Rest {
-        stale: Option<Vec<Arc<str>>>,
-        forget: bool,
-    },
-    /// The finalizer comes on or off, before anything else is done.
-    Guard { add: bool },
-    /// Handlers are called, or waited for, or finished.
-    Cycle(Box<Cycle>),
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            lifecycle: Lifecycle::default(),
-            backoff: (Duration::from_secs(1), Duration::from_secs(60)),
-            verbose: false,
-        }
-    }
-}
-
-impl Seen {
-    /// What is known of an object after its first event.
-    pub(crate) fn first(event: EventType) -> Self {
-        Self {
-            listed: event == EventType::Listed,
-            ..Self::default()
-        }
-    }
-    /// Give up what handlers wanted changed: the server has refused its content and would again. Their outcomes stay.
-    pub(crate) fn without_patch(mut self) -> Self {
-        if let Some(busy) = &mut self.busy {
-            busy.patch = Patch::new();
-        }
-        self
-    }
-    /// Whether something that handlers want changed is still to be written.
-    pub(crate) fn wants(&self) -> bool {
-        self.busy.as_ref().is_some_and(|it| !it.patch.is_empty())
-    }
-    /// Something that handlers want changed is still to be written.
-    pub(crate) fn owe(&mut self, patch: Patch) {
-        self.busy.get_or_insert_default().patch.absorb(patch);
-    }
-    pub(super) fn ongoing(&self) -> Option<&Ongoing> {
-        self.busy.as_ref()?.ongoing.as_ref()
-    }
-    pub(super) fn records(&self) -> Option<&BTreeMap<Arc<str>, Record>> {
-        self.busy.as_ref().map(|busy| &busy.records)
-    }
-    pub(super) fn is_initial(&self) -> bool {
-        self.listed && !self.handled_once
-    }
-}
-
-impl Busy {
-    /// For the memory of an object; nothing where there is nothing to remember.
-    pub(super) fn boxed(self) -> Option<Box<Self>> {
-        let is_idle = self.ongoing.is_none()
-            && self.records.is_empty()
-            && self.patch.is_empty()
-            && self.last.is_none()
-            && !self.announced;
-        (!is_idle).then(|| Box::new(self))
-    }
-}
 
 /// Detect the cause, pick the due calls, decide on the finalizer.
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
@@ -210,28 +48,6 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             gone: input.event == Some(EventType::Deleted),
             seen: input.seen.clone(),
         },
-    }
-}
-
-impl Plan {
-    /// A nest for the sub-handlers of one call of [`changing`](Self::changing).
-    pub(crate) fn nest(&self, parent: &Handler) -> Option<Nest> {
-        let Course::Cycle(cycle) = &self.course else {
-            return None;
-        };
-        Some(Nest {
-            persistence: self.book.persistence.clone(),
-            body: self.book.body.clone(),
-            held: self.book.seen.records().cloned().unwrap_or_default(),
-            reason: cycle.reason,
-            gone: cycle.mode == Mode::Gone,
-            goes_on: cycle.goes_on(),
-            seen: cycle.sides.seen_by(parent),
-            lifecycle: self.book.lifecycle.clone(),
-            backoff: self.book.backoff,
-            chance: self.book.chance,
-            children: Vec::new(),
-        })
     }
 }
 

@@ -15,11 +15,14 @@ use crate::handler::decl::Handler;
 use crate::handler::outcome::Outcome;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::reaction::children::{Offspring, refer, waiting};
-use crate::reaction::cycle::{Cycle, Member, Mode, next_due, title};
+use crate::reaction::children::{refer, waiting};
+use crate::reaction::course::{Book, Course, Plan};
+use crate::reaction::cycle::{Cycle, Mode, title};
 use crate::reaction::judge::{Judge, next_chance, shortened};
+use crate::reaction::line::Line;
 use crate::reaction::marks::marks;
-use crate::reaction::plan::{Book, Busy, Course, Ongoing, Plan, Seen};
+use crate::reaction::member::{Member, Offspring, next_due};
+use crate::reaction::memory::{Busy, Ongoing, Seen};
 use crate::state::NotKept;
 use crate::state::budget;
 use crate::state::diffbase::{Kept, KnownEssence};
@@ -60,34 +63,6 @@ pub(crate) struct Effects {
     pub(crate) seen: Seen,
     /// To remember where the patch was refused: outcomes that still have to be written, so that no handler runs twice.
     pub(crate) seen_if_refused: Seen,
-}
-
-/// A log line about the object, in Kopf's words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) level: Level,
-    pub(crate) text: String,
-    /// Every pass finds it anew: news at the first time only.
-    pub(crate) recurs: bool,
-}
-
-impl Line {
-    pub(super) fn new(level: Level, text: String) -> Self {
-        Self {
-            level,
-            text,
-            recurs: false,
-        }
-    }
-
-    pub(super) fn recurring(level: Level, text: String) -> Self {
-        let recurs = true;
-        Self {
-            level,
-            text,
-            recurs,
-        }
-    }
 }
 
 /// Turn outcomes into effects. `attempted` are calls of [`Plan::changing`]; `patch` is what all called handlers have put in.

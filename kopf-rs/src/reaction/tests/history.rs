@@ -17,7 +17,7 @@ use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::reaction::children::Progress;
-use crate::reaction::plan::{Course, Plan};
+use crate::reaction::course::{Course, Plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
 
 /// A small random number generator (xorshift): the same seed gives the same history.

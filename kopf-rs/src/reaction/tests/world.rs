@@ -24,8 +24,11 @@ use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 use crate::reaction::children::Progress;
+use crate::reaction::course::Plan;
 use crate::reaction::glance::Glance;
-use crate::reaction::plan::{Input, Plan, Policy, Seen, plan};
+use crate::reaction::input::{Input, Policy};
+use crate::reaction::memory::Seen;
+use crate::reaction::plan::plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::state::Persistence;
 

@@ -1,0 +1,73 @@
+//! A plan: what to call now, and what `settle` has to know of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::cause::Cause;
+use crate::handler::decl::Handler;
+use crate::handler::lifecycle::Lifecycle;
+use crate::object::body::Body;
+use crate::reaction::children::Nest;
+use crate::reaction::cycle::{Cycle, Mode};
+use crate::reaction::line::Line;
+use crate::reaction::memory::Seen;
+use crate::state::Persistence;
+
+/// What to do now. Calls are made in order: first `watching`, then `changing`.
+pub(crate) struct Plan {
+    /// Log lines to write before the calls.
+    pub(crate) lines: Vec<Line>,
+    /// Raw-event handlers: each is called once, its failure only logged.
+    pub(crate) watching: Vec<Cause>,
+    /// Changing handlers that are due and picked.
+    pub(crate) changing: Vec<Cause>,
+    pub(super) course: Course,
+    pub(super) book: Book,
+}
+
+/// What `settle` needs of the plan, whatever its course.
+pub(super) struct Book {
+    pub(super) persistence: Persistence,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) backoff: (Duration, Duration),
+    pub(super) chance: f64,
+    pub(super) body: Arc<Body>,
+    pub(super) gone: bool,
+    pub(super) seen: Seen,
+}
+
+/// What this pass is about.
+pub(super) enum Course {
+    /// Nothing but what is left of former cycles; or nothing at all where the object is in nobody's scope, so that what is held stays
+    /// held.
+    Rest {
+        stale: Option<Vec<Arc<str>>>,
+        forget: bool,
+    },
+    /// The finalizer comes on or off, before anything else is done.
+    Guard { add: bool },
+    /// Handlers are called, or waited for, or finished.
+    Cycle(Box<Cycle>),
+}
+
+impl Plan {
+    /// A nest for the sub-handlers of one call of [`changing`](Self::changing).
+    pub(crate) fn nest(&self, parent: &Handler) -> Option<Nest> {
+        let Course::Cycle(cycle) = &self.course else {
+            return None;
+        };
+        Some(Nest {
+            persistence: self.book.persistence.clone(),
+            body: self.book.body.clone(),
+            held: self.book.seen.records().cloned().unwrap_or_default(),
+            reason: cycle.reason,
+            gone: cycle.mode == Mode::Gone,
+            goes_on: cycle.goes_on(),
+            seen: cycle.sides.seen_by(parent),
+            lifecycle: self.book.lifecycle.clone(),
+            backoff: self.book.backoff,
+            chance: self.book.chance,
+            children: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Everything a plan depends on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::handler::cause::CauseContext;
+use crate::handler::decl::Handler;
+use crate::handler::lifecycle::Lifecycle;
+use crate::object::body::Body;
+use crate::object::event::EventType;
+use crate::object::resource::Resource;
+use crate::reaction::memory::Seen;
+use crate::state::Persistence;
+
+/// Everything a plan depends on.
+pub(crate) struct Input<'a> {
+    /// The handlers whose selector matches the resource, in order of declaration.
+    pub(crate) handlers: &'a [Arc<Handler>],
+    pub(crate) persistence: &'a Persistence,
+    pub(crate) policy: &'a Policy,
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) body: &'a Arc<Body>,
+    /// The watch event being handled; `None` for the reply of an own write and for a wake-up.
+    pub(crate) event: Option<EventType>,
+    pub(crate) seen: &'a Seen,
+    pub(crate) surroundings: &'a CauseContext,
+    /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
+    pub(crate) rivalled: bool,
+    pub(crate) now: Timestamp,
+    /// A random number in `0.0..1.0`, for jitter and random lifecycles.
+    pub(crate) chance: f64,
+}
+
+/// How handlers are picked and retried, as the operator's settings say.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) lifecycle: Lifecycle,
+    /// First and longest delay after arbitrary errors of handlers without `backoff`; doubled in between, with jitter.
+    pub(crate) backoff: (Duration, Duration),
+    /// Whether lines at level DEBUG are wanted: the body of every object is in them.
+    pub(crate) verbose: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            lifecycle: Lifecycle::default(),
+            backoff: (Duration::from_secs(1), Duration::from_secs(60)),
+            verbose: false,
+        }
+    }
+}

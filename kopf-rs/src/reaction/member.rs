@@ -1,0 +1,125 @@
+//! A handler within a cycle: its record, its limits, when it is due. Must not know other handlers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::handler::cause::Attempt;
+use crate::handler::decl::Handler;
+use crate::handler::lifecycle::DueHandler;
+use crate::state::progress::Record;
+
+/// One handler of the cycle.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) handler: Arc<Handler>,
+    pub(super) record: Record,
+    pub(super) stored: Option<Record>,
+    /// It is also for later changes, so it matters what its last attempt has seen.
+    pub(super) recurs: bool,
+    /// The object must not vanish before it is done.
+    pub(super) holds: bool,
+    /// Its limits are reached: it fails without being called.
+    pub(super) exhausted: Option<Exhausted>,
+}
+
+/// What the selected declarations of one id are for, all together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Declared {
+    /// Nothing but resuming.
+    pub(super) only_resumes: bool,
+    /// The object must not vanish before the handler has seen its deletion.
+    pub(super) holds: bool,
+    /// Deletions, holding the object or not.
+    pub(super) sees_deletions: bool,
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exhausted {
+    Timeout(Duration),
+    Retries(u32),
+}
+
+/// What `settle` has to know of a sub-handler.
+#[derive(Clone, Debug)]
+pub(crate) struct Offspring {
+    pub(super) id: Arc<str>,
+    pub(super) record: Record,
+    /// What the object carries.
+    pub(super) stored: Option<Record>,
+    pub(super) result: Option<Value>,
+}
+
+/// Whether it may be called now. Where the object is `gone` there is no later to wait for.
+pub(super) fn is_due(record: &Record, now: Timestamp, gone: bool) -> bool {
+    record.is_due(now) || (gone && !record.is_final())
+}
+
+/// When the first of those that are left is due.
+pub(super) fn next_due<'a>(
+    records: impl Iterator<Item = &'a Record>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let left = records.filter(|record| !record.is_final());
+    left.map(|record| record.delayed.unwrap_or(now)).min()
+}
+
+/// A member as lifecycles see it.
+pub(super) fn due(member: &Member) -> DueHandler<'_> {
+    DueHandler::new(&member.handler.id, member.record.retries)
+}
+
+impl Declared {
+    pub(super) fn of(id: &str, selected: &[Arc<Handler>]) -> Self {
+        let declarations = || selected.iter().filter(|it| *it.id == *id);
+        let holds = declarations().any(|it| it.needs_finalizer());
+        Self {
+            only_resumes: declarations().all(|it| it.is_for_resuming()),
+            holds,
+            sees_deletions: holds || declarations().any(|it| it.is_optional_deletion()),
+        }
+    }
+}
+
+impl Member {
+    /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last chance.
+    pub(super) fn is_left(&self, is_persisted_deletion: bool) -> bool {
+        let record = &self.record;
+        let was_called = record.retries > 0 || record.delayed.is_some();
+        let had_its_chance = is_persisted_deletion && !self.holds && was_called;
+        !record.is_final() && !had_its_chance
+    }
+
+    pub(super) fn attempt(&self, now: Timestamp) -> Attempt {
+        attempt(&self.record, now)
+    }
+}
+
+impl Exhausted {
+    /// The limit that `handler` has reached, if any.
+    pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
+        let runtime = since(record.started, now);
+        if handler.timeout().is_some_and(|timeout| runtime >= timeout) {
+            return Some(Self::Timeout(runtime));
+        }
+        let limit = handler.retries()?;
+        (record.retries >= limit).then_some(Self::Retries(limit))
+    }
+}
+
+/// What a handler is told of its attempts.
+pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
+    Attempt {
+        retry: record.retries,
+        started: record.started,
+        runtime: since(record.started, now),
+    }
+}
+
+/// The time from `then` to `now`; none where the clock was set back.
+pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}

@@ -1,0 +1,99 @@
+//! What the process remembers of an object between two plans. Must not know what is planned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::handler::cause::Reason;
+use crate::object::event::EventType;
+use crate::object::patch::Patch;
+use crate::state::diffbase::KnownEssence;
+use crate::state::progress::Record;
+
+/// The few facts of an object that live in memory. Opaque to the engine: made by [`Seen::first`], replaced by what `settle` gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Whether the first event of this object came from a listing.
+    pub(super) listed: bool,
+    /// Whether some cycle of it has been finished in this process.
+    pub(super) handled_once: bool,
+    /// Whether its deletion has been handled.
+    pub(super) farewell: bool,
+    /// Boxed: most objects are at rest and have none of this.
+    pub(super) busy: Option<Box<Busy>>,
+}
+
+/// What is remembered of an unfinished cycle, or of what could not be written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Busy {
+    pub(super) ongoing: Option<Ongoing>,
+    /// Records that are newer than those on the object.
+    pub(super) records: BTreeMap<Arc<str>, Record>,
+    /// What handlers want changed and could not yet be written.
+    pub(super) patch: Patch,
+    /// What was handled last, where the object has no room for it.
+    pub(super) last: Option<KnownEssence>,
+    /// The end of the cycle has been logged.
+    pub(super) announced: bool,
+}
+
+/// The cycle this process is in.
+#[derive(Clone, Debug)]
+pub(super) struct Ongoing {
+    pub(super) reason: Reason,
+    pub(super) target: Target,
+}
+
+/// The essence a cycle is after.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) essence: KnownEssence,
+    /// Some handler or sub-handler is done with the cycle. Until then the newest state is as good a target, and sooner: those that are
+    /// left are told of that one anyway.
+    pub(super) is_fixed: bool,
+}
+
+impl Seen {
+    /// What is known of an object after its first event.
+    pub(crate) fn first(event: EventType) -> Self {
+        Self {
+            listed: event == EventType::Listed,
+            ..Self::default()
+        }
+    }
+    /// Give up what handlers wanted changed: the server has refused its content and would again. Their outcomes stay.
+    pub(crate) fn without_patch(mut self) -> Self {
+        if let Some(busy) = &mut self.busy {
+            busy.patch = Patch::new();
+        }
+        self
+    }
+    /// Whether something that handlers want changed is still to be written.
+    pub(crate) fn wants(&self) -> bool {
+        self.busy.as_ref().is_some_and(|it| !it.patch.is_empty())
+    }
+    /// Something that handlers want changed is still to be written.
+    pub(crate) fn owe(&mut self, patch: Patch) {
+        self.busy.get_or_insert_default().patch.absorb(patch);
+    }
+    pub(super) fn ongoing(&self) -> Option<&Ongoing> {
+        self.busy.as_ref()?.ongoing.as_ref()
+    }
+    pub(super) fn records(&self) -> Option<&BTreeMap<Arc<str>, Record>> {
+        self.busy.as_ref().map(|busy| &busy.records)
+    }
+    pub(super) fn is_initial(&self) -> bool {
+        self.listed && !self.handled_once
+    }
+}
+
+impl Busy {
+    /// For the memory of an object; nothing where there is nothing to remember.
+    pub(super) fn boxed(self) -> Option<Box<Self>> {
+        let is_idle = self.ongoing.is_none()
+            && self.records.is_empty()
+            && self.patch.is_empty()
+            && self.last.is_none()
+            && !self.announced;
+        (!is_idle).then(|| Box::new(self))
+    }
+}

@@ -1,0 +1,47 @@
+//! Which essence a cycle is after.
+
+use tracing::Level;
+
+use crate::handler::cause::Reason;
+use crate::object::essence::Essence;
+use crate::reaction::input::Input;
+use crate::reaction::line::Line;
+use crate::reaction::memory::{Ongoing, Target};
+use crate::state::diffbase::KnownEssence;
+
+impl Target {
+    /// The target that memory holds, else the one that the object carries, else the object as it is.
+    pub(super) fn of(input: &Input<'_>, newest: &Essence, lines: &mut Vec<Line>) -> Self {
+        let deleting = input.body.is_deleting();
+        let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
+            Reason::Delete => deleting,
+            // A deletion tells handlers of the change from what they have handled.
+            Reason::Create | Reason::Update => true,
+            // Nobody has acted on a change yet.
+            Reason::Resume => false,
+        };
+        let held = input.seen.ongoing().filter(|it| it.target.is_fixed);
+        if let Some(ongoing) = held.filter(goes_on) {
+            let mut target = ongoing.target.clone();
+            if target.essence.is(newest) {
+                target.essence = KnownEssence::Whole(newest.clone());
+            }
+            return target;
+        }
+        let carried = input.persistence.progress.fetch_target(input.body);
+        let carried = carried.unwrap_or_else(|damage| {
+            let text = format!("{damage}: the cycle goes on with the object as it is.");
+            lines.push(Line::recurring(Level::WARN, text));
+            None
+        });
+        let takes_digests = input.persistence.essence.takes_digests();
+        let is_fixed = carried.is_some();
+        // A digest of another state could not be stored in the end: the cycle goes on, for the object as it is.
+        let is_kept = |it: &KnownEssence| takes_digests || matches!(it, KnownEssence::Whole(_));
+        let carried = carried.filter(|it| !it.is(newest) && is_kept(it));
+        Self {
+            essence: carried.unwrap_or_else(|| KnownEssence::Whole(newest.clone())),
+            is_fixed,
+        }
+    }
+}
