@@ -14,6 +14,7 @@ scenarios! {
     a_sub_handler_that_blocks_is_named_and_not_its_parent [memory];
     who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work [tcp real];
     an_operator_ends_in_time_whoever_blocks_its_threads [tcp real];
+    cleanup_handlers_run_whoever_blocks_all_threads [tcp real];
 }
 
 /// What is not there by then does not come before the handlers go on, which is never.
@@ -39,6 +40,14 @@ fn see(logger: Logger) {
 #[on_create("secrets", labels = {"seen": PRESENT})]
 fn keep(patch: &mut Patch) {
     patch["metadata"]["annotations"]["kept"] = "yes".into();
+}
+"#;
+
+/// An async one, which is called when threads are still taken.
+const CLEANUP: &str = r#"
+#[on_cleanup]
+async fn clean(logger: Logger) {
+    info!(logger, "cleans up");
 }
 "#;
 
@@ -100,9 +109,9 @@ async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(bed: Bed) {
 }
 
 /// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.
-async fn hogged(bed: &Bed) -> Program {
-    let file = Folder::new("blocking")
-        .file("hog.rs", HANDLERS)
+async fn hogged(bed: &Bed, folder: &str, more: &str) -> Program {
+    let file = Folder::new(folder)
+        .file("hog.rs", &format!("{HANDLERS}{more}"))
         .at("hog.rs");
     let kubeconfig = bed.kubeconfig().display().to_string();
     let args = [
@@ -135,7 +144,7 @@ async fn create(bed: &Bed, kind: &str, name: &str, label: &str) {
 }
 
 async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(bed: Bed) {
-    let program = hogged(&bed).await;
+    let program = hogged(&bed, "blocking", "").await;
     let lines = program.lines().with_patience(SOON);
     create(&bed, "Secret", "other", "seen").await;
     let seen = |line: &str| line.contains("/other] seen meanwhile");
@@ -154,7 +163,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(bed: Be
 }
 
 async fn an_operator_ends_in_time_whoever_blocks_its_threads(bed: Bed) {
-    let mut program = hogged(&bed).await;
+    let mut program = hogged(&bed, "blocking", "").await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;
     let said = program.lines().all().join("\n");
@@ -162,4 +171,14 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(bed: Bed) {
     assert_eq!(status.code(), Some(0), "{said}");
     let named = "/stuck-0] Handler 'hog' still runs although the operator stops";
     assert!(said.contains(named), "{said}");
+}
+
+async fn cleanup_handlers_run_whoever_blocks_all_threads(bed: Bed) {
+    let mut program = hogged(&bed, "blocking-cleanup", CLEANUP).await;
+    program.signal("TERM").await;
+    let ended = tokio::time::timeout(SOON, program.ended()).await;
+    let said = program.lines().all().join("\n");
+    let status = ended.unwrap_or_else(|_| panic!("it does not end:\n{said}"));
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(said.contains("cleans up"), "{said}");
 }

@@ -12,12 +12,12 @@ use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::invoke::Invoker;
 use crate::engine::{Engine, Failure, Limits, Setup};
 use crate::handler::cause::CauseContext;
-use crate::handler::definition::Handler;
+use crate::handler::decl::Handler;
 use crate::handler::extensions::Extensions;
+use crate::handler::family::activity::Activity;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
-use crate::handler::subject::Activity;
 use crate::operator::activity::Activities;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
@@ -210,7 +210,7 @@ impl Operator {
         let mut until = std::pin::pin!(until);
         tokio::select! {
             biased;
-            started = operator.activity(Activity::Startup) => {
+            started = operator.startup() => {
                 started.map_err(OperatorError::Startup)?;
             }
             _ = &mut until => {
@@ -219,7 +219,7 @@ impl Operator {
             }
         }
         let served = operator.serve(until).await;
-        let cleaned = operator.activity(Activity::Cleanup).await;
+        let cleaned = operator.cleanup().await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
@@ -302,7 +302,18 @@ impl CheckedOperator {
         })
     }
 
-    async fn activity(&self, activity: Activity) -> Result<(), Vec<String>> {
+    async fn startup(&self) -> Result<(), Vec<String>> {
+        self.activity(Activity::Startup, &self.invoker).await
+    }
+
+    /// On the operator's own runtime: handlers that block all threads of theirs would hold it off for ever.
+    async fn cleanup(&self) -> Result<(), Vec<String>> {
+        let workers = self.settings.get().execution.max_workers;
+        let invoker = Invoker::new(self.clock, workers, None);
+        self.activity(Activity::Cleanup, &invoker).await
+    }
+
+    async fn activity(&self, activity: Activity, invoker: &Invoker) -> Result<(), Vec<String>> {
         let all = self.handlers.iter();
         let handlers: Vec<_> = all
             .filter(|handler| handler.activity() == Some(activity))
@@ -311,7 +322,7 @@ impl CheckedOperator {
         let execution = self.settings.get().execution;
         let activities = Activities {
             activity,
-            invoker: &self.invoker,
+            invoker,
             clock: self.clock,
             chance: &self.chance,
             context: CauseContext {
