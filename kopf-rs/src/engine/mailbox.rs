@@ -1,7 +1,8 @@
 //! What waits for one object: letters of several kinds, each with a rule of its own for what a newer one makes of an older one.
 //!
 //! A state takes the place of an older state. That the object is not watched any more takes the place of a state, but of no deletion;
-//! a state that comes after it (the object is watched again) takes it back. What else will be posted (a nudge, a patch that is owed, the
+//! a state that comes after it (the object is watched again) takes it back. Once a deletion was read, the object has ended: a further
+//! deletion, and that it is not watched, tell nothing. What else will be posted (a nudge, a patch that is owed, the
 //! end of background work) gets a field here with its rule in [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the
 //! other letters stay as they are. Must not know what is done with a letter.
 
@@ -42,19 +43,25 @@ pub(crate) struct Pending {
 pub(crate) struct Mailbox {
     state: Option<Pending>,
     unwatched: bool,
+    /// The last state that was read is a deletion.
+    ended: bool,
 }
 
 impl Mailbox {
     pub(crate) fn post(&mut self, letter: Letter) {
         match letter {
+            Letter::State(newer) if self.ended && newer.is_deletion() => {
+                self.state = None;
+            }
             Letter::State(newer) => {
                 self.unwatched = false;
+                self.ended = false;
                 self.state = Some(match self.state.take() {
                     Some(older) => older.followed_by(newer),
                     None => newer,
                 });
             }
-            Letter::Unwatched if self.is_deletion() => {}
+            Letter::Unwatched if self.ended || self.is_deletion() => {}
             Letter::Unwatched => {
                 self.state = None;
                 self.unwatched = true;
@@ -65,6 +72,7 @@ impl Mailbox {
     /// The letter to be read next.
     pub(crate) fn take(&mut self) -> Option<Letter> {
         let unwatched = std::mem::take(&mut self.unwatched);
+        self.ended |= self.is_deletion();
         let state = self.state.take().map(Letter::State);
         state.or(unwatched.then_some(Letter::Unwatched))
     }

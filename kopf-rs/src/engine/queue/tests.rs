@@ -239,6 +239,30 @@ async fn a_state_that_comes_while_a_concluded_deletion_is_handled_is_handled_nex
 }
 
 #[tokio::test]
+async fn an_object_whose_deletion_is_being_handled_is_not_deleted_again() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    fed.work("1");
+    fed.object(EventType::Deleted, "a", UID, 2);
+    let working = fed.started.pop().unwrap();
+    assert!(fed.queue.take(&working.key).is_some());
+    fed.queue.open(1, kind(), Some(0));
+    for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced] {
+        fed.queue
+            .feed(1, event, never, |start| fed.started.push(start));
+    }
+    assert!(fed.queue.take(&working.key).is_none(), "deleted again");
+    fed.queue.close(1);
+    assert!(
+        fed.queue.take(&working.key).is_none(),
+        "its end is cut short"
+    );
+    assert!(fed.queue.remove(&working.key).is_none());
+    assert!(fed.started.is_empty());
+    assert_eq!(fed.queue.busy(), 0);
+}
+
+#[tokio::test]
 async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
     let mut fed = Fed::new();
     fed.object(EventType::Listed, "a", UID, 5);
