@@ -40,7 +40,7 @@ use crate::engine::overdue::told_while_running;
 use crate::engine::queue::{Queue, StreamId, WorkerStart};
 use crate::engine::report::report;
 use crate::engine::rivals::Rivals;
-use crate::handler::definition::HandlerCall;
+use crate::handler::cause::Cause;
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -248,12 +248,18 @@ impl Shared {
         }
     }
 
+    /// Whether another call may begin for an object that is worked on already.
+    pub(crate) fn may_call(&self, key: &Key) -> bool {
+        let is_unwatched = || self.queue.peek(key, Mailbox::is_unwatched);
+        self.gate.is_open() && is_unwatched() != Some(true)
+    }
+
     /// One attempt of a handler of an object, and what is told of it while it runs.
     pub(crate) async fn invoke(
         &self,
         key: &Key,
         about: &Reference,
-        cause: &HandlerCall,
+        cause: &Cause,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let handler = || cause.handler.clone();

@@ -10,7 +10,7 @@ use kopf_rs::{
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Calls, Field, is_handled, last_handled};
+use crate::operating::{Calls, Field, Gate, is_handled, last_handled};
 
 scenarios! {
     a_parent_is_done_when_its_children_are;
@@ -25,6 +25,7 @@ scenarios! {
     whoever_has_changed_the_object_is_not_called_again_after_a_kill;
     a_second_change_calls_all_children_again [memory tcp];
     misused_children_are_told [memory tcp];
+    no_child_begins_once_the_operator_stops [memory];
 }
 
 /// A child that notes its calls as `id retry`, and fails so many times.
@@ -502,4 +503,40 @@ async fn misused_children_are_told(bed: Bed) {
     field.line("there are two sub-handlers 'parent/twin'").await;
     field.line("Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change").await;
     working.stop().await;
+}
+
+async fn no_child_begins_once_the_operator_stops(bed: Bed) {
+    let field = Field::of(bed).await;
+    let gate = Gate::closed();
+    let (held, noted) = (gate.clone(), field.calls.clone());
+    let parent = handler("parent", move |cause: Context| {
+        let (gate, calls) = (held.clone(), noted.clone());
+        async move {
+            let subs = cause.subhandlers()?;
+            let two = child("two", &calls, 0);
+            subs.add(handler("one", move |cause: Context| {
+                calls.note(cause.handler_id());
+                let gate = gate.clone();
+                async move {
+                    gate.pass().await;
+                    Ok(json!("done"))
+                }
+            }));
+            subs.add(two);
+            subs.lifecycle(Lifecycle::AllAtOnce);
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("o", json!({})).await;
+    field.calls.until(1).await;
+    let opening = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        gate.open(1);
+    };
+    tokio::join!(working.stop(), opening);
+    assert_eq!(field.calls.all(), ["parent/one"]);
+    let object = field.get("o").await;
+    assert_eq!(object["status"]["parent/one"], "done", "{object}");
+    assert!(!is_handled(&object), "{object}");
 }

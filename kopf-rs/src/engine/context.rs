@@ -13,7 +13,6 @@ use tracing::Level;
 
 use crate::engine::Shared;
 use crate::engine::key::Key;
-use crate::engine::mailbox::Mailbox;
 use crate::engine::report::report;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
@@ -113,11 +112,7 @@ impl WorkerContext {
 
     /// Whether another call may begin within a turn that has begun already.
     pub(super) fn may_call(&self) -> bool {
-        let is_unwatched = || {
-            let queue = &self.shared.queue;
-            queue.peek(&self.key, Mailbox::is_unwatched)
-        };
-        self.shared.gate.is_open() && is_unwatched() != Some(true)
+        self.shared.may_call(&self.key)
     }
 
     pub(super) fn report(&self, happening: &Happening) {
