@@ -1,10 +1,13 @@
 //! Objects whose watch is closed: not watched is not deleted.
 
+use std::time::Duration;
+
 use kopf_rs::{EventType, Registry, handler};
+use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, definition, is_handled};
+use crate::operating::{Field, Gate, definition, is_handled, last_handled};
 
 scenarios! {
     an_object_whose_kind_becomes_ambiguous_is_not_deleted;
@@ -12,6 +15,8 @@ scenarios! {
     a_handler_whose_watch_is_closed_ends_and_is_written;
     a_version_that_changes_while_a_handler_runs_causes_no_second_call;
     a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call;
+    a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold;
+    objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first [memory];
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -218,4 +223,81 @@ async fn take_over(bed: Bed, is_v1_served: bool) {
     field.bed.until("it is handled", &kind, "a", handled).await;
     working.stop().await;
     assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);
+}
+
+async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(bed: Bed) {
+    let field = Field::bare(bed);
+    let (kind, other) = (
+        format!("{}.{}", plural(&field), field.group),
+        format!("other-{}", field.group),
+    );
+    field
+        .bed
+        .apply(&twin(&field, &field.group).to_string())
+        .await;
+    let registry = Registry::new()
+        .on_delete(plural(&field).as_str(), field.noting("delete_fn"))
+        .on_create(kind.as_str(), field.noting("create_fn"))
+        .on_update(kind.as_str(), field.noting("update_fn"));
+    let working = field.start(registry);
+    create(&field, "v1", "a").await;
+    let handled = |object: Option<&Value>| object.is_some_and(is_handled);
+    field.bed.until("it is handled", &kind, "a", handled).await;
+    field.bed.apply(&twin(&field, &other).to_string()).await;
+    field.line("Ambiguous resources will not be served").await;
+    field
+        .bed
+        .patch(&kind, "a", &json!({"spec": {"size": 2}}))
+        .await;
+    let updated = |object: Option<&Value>| {
+        object
+            .and_then(last_handled)
+            .is_some_and(|last| last["spec"]["size"] == 2)
+    };
+    let object = field
+        .bed
+        .until("its change is handled", &kind, "a", updated)
+        .await;
+    assert_eq!(
+        object["metadata"]["finalizers"],
+        json!(["tester.kopf.rs/finalizer"])
+    );
+    field.bed.delete(&kind, "a").await;
+    field
+        .line("The deletion waits for handlers that are not served now: 'delete_fn'")
+        .await;
+    field
+        .bed
+        .delete(DEFINITIONS, &format!("{}.{other}", plural(&field)))
+        .await;
+    let gone = |object: Option<&Value>| object.is_none();
+    field.bed.until("it is gone", &kind, "a", gone).await;
+    working.stop().await;
+    assert_eq!(
+        field.calls.all(),
+        ["create_fn a", "update_fn a", "delete_fn a"]
+    );
+}
+
+async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first(bed: Bed) {
+    let field = Field::bare(bed);
+    let kind = format!("{}.{}", plural(&field), field.group);
+    field
+        .bed
+        .apply(&twin(&field, &field.group).to_string())
+        .await;
+    let server = field.bed.in_process().expect("it is in the process");
+    let late = Fault::late(Duration::from_secs(2));
+    let _late = server.fault(late.on(Verb::Watch).plural(plural(&field)));
+    let working = field.start(handlers(&field));
+    create(&field, "v1", "a").await;
+    let handled = |object: Option<&Value>| object.is_some_and(is_handled);
+    field.bed.until("it is handled", &kind, "a", handled).await;
+    field.bed.delete("namespaces", field.bed.namespace()).await;
+    field.line(STOPPING).await;
+    working.stop().await;
+    assert_eq!(
+        field.calls.all(),
+        ["create_fn a", "DELETED a", "delete_fn a"]
+    );
 }

@@ -18,9 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Level, Span};
 
 use crate::engine::watchdog::Watched;
-use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
-use crate::handler::definition::HandlerCall;
+use crate::handler::decl::{Call, Callee, Calling, Returned};
 use crate::handler::error::HandlerError;
 use crate::handler::outcome::{Outcome, panic_text};
 use crate::object::patch::Patch;
@@ -62,13 +61,13 @@ impl Invoker {
     /// One attempt. What the handler puts into `patch` stays there, however it ends.
     pub(crate) async fn invoke(
         &self,
-        cause: &HandlerCall,
+        cause: &Cause,
         about: &Reference,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let span = span(cause, about);
         match &cause.handler.callee {
-            Callee::Fn(Function::Async(function)) => self.call(*function, cause, span, patch).await,
+            Callee::Fn(Call::Async(function)) => self.call(*function, cause, span, patch).await,
             Callee::Closure(function) => {
                 let function = function.clone();
                 self.call(
@@ -79,7 +78,7 @@ impl Invoker {
                 )
                 .await
             }
-            Callee::Fn(Function::Blocking(function)) => {
+            Callee::Fn(Call::Blocking(function)) => {
                 let called = self.on_a_thread(*function, cause, patch);
                 called.instrument(span).await
             }
@@ -89,7 +88,7 @@ impl Invoker {
     async fn call(
         &self,
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
-        cause: &HandlerCall,
+        cause: &Cause,
         span: Span,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
@@ -113,7 +112,7 @@ impl Invoker {
         &self,
         runtime: &Handle,
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
-        cause: &HandlerCall,
+        cause: &Cause,
         span: Span,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
@@ -155,7 +154,7 @@ impl Invoker {
     async fn on_a_thread(
         &self,
         function: fn(&Cause, &mut Patch) -> Returned,
-        cause: &HandlerCall,
+        cause: &Cause,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let place = tokio::select! {
@@ -186,11 +185,7 @@ impl Invoker {
     }
 
     /// Wait for a thread; tell when it should have ended.
-    async fn patiently<T>(
-        &self,
-        cause: &HandlerCall,
-        thread: JoinHandle<T>,
-    ) -> Result<T, JoinError> {
+    async fn patiently<T>(&self, cause: &Cause, thread: JoinHandle<T>) -> Result<T, JoinError> {
         let mut thread = std::pin::pin!(thread);
         if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
             let seconds = limit.as_secs_f64();
@@ -214,7 +209,7 @@ impl Invoker {
     }
 
     /// What is left of the handler's timeout.
-    fn left(&self, cause: &HandlerCall) -> Option<Duration> {
+    fn left(&self, cause: &Cause) -> Option<Duration> {
         let limit = cause.handler.timeout()?;
         let spent = self.clock.now().duration_since(cause.attempt.started);
         Some(limit.saturating_sub(Duration::try_from(spent).unwrap_or_default()))
@@ -223,7 +218,7 @@ impl Invoker {
 
 const UNINTERRUPTIBLE: &str = "a blocking function cannot be interrupted.";
 
-fn complain(cause: &HandlerCall, why: impl std::fmt::Display) {
+fn complain(cause: &Cause, why: impl std::fmt::Display) {
     let id = &cause.handler.id;
     let text = format_args!("Handler '{id}' {why}");
     cause.logger().log(Level::WARN, text);
@@ -232,7 +227,7 @@ fn complain(cause: &HandlerCall, why: impl std::fmt::Display) {
 /// An async attempt, on whichever runtime this is polled.
 async fn attempt(
     call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a>,
-    cause: &HandlerCall,
+    cause: &Cause,
     left: Option<Duration>,
     cancelled: &CancellationToken,
     patch: &mut Patch,
@@ -280,7 +275,7 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
 }
 
 /// What the handler logs by plain `tracing` macros is attributed to its object through this span.
-fn span(cause: &HandlerCall, about: &Reference) -> Span {
+fn span(cause: &Cause, about: &Reference) -> Span {
     if !tracing::enabled!(target: "kopf.objects", Level::ERROR) {
         return Span::none();
     }

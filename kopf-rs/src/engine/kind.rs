@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::handler::definition::Handler;
+use crate::handler::decl::Handler;
 use crate::object::resource::Resource;
 use crate::state::trace::Names;
 
@@ -15,6 +15,8 @@ pub(crate) struct Kind {
     pub(crate) id: u32,
     pub(crate) resource: Arc<Resource>,
     pub(crate) handlers: Vec<Arc<Handler>>,
+    /// Deletion handlers that are for its objects too, and that are not served now: what waits for them is not released.
+    pub(crate) withheld: Vec<Arc<Handler>>,
     /// Those of them that see raw events.
     pub(crate) watching: Vec<Arc<Handler>>,
     /// What those of changes keep on objects; nothing where there are none.
@@ -37,15 +39,24 @@ impl Kind {
             resource,
             names: ids().next().is_some().then(|| Names::of(ids())),
             handlers,
+            withheld: Vec::new(),
             watching,
         }
     }
 
+    /// The same, with the deletion handlers that are not served now.
+    pub(crate) fn withholding(self, withheld: Vec<Arc<Handler>>) -> Self {
+        Self { withheld, ..self }
+    }
+
     /// Whether nothing about it has changed.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Arc<Handler>, &Arc<Handler>)| Arc::ptr_eq(one, other);
+        let same = |these: &[Arc<Handler>], those: &[Arc<Handler>]| {
+            let mut pairs = these.iter().zip(those);
+            these.len() == those.len() && pairs.all(|(this, that)| Arc::ptr_eq(this, that))
+        };
         self.resource == other.resource
-            && self.handlers.len() == other.handlers.len()
-            && self.handlers.iter().zip(&other.handlers).all(same)
+            && same(&self.handlers, &other.handlers)
+            && same(&self.withheld, &other.withheld)
     }
 }

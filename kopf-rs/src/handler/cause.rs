@@ -2,7 +2,6 @@
 //!
 //! Everything an argument can be made of is also an accessor here, for closures, predicates and users' own extractors.
 
-use std::any::Any;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
@@ -10,29 +9,38 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::decl::Handler;
+use crate::handler::error::HandlerError;
 use crate::handler::extensions::Extensions;
+use crate::handler::extract::json::{self, Absent};
+use crate::handler::extract::{nothing_given, param};
+use crate::handler::family::Subject;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
-use crate::handler::read::{self, Absent};
-use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::resource::Resource;
+
+/// The reason of a handling cycle, as Kopf names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The object is new to this operator.
+    Create,
+    /// Its essence differs from what was handled last.
+    Update,
+    /// It is being deleted.
+    Delete,
+    /// The operator has started and the object is as it was handled last.
+    Resume,
+}
 
 /// One call of one handler: all the data an argument can be made from.
 #[derive(Clone, Debug)]
 pub struct Cause {
-    /// The id of the handler.
-    pub(crate) handler_id: Arc<str>,
-    /// The value of its option `param`.
-    pub(crate) param: Option<Param>,
+    pub(crate) handler: Arc<Handler>,
     pub(crate) context: CauseContext,
     pub(crate) attempt: Attempt,
     pub(crate) subject: Subject,
 }
-
-/// The value of the argument `param`.
-pub(crate) type Param = Arc<dyn Any + Send + Sync>;
 
 /// What does not depend on the subject: the same for all calls for one object, or for one activity.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +61,13 @@ pub(crate) struct Attempt {
     pub(crate) runtime: Duration,
 }
 
+/// The object a handler is called for.
+#[derive(Clone, Debug)]
+pub(crate) struct SubjectObject {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) body: Arc<Body>,
+}
+
 // === impl Cause ===
 
 /// The data that handlers of all families may ask for. Activities have no object: there its data are empty. What only one family has is in
@@ -61,7 +76,7 @@ impl Cause {
     /// The id of the handler being called.
     #[must_use]
     pub fn handler_id(&self) -> &str {
-        &self.handler_id
+        &self.handler.id
     }
     /// The whole object.
     #[must_use]
@@ -74,14 +89,14 @@ impl Cause {
     /// # Errors
     /// A permanent one that names the JSON path, where `spec` is no `T`.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        read::read("spec", read::stanza(self.body().spec()), Absent::Empty)
+        json::read("spec", json::stanza(self.body().spec()), Absent::Empty)
     }
     /// The stanza `status` as a type of yours.
     ///
     /// # Errors
     /// A permanent one that names the JSON path, where `status` is no `T`.
     pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        read::read("status", read::stanza(self.body().status()), Absent::Empty)
+        json::read("status", json::stanza(self.body().status()), Absent::Empty)
     }
     /// The stanza `metadata`.
     #[must_use]
@@ -131,7 +146,7 @@ impl Cause {
     /// The handler's `param`, where it has one and it is a `T`.
     #[must_use]
     pub fn param<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.param.as_deref()?.downcast_ref()
+        param(self)?.downcast_ref()
     }
     /// Which attempt this is, from 0.
     #[must_use]
@@ -158,6 +173,23 @@ impl Cause {
     }
 }
 
-pub(crate) fn nothing_given(wanted: &str) -> HandlerError {
-    PermanentError::new(format!("the handler asks for a `{wanted}`, but none was given to the operator; give it with `Operator::with`")).into()
+// === impl Reason ===
+
+impl Reason {
+    /// `create`, `update`, `delete` or `resume`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
 }

@@ -132,12 +132,17 @@ impl Selector {
     /// Whether `resource` is meant.
     #[must_use]
     pub fn matches(&self, resource: &Resource) -> bool {
+        let is_of_version = match &self.version {
+            Some(version) => *version == resource.version,
+            None => resource.preferred,
+        };
+        is_of_version && self.names(resource)
+    }
+
+    /// Whether `resource` is meant, whatever its version.
+    fn names(&self, resource: &Resource) -> bool {
         let has = |names: &[String], name: &String| names.contains(name);
         self.group.as_ref().is_none_or(|it| *it == resource.group)
-            && match &self.version {
-                Some(version) => *version == resource.version,
-                None => resource.preferred,
-            }
             && match &self.name {
                 SelectorName::Any(name) => {
                     [&resource.kind, &resource.plural, &resource.singular].contains(&name)
@@ -164,7 +169,16 @@ impl Selector {
     /// What the selector means among `resources`. Like `kubectl`, a name of a core resource means that one. Several resources for a
     /// [specific](Self::is_specific) selector mean that it is ambiguous.
     pub(crate) fn select<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
-        let mut found: Vec<&Resource> = resources.iter().filter(|it| self.matches(it)).collect();
+        self.first_of_core(resources.iter().filter(|it| self.matches(it)))
+    }
+
+    /// What the selector would mean if it had not named a version.
+    pub(crate) fn select_in_any_version<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
+        self.first_of_core(resources.iter().filter(|it| self.names(it)))
+    }
+
+    fn first_of_core<'a>(&self, found: impl Iterator<Item = &'a Resource>) -> Vec<&'a Resource> {
+        let mut found: Vec<&Resource> = found.collect();
         if self.is_specific() && found.iter().any(|it| it.group.is_empty()) {
             found.retain(|it| it.group.is_empty());
         }

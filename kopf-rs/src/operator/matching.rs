@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::handler::definition::Handler;
+use crate::handler::decl::Handler;
 use crate::happening::serving::Serving;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
@@ -15,10 +15,19 @@ use crate::object::selector::Selector;
 /// What is to be served, and what is not.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
-    pub(crate) resources: Vec<(Resource, Vec<Arc<Handler>>)>,
+    pub(crate) resources: Vec<ServedResource>,
     pub(crate) unserved: Vec<Serving>,
     /// Some handlers are for resources that do not exist, or that are ambiguous: as things are now.
     pub(crate) is_unresolved: bool,
+}
+
+/// A resource in the version that is served, and the handlers for it.
+#[derive(Debug)]
+pub(crate) struct ServedResource {
+    pub(crate) resource: Resource,
+    pub(crate) handlers: Vec<Arc<Handler>>,
+    /// Deletion handlers that are for its objects too, and are not served: as ambiguous as things are now, or for another version.
+    pub(crate) withheld: Vec<Arc<Handler>>,
 }
 
 /// A resource that a handler is for, in the version that it takes.
@@ -71,6 +80,7 @@ pub(crate) fn match_handlers(handlers: &[Arc<Handler>], resources: &[Resource]) 
     matched.is_unresolved = !matched.unserved.is_empty();
     matched.serve(&demands, resources);
     matched.drop_unfit();
+    matched.withhold(handlers, resources);
     matched
 }
 
@@ -104,11 +114,34 @@ impl Matched {
     }
 
     fn add(&mut self, resource: &Resource, handler: &Arc<Handler>) {
-        match self.resources.iter_mut().find(|(it, _)| it == resource) {
-            Some((_, handlers)) => handlers.push(handler.clone()),
-            None => self
-                .resources
-                .push((resource.clone(), vec![handler.clone()])),
+        let known = self.resources.iter_mut();
+        match known.into_iter().find(|it| it.resource == *resource) {
+            Some(known) => known.handlers.push(handler.clone()),
+            None => self.resources.push(ServedResource {
+                resource: resource.clone(),
+                handlers: vec![handler.clone()],
+                withheld: Vec::new(),
+            }),
+        }
+    }
+
+    /// Note what deletion handlers may have held when they were served, or will hold.
+    fn withhold(&mut self, handlers: &[Arc<Handler>], resources: &[Resource]) {
+        for handler in handlers.iter().filter(|it| it.needs_finalizer()) {
+            let Some(selector) = handler.selector().filter(|it| it.is_specific()) else {
+                continue;
+            };
+            let mut found = selector.select(resources);
+            if found.is_empty() {
+                found = selector.select_in_any_version(resources);
+            }
+            for served in &mut self.resources {
+                let is_meant = found.iter().any(|it| is_same(it, &served.resource));
+                let is_served = served.handlers.iter().any(|it| Arc::ptr_eq(it, handler));
+                if is_meant && !is_served {
+                    served.withheld.push(handler.clone());
+                }
+            }
         }
     }
 
@@ -132,24 +165,22 @@ impl Matched {
     }
 
     fn drop_unfit(&mut self) {
-        let resources = self.drop_if(|resource, _| is_unwatchable(resource));
+        let resources = self.drop_if(|served| is_unwatchable(&served.resource));
         if !resources.is_empty() {
             self.unserved.push(Serving::Unwatchable { resources });
         }
-        let resources = self.drop_if(|resource, handlers| {
-            let mut handlers = handlers.iter();
-            handlers.any(|handler| is_unpatchable(resource, handler))
+        let resources = self.drop_if(|served| {
+            let mut handlers = served.handlers.iter();
+            handlers.any(|handler| is_unpatchable(&served.resource, handler))
         });
         if !resources.is_empty() {
             self.unserved.push(Serving::Unpatchable { resources });
         }
     }
 
-    fn drop_if(&mut self, unfit: impl Fn(&Resource, &[Arc<Handler>]) -> bool) -> Vec<Resource> {
-        let dropped = self
-            .resources
-            .extract_if(.., |(resource, handlers)| unfit(resource, handlers));
-        dropped.map(|(resource, _)| resource).collect()
+    fn drop_if(&mut self, unfit: impl Fn(&ServedResource) -> bool) -> Vec<Resource> {
+        let dropped = self.resources.extract_if(.., |served| unfit(served));
+        dropped.map(|served| served.resource).collect()
     }
 }
 
@@ -170,14 +201,18 @@ fn chosen_version<'a>(
     demands: &[Demand<'a>],
     resources: &'a [Resource],
 ) -> Option<&'a Resource> {
-    let is_same =
-        |other: &Resource| (&other.group, &other.plural) == (&resource.group, &resource.plural);
-    let of_this = demands.iter().filter(|demand| is_same(demand.resource));
+    let of_this = demands.iter();
+    let of_this = of_this.filter(|demand| is_same(demand.resource, resource));
     let wanted = of_this
         .filter(|demand| demand.version != VersionDemand::Any)
         .map(|demand| demand.resource)
         .max_by_key(|it| (it.preferred, priority(&it.version)));
-    wanted.or_else(|| resources.iter().find(|it| is_same(it) && **it == *resource))
+    wanted.or_else(|| resources.iter().find(|it| **it == *resource))
+}
+
+/// Whether these are versions of the same resource.
+fn is_same(one: &Resource, other: &Resource) -> bool {
+    (&one.group, &one.plural) == (&other.group, &other.plural)
 }
 
 /// Kubernetes' order of versions: stable ones, then beta, then alpha ones, each by their numbers; all others follow, by their names.

@@ -4,7 +4,7 @@
 //! resource is served in another version, and that each trouble stays with the watch it is about. Must not know what the engine does with
 //! objects.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::kind::Kind;
 use crate::engine::queue::StreamId;
-use crate::handler::definition::Handler;
+use crate::handler::decl::Handler;
 use crate::happening::Happening;
 use crate::happening::serving::{Serving, Watching};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::follow::follow;
-use crate::operator::matching::match_handlers;
+use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::outage::{Leaving, Membership};
 use crate::operator::report::{report, report_serving};
 use crate::operator::scope::Scope;
@@ -61,6 +61,8 @@ pub(crate) struct Observer {
     resources: Vec<Resource>,
     ids: HashMap<[String; 2], u32>,
     watches: BTreeMap<Place, Watch>,
+    /// Those of namespaces that are gone, until then.
+    ending: VecDeque<(Instant, Place, Watch)>,
     /// Those of namespaces and definitions.
     own_watches: Vec<AbortOnDropHandle<()>>,
     next_stream: StreamId,
@@ -72,6 +74,10 @@ pub(crate) struct Observer {
     tell: UnboundedSender<News>,
     news: UnboundedReceiver<News>,
 }
+
+/// So long is the watch of a namespace that is gone kept open: what the server says of its objects may be later than what it says of the
+/// namespace, and they are deleted, not only out of sight.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A resource, whatever its version, and where it is watched: in one namespace, or cluster-wide.
 type Place = (u32, Option<String>);
@@ -119,6 +125,7 @@ impl Observer {
             resources: Vec::new(),
             ids: HashMap::new(),
             watches: BTreeMap::new(),
+            ending: VecDeque::new(),
             own_watches: Vec::new(),
             next_stream: 0,
             namespaces: Namespaces::new(&setup.scope, scanning.disabled),
@@ -149,6 +156,7 @@ impl Observer {
                 biased;
                 Some(news) = self.news.recv() => self.on_news(news),
                 event = self.discovery.event() => self.on_discovery(event),
+                Some(()) = end_of_grace(&self.ending) => self.end_first(),
                 () = engine.settled(), if once && self.is_complete() => return Ok(self.report_of_unserved()),
             }
         }
@@ -304,22 +312,52 @@ impl Observer {
             .filter(|place| !wanted.contains_key(*place))
             .cloned()
             .collect();
-        for watch in unwanted
-            .iter()
-            .filter_map(|place| self.watches.remove(place))
-        {
-            report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
-            self.setup.engine.close(watch.stream);
+        for place in unwanted {
+            self.end(place);
         }
         for (place, kind) in wanted {
             match self.watches.remove(&place) {
                 Some(watch) if watch.kind.is_same(&kind) && !watch.is_missing() => {
                     self.watches.insert(place, watch);
                 }
-                former => self.start(place, kind, former),
+                former => {
+                    let former = former.or_else(|| self.take_ending(&place));
+                    self.start(place, kind, former);
+                }
             }
         }
         matched.is_unresolved
+    }
+
+    /// End a watch: at once, or a little later where its namespace is gone.
+    fn end(&mut self, place: Place) {
+        let Some(watch) = self.watches.remove(&place) else {
+            return;
+        };
+        let is_gone = |name: &str| !self.namespaces.some().is_some_and(|it| it.contains(name));
+        if place.1.as_deref().is_some_and(is_gone) {
+            let end = Instant::now() + GRACE;
+            self.ending.push_back((end, place, watch));
+        } else {
+            self.stop(&watch);
+        }
+    }
+
+    fn end_first(&mut self) {
+        if let Some((_, _, watch)) = self.ending.pop_front() {
+            self.stop(&watch);
+        }
+    }
+
+    /// The watch at a place whose namespace is there again before it was ended.
+    fn take_ending(&mut self, place: &Place) -> Option<Watch> {
+        let found = self.ending.iter().position(|(_, it, _)| it == place)?;
+        self.ending.remove(found).map(|(_, _, watch)| watch)
+    }
+
+    fn stop(&self, watch: &Watch) {
+        report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
+        self.setup.engine.close(watch.stream);
     }
 
     /// Each once, for as long as it lasts.
@@ -335,18 +373,17 @@ impl Observer {
         self.unserved = told;
     }
 
-    fn wanted(
-        &mut self,
-        resources: Vec<(Resource, Vec<Arc<Handler>>)>,
-    ) -> BTreeMap<Place, Arc<Kind>> {
+    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<Place, Arc<Kind>> {
         let mut wanted = BTreeMap::new();
-        for (resource, handlers) in resources {
-            let id = self.id(&resource);
-            let namespaced = resource.namespaced;
-            let kind = Arc::new(Kind::new(id, Arc::new(resource), handlers));
+        for served in resources {
+            let id = self.id(&served.resource);
+            let namespaced = served.resource.namespaced;
+            let kind = Kind::new(id, Arc::new(served.resource), served.handlers);
+            let kind = Arc::new(kind.withholding(served.withheld));
             match self.namespaces.some().filter(|_| namespaced) {
                 Some(names) => {
-                    wanted.extend(names.map(|name| ((id, Some(name.to_owned())), kind.clone())));
+                    let places = names.iter().map(|name| (id, Some(name.clone())));
+                    wanted.extend(places.map(|place| (place, kind.clone())));
                 }
                 None => {
                     wanted.insert((id, None), kind);
@@ -399,6 +436,13 @@ impl Observer {
         };
         self.watches.insert(place, watch);
     }
+}
+
+/// Wait until the first of these watches is to be ended; `None` where there is none. Cancel-safe.
+async fn end_of_grace(ending: &VecDeque<(Instant, Place, Watch)>) -> Option<()> {
+    let (end, _, _) = ending.front()?;
+    tokio::time::sleep_until(*end).await;
+    Some(())
 }
 
 impl Watch {

@@ -10,15 +10,14 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::Level;
 
-use crate::handler::definition::Handler;
-use crate::handler::definition::HandlerCall;
+use crate::handler::cause::{Cause, Reason};
+use crate::handler::decl::Handler;
+use crate::handler::family::Subject;
+use crate::handler::family::change::ChangeSubject;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::Callback;
-use crate::handler::subject::ChangeSubject;
-use crate::handler::subject::Reason;
-use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
@@ -66,7 +65,7 @@ impl Nest {
     /// Take in what `parent` has registered: places of those whose filters let the change pass.
     pub(crate) fn enroll(
         &mut self,
-        parent: &HandlerCall,
+        parent: &Cause,
         callbacks: Vec<Callback>,
         now: Timestamp,
         lines: &mut Vec<Line>,
@@ -109,11 +108,11 @@ impl Nest {
     pub(crate) fn pick(
         &mut self,
         group: &[usize],
-        parent: &HandlerCall,
+        parent: &Cause,
         lifecycle: Option<&Lifecycle>,
         now: Timestamp,
         lines: &mut Vec<Line>,
-    ) -> Vec<(usize, HandlerCall)> {
+    ) -> Vec<(usize, Cause)> {
         let gone = self.gone;
         let is_due = |record: &Record| is_due(record, now, gone);
         let judge = self.judge(now);
@@ -263,7 +262,7 @@ impl Nest {
         }
     }
 
-    fn call(&self, place: usize, parent: &HandlerCall, now: Timestamp) -> HandlerCall {
+    fn call(&self, place: usize, parent: &Cause, now: Timestamp) -> Cause {
         let member = &self.children[place].member;
         let field = member.handler.field();
         let subject = match &parent.subject {
@@ -277,13 +276,12 @@ impl Nest {
             }),
             other => other.clone(),
         };
-        let context = parent.context.clone();
-        HandlerCall::new(
-            member.handler.clone(),
-            context,
-            member.attempt(now),
+        Cause {
+            handler: member.handler.clone(),
+            context: parent.context.clone(),
+            attempt: member.attempt(now),
             subject,
-        )
+        }
     }
 }
 
@@ -301,7 +299,7 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
 }
 
 /// Filters see what the parent is told: a `field` is one within the parent's field.
-fn accepts(parent: &HandlerCall, child: &Handler) -> bool {
+fn accepts(parent: &Cause, child: &Handler) -> bool {
     let (filters, field) = (child.filters(), child.field());
     let at = |side: Option<&'_ Value>| match (side, field) {
         (Some(side), Some(field)) => field.resolve(side).cloned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::cause::CauseContext;
-use crate::handler::definition::Handler;
+use crate::handler::decl::Handler;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::object::event::EventType;
@@ -28,6 +28,8 @@ pub(crate) struct Input<'a> {
     pub(crate) surroundings: &'a CauseContext,
     /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
     pub(crate) rivalled: bool,
+    /// Deletion handlers of this resource that are not served now: objects that wait for them keep the finalizer.
+    pub(crate) withheld: &'a [Arc<Handler>],
     pub(crate) now: Timestamp,
     /// A random number in `0.0..1.0`, for jitter and random lifecycles.
     pub(crate) chance: f64,

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use tracing::Level;
 
-use crate::handler::definition::Handler;
-use crate::handler::definition::HandlerCall;
+use crate::handler::cause::{Cause, Reason};
+use crate::handler::decl::Handler;
+use crate::handler::family::Subject;
+use crate::handler::family::event::EventSubject;
 use crate::handler::filter::Former;
-use crate::handler::subject::EventSubject;
-use crate::handler::subject::Reason;
-use crate::handler::subject::Subject;
 use crate::object::event::EventType;
 use crate::object::python::Python;
 use crate::reaction::course::{Book, Course, Plan};
@@ -53,19 +52,20 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
 }
 
 /// The calls of raw-event handlers whose filters let the event pass.
-fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
+fn watching(input: &Input<'_>) -> Vec<Cause> {
     let Some(event) = input.event else {
         return Vec::new();
     };
-    let call = |handler: &Arc<Handler>| {
-        let subject = Subject::Event(EventSubject {
+    let call = |handler: &Arc<Handler>| Cause {
+        handler: handler.clone(),
+        context: input.surroundings.clone(),
+        attempt: first_attempt(input),
+        subject: Subject::Event(EventSubject {
             object: object(input),
             event,
-        });
-        let context = input.surroundings.clone();
-        HandlerCall::new(handler.clone(), context, first_attempt(input), subject)
+        }),
     };
-    let wants = |call: &HandlerCall| {
+    let wants = |call: &Cause| {
         let (filters, field) = (call.handler.filters(), call.handler.field());
         let value = field.and_then(|field| field.resolve(input.body));
         filters.accept_object(input.body, field, Former::Known(value), value)
@@ -78,7 +78,7 @@ fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
 struct Planning<'a> {
     input: &'a Input<'a>,
     lines: Vec<Line>,
-    calls: Vec<HandlerCall>,
+    calls: Vec<Cause>,
 }
 
 /// What the object's deletion and finalizers mean for us.
@@ -112,6 +112,9 @@ impl Planning<'_> {
         let passes_by = |handler: &&Arc<Handler>| !handler.is_optional_deletion();
         match life {
             Life::Leaving | Life::Gone if changing.iter().all(passes_by) => self.indifferent(life),
+            Life::Alive { guarded: true } | Life::Dying if !input.withheld.is_empty() => {
+                self.change(life, &changing)
+            }
             Life::Alive { guarded: true } | Life::Dying if changing.is_empty() => self.unguard(),
             _ if changing.is_empty() => nothing(),
             _ => self.change(life, &changing),
@@ -125,8 +128,13 @@ impl Planning<'_> {
         let sides = self.sides(changing);
         let (situation, candidates) = self.candidates(life, changing, &sides, &entries);
         let is_guarded = matches!(life, Life::Alive { guarded: true } | Life::Dying);
+        let withheld = self.withheld(&sides, situation);
+        if life == Life::Dying && !withheld.is_empty() {
+            return self.await_withheld(&withheld);
+        }
+        let is_kept = input.rivalled || !withheld.is_empty();
         if !candidates.iter().any(|it| it.applies) {
-            return if is_guarded && (life == Life::Dying || !input.rivalled) {
+            return if is_guarded && (life == Life::Dying || !is_kept) {
                 self.unguard()
             } else {
                 nothing()
@@ -140,7 +148,7 @@ impl Planning<'_> {
                 self.debug(|| text.to_owned());
                 Course::Guard { add: true }
             }
-            (Life::Alive { guarded: true }, _) if !demanded && !input.rivalled => self.unguard(),
+            (Life::Alive { guarded: true }, _) if !demanded && !is_kept => self.unguard(),
             (Life::Dying, _) if !demanded && !optional => self.unguard(),
             (Life::Leaving | Life::Gone, _) => self.farewell(life, sides, &candidates, entries),
             (_, Situation::Noop) => self.noop(entries),
@@ -151,6 +159,29 @@ impl Planning<'_> {
                 self.cycle((reason, Mode::Persisted), sides, &selected, entries)
             }
         }
+    }
+
+    /// Those of the deletion handlers that are not served now for which the object is held.
+    fn withheld(&self, sides: &Sides, situation: Situation) -> Vec<Arc<str>> {
+        let candidate = |handler| sides.candidate(self.input, handler, situation, false);
+        let withheld = self.input.withheld.iter();
+        withheld
+            .filter(|&handler| candidate(handler).demands_finalizer())
+            .map(|handler| handler.id.clone())
+            .collect()
+    }
+
+    /// Without them, the object would be released before all that is to be cleaned up is. With them, it goes on as if it had just been
+    /// deleted: so nobody else is called until then, either.
+    fn await_withheld(&mut self, withheld: &[Arc<str>]) -> Course {
+        let ids: Vec<String> = withheld.iter().map(|id| format!("'{id}'")).collect();
+        let ids = ids.join(", ");
+        let text = format!(
+            "The deletion waits for handlers that are not served now: {ids}. The finalizer stays, and no deletion handler is called until they \
+             are: an earlier line says why they are not."
+        );
+        self.lines.push(Line::recurring(Level::WARN, text));
+        nothing()
     }
 
     fn sides(&mut self, changing: &[&Arc<Handler>]) -> Sides {

@@ -31,13 +31,17 @@ fn handlers(selectors: &[&str]) -> Vec<Arc<Handler>> {
     registry.handlers().to_vec()
 }
 
+fn ids(handlers: &[Arc<Handler>]) -> Vec<&str> {
+    handlers.iter().map(|handler| &*handler.id).collect()
+}
+
 /// What is served to which handlers, and what is not.
 fn matched(selectors: &[&str], resources: &[Resource]) -> (Vec<String>, Vec<Serving>) {
     let matched = match_handlers(&handlers(selectors), resources);
-    let served = matched.resources.iter().map(|(resource, handlers)| {
-        let ids: Vec<&str> = handlers.iter().map(|handler| &*handler.id).collect();
-        format!("{resource}: {}", ids.join(" "))
-    });
+    let served = matched
+        .resources
+        .iter()
+        .map(|served| format!("{}: {}", served.resource, ids(&served.handlers).join(" ")));
     (served.collect(), matched.unserved)
 }
 
@@ -151,5 +155,65 @@ fn what_cannot_be_watched_or_patched_is_told_where_it_was_asked_for() {
     );
     for unfit in [silent, fixed] {
         assert_eq!(matched(&["*"], &[unfit]), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn deletion_handlers_that_are_not_served_are_named_for_each_resource_that_may_be_theirs() {
+    let (a1, a2, b) = (
+        resource("a.io", "v1", false),
+        resource("a.io", "v2", true),
+        resource("b.io", "v1", true),
+    );
+    let withheld = |selectors: &[&str], resources: &[Resource]| {
+        let mut registry = Registry::new();
+        for selector in selectors {
+            let callback = handler(*selector, |_| async { Ok(()) });
+            registry = match selector.strip_suffix('?') {
+                Some(name) => registry.on_delete(name, callback.optional()),
+                None => registry.on_delete(*selector, callback),
+            };
+        }
+        let matched = match_handlers(registry.handlers(), resources);
+        let withheld = matched.resources.iter().map(|served| {
+            let ids = ids(&served.withheld).join(" ");
+            format!("{}: {ids}", served.resource)
+        });
+        withheld.collect::<Vec<_>>().join("; ")
+    };
+    for (selectors, resources, expected) in [
+        (["widgets", "widgets.a.io"], vec![&a2], "widgets.v2.a.io: "),
+        (
+            ["widgets", "widgets.a.io"],
+            vec![&a2, &b],
+            "widgets.v2.a.io: widgets",
+        ),
+        (
+            ["widgets.v1.a.io", "widgets.a.io"],
+            vec![&a2, &a1],
+            "widgets.v2.a.io: widgets.v1.a.io",
+        ),
+        (
+            ["widgets.v1.a.io", "widgets.a.io"],
+            vec![&a2],
+            "widgets.v2.a.io: widgets.v1.a.io",
+        ),
+        (
+            ["gadgets.a.io", "widgets.a.io"],
+            vec![&a2],
+            "widgets.v2.a.io: ",
+        ),
+        (
+            ["widgets?", "widgets.a.io"],
+            vec![&a2, &b],
+            "widgets.v2.a.io: ",
+        ),
+    ] {
+        let resources: Vec<Resource> = resources.into_iter().cloned().collect();
+        assert_eq!(
+            withheld(&selectors, &resources),
+            expected,
+            "for {selectors:?}"
+        );
     }
 }

@@ -58,9 +58,8 @@ impl Namespaces {
     }
 
     /// Those that exist; `None` where all are meant.
-    pub(super) fn some(&self) -> Option<impl Iterator<Item = &str>> {
-        self.patterns.as_ref()?;
-        Some(self.found.iter().map(String::as_str))
+    pub(super) fn some(&self) -> Option<&BTreeSet<String>> {
+        self.patterns.as_ref().map(|_| &self.found)
     }
 
     /// Take in an event; whether something has changed.

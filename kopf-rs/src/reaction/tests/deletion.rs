@@ -43,6 +43,58 @@ fn deletion_is_retried_and_given_up() {
     assert!(world.object.is_none() && world.failed == ["d"]);
 }
 
+/// The second deletion handler is not served any more: `words` are.
+fn without_the_second(words: &str) -> World {
+    let mut world = World::of(&format!("{words} delete:h"));
+    world.create(json!({})).calls();
+    world.withheld = vec![world.handlers.pop().unwrap()];
+    world.restart();
+    world
+}
+
+#[test]
+fn a_deletion_waits_for_handlers_that_are_not_served() {
+    for words in [
+        "create:c",
+        "create:c delete:d",
+        "optional:o",
+        "event:e",
+        "event:e delete:d",
+    ] {
+        let mut world = without_the_second(words);
+        world.calls();
+        assert_eq!(finalizers(&world), json!([FINALIZER]), "{words}: it lives");
+        world.lines();
+        world.delete();
+        let called = world.calls();
+        assert!(!called.contains("delete#"), "{words}: {called}");
+        assert_eq!(
+            finalizers(&world),
+            json!([FINALIZER]),
+            "{words}: it is deleted"
+        );
+        let told = world.lines().join("\n");
+        assert!(told.contains("not served now: 'h'."), "{words}: {told}");
+        world.handlers.append(&mut world.withheld);
+        world.see(EventType::Modified).wait();
+        let called = world.calls();
+        assert!(called.contains("h delete#0"), "{words}: {called}");
+        assert!(world.object.is_none(), "{words}: it does not go");
+    }
+}
+
+#[test]
+fn what_the_filters_of_a_handler_that_is_not_served_leave_out_does_not_wait_for_it() {
+    let mut world = World::of("create:c delete:d");
+    world.create(json!({}));
+    let labelled = with(handler(ChangeKind::Delete, "h"), |it| {
+        it.filters.labels = vec![("kept".into(), Criterion::Present)];
+    });
+    world.withheld = vec![labelled.into()];
+    world.delete();
+    assert!(world.object.is_none());
+}
+
 #[test]
 fn others_finalizers_stay_and_all_is_cleaned_up() {
     let mut world = World::of("create:c delete:d").script("d", "t5 ok");
