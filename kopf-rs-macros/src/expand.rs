@@ -163,7 +163,7 @@ fn decl(
             location: __KOPF_LOCATION,
             declaration: #declaration,
             common: || #common,
-            call: #k::Call::#way(#call_name),
+            call: #k::Function::#way(#call_name),
         }
     }
 }

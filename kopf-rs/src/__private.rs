@@ -11,19 +11,20 @@ pub use std::vec::Vec;
 pub use tracing::Level;
 
 pub use crate::cluster::typed::selector_of;
+pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
 pub use crate::handler::cause::Cause;
-pub use crate::handler::decl::{
-    Call, Calling, Decl, Declared, Returned, SourceLocation, duration, handler_future_must_be_send,
-};
+pub use crate::handler::decl::{Decl, Declared, duration};
 pub use crate::handler::extract::given::{ByType, GivenToAll};
 pub use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
 pub use crate::handler::family::Declaration;
-pub use crate::handler::family::activity::{Activity, ActivityOptions};
+pub use crate::handler::family::activity::ActivityOptions;
 pub use crate::handler::family::change::{ChangeKind, ChangeOptions};
 pub use crate::handler::family::event::EventOptions;
 pub use crate::handler::filter::{Criterion, Filters, criterion, matches, when};
+pub use crate::handler::location::SourceLocation;
 pub use crate::handler::options::{CommonOptions, ErrorsMode, RetryOptions};
 pub use crate::handler::returned::{AnyKind, LocalBoxKind};
+pub use crate::handler::subject::Activity;
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};

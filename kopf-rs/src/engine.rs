@@ -40,7 +40,7 @@ use crate::engine::overdue::told_while_running;
 use crate::engine::queue::{Queue, StreamId, WorkerStart};
 use crate::engine::report::report;
 use crate::engine::rivals::Rivals;
-use crate::handler::cause::Cause;
+use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -259,7 +259,7 @@ impl Shared {
         &self,
         key: &Key,
         about: &Reference,
-        cause: &Cause,
+        cause: &HandlerCall,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let handler = || cause.handler.clone();

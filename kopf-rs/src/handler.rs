@@ -2,22 +2,29 @@
 //!
 //! The user's contract. Must not know scheduling, nor where progress is kept, nor tokio, nor `kube`.
 
+pub(crate) mod attribute;
+pub(crate) mod callee;
 pub(crate) mod cause;
 pub(crate) mod decl;
+pub(crate) mod definition;
 pub(crate) mod error;
 pub(crate) mod extensions;
 pub(crate) mod extract;
 pub(crate) mod family;
 pub(crate) mod filter;
 pub(crate) mod lifecycle;
+pub(crate) mod location;
 pub(crate) mod logger;
 pub(crate) mod memo;
 pub(crate) mod options;
 pub(crate) mod outcome;
+pub(crate) mod read;
 pub(crate) mod registry;
 pub(crate) mod returned;
+pub(crate) mod rules;
 pub(crate) mod seconds;
 pub(crate) mod subhandlers;
+pub(crate) mod subject;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::happening::serving::Serving;
 
 /// Something that has happened. Cheap to make: what is large is shared.

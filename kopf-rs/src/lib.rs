@@ -57,7 +57,7 @@ pub(crate) mod wording;
 
 pub use crate::cluster::Client;
 pub use crate::engine::Failure;
-pub use crate::handler::cause::{Cause, Reason};
+pub use crate::handler::cause::Cause;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::extensions::Extensions;
 pub use crate::handler::extract::{FromArg, FromCause, LendArg, State, arg};
@@ -71,6 +71,7 @@ pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::seconds::Seconds;
 pub use crate::handler::subhandlers::Subhandlers;
+pub use crate::handler::subject::Reason;
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::event::EventType;

@@ -8,7 +8,8 @@ use std::fmt;
 
 use tracing::Level;
 
-use crate::handler::decl::{DeclaredAt, Handler};
+use crate::handler::definition::Handler;
+use crate::handler::location::DeclaredAt;
 use crate::happening::{Happening, Request, WaitsForCall};
 
 /// A happening as a log line. Formatting costs nothing until it is displayed.

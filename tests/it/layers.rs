@@ -77,10 +77,6 @@ const KNOWN_CYCLES: &[(&str, &str)] = &[
         "engine",
         "issue 11: one actor per object; `Shared` moves out of `engine.rs`",
     ),
-    (
-        "handler",
-        "a cause offers its handler and its sub-handlers, whose functions and filters take causes: these types contain each other",
-    ),
 ];
 
 fn repository() -> &'static Path {

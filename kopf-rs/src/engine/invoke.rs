@@ -18,8 +18,9 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Level, Span};
 
 use crate::engine::watchdog::Watched;
+use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
-use crate::handler::decl::{Call, Callee, Calling, Returned};
+use crate::handler::definition::HandlerCall;
 use crate::handler::error::HandlerError;
 use crate::handler::outcome::{Outcome, panic_text};
 use crate::object::patch::Patch;
@@ -61,13 +62,13 @@ impl Invoker {
     /// One attempt. What the handler puts into `patch` stays there, however it ends.
     pub(crate) async fn invoke(
         &self,
-        cause: &Cause,
+        cause: &HandlerCall,
         about: &Reference,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let span = span(cause, about);
         match &cause.handler.callee {
-            Callee::Fn(Call::Async(function)) => self.call(*function, cause, span, patch).await,
+            Callee::Fn(Function::Async(function)) => self.call(*function, cause, span, patch).await,
             Callee::Closure(function) => {
                 let function = function.clone();
                 self.call(
@@ -78,7 +79,7 @@ impl Invoker {
                 )
                 .await
             }
-            Callee::Fn(Call::Blocking(function)) => {
+            Callee::Fn(Function::Blocking(function)) => {
                 let called = self.on_a_thread(*function, cause, patch);
                 called.instrument(span).await
             }
@@ -88,7 +89,7 @@ impl Invoker {
     async fn call(
         &self,
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
-        cause: &Cause,
+        cause: &HandlerCall,
         span: Span,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
@@ -112,7 +113,7 @@ impl Invoker {
         &self,
         runtime: &Handle,
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
-        cause: &Cause,
+        cause: &HandlerCall,
         span: Span,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
@@ -154,7 +155,7 @@ impl Invoker {
     async fn on_a_thread(
         &self,
         function: fn(&Cause, &mut Patch) -> Returned,
-        cause: &Cause,
+        cause: &HandlerCall,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let place = tokio::select! {
@@ -185,7 +186,11 @@ impl Invoker {
     }
 
     /// Wait for a thread; tell when it should have ended.
-    async fn patiently<T>(&self, cause: &Cause, thread: JoinHandle<T>) -> Result<T, JoinError> {
+    async fn patiently<T>(
+        &self,
+        cause: &HandlerCall,
+        thread: JoinHandle<T>,
+    ) -> Result<T, JoinError> {
         let mut thread = std::pin::pin!(thread);
         if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
             let seconds = limit.as_secs_f64();
@@ -209,7 +214,7 @@ impl Invoker {
     }
 
     /// What is left of the handler's timeout.
-    fn left(&self, cause: &Cause) -> Option<Duration> {
+    fn left(&self, cause: &HandlerCall) -> Option<Duration> {
         let limit = cause.handler.timeout()?;
         let spent = self.clock.now().duration_since(cause.attempt.started);
         Some(limit.saturating_sub(Duration::try_from(spent).unwrap_or_default()))
@@ -218,7 +223,7 @@ impl Invoker {
 
 const UNINTERRUPTIBLE: &str = "a blocking function cannot be interrupted.";
 
-fn complain(cause: &Cause, why: impl std::fmt::Display) {
+fn complain(cause: &HandlerCall, why: impl std::fmt::Display) {
     let id = &cause.handler.id;
     let text = format_args!("Handler '{id}' {why}");
     cause.logger().log(Level::WARN, text);
@@ -227,7 +232,7 @@ fn complain(cause: &Cause, why: impl std::fmt::Display) {
 /// An async attempt, on whichever runtime this is polled.
 async fn attempt(
     call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a>,
-    cause: &Cause,
+    cause: &HandlerCall,
     left: Option<Duration>,
     cancelled: &CancellationToken,
     patch: &mut Patch,
@@ -275,7 +280,7 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
 }
 
 /// What the handler logs by plain `tracing` macros is attributed to its object through this span.
-fn span(cause: &Cause, about: &Reference) -> Span {
+fn span(cause: &HandlerCall, about: &Reference) -> Span {
     if !tracing::enabled!(target: "kopf.objects", Level::ERROR) {
         return Span::none();
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::object::resource::Resource;
 use crate::state::trace::Names;
 

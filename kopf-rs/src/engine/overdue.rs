@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::engine::report::report;
-use crate::handler::cause::Cause;
+use crate::handler::definition::HandlerCall;
 use crate::happening::{Happening, WaitsForCall};
 use crate::rt::clock::Clock;
 
@@ -35,7 +35,7 @@ enum Deletion {
 
 /// Await `call`. As long as it runs, tell of it now and then; `is_deletion_waiting` says whether the object is to be deleted meanwhile.
 pub(crate) async fn told_while_running<T>(
-    cause: &Cause,
+    cause: &HandlerCall,
     clock: Clock,
     is_deletion_waiting: impl Fn() -> bool,
     call: impl Future<Output = T>,
@@ -47,7 +47,11 @@ pub(crate) async fn told_while_running<T>(
     }
 }
 
-async fn tell(cause: &Cause, clock: Clock, is_deletion_waiting: impl Fn() -> bool) -> Infallible {
+async fn tell(
+    cause: &HandlerCall,
+    clock: Clock,
+    is_deletion_waiting: impl Fn() -> bool,
+) -> Infallible {
     let since = clock.now();
     let mut schedule = Schedule::new();
     let mut elapsed = Duration::ZERO;

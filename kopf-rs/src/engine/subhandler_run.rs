@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, outcome};
 use crate::engine::key::Key;
-use crate::handler::cause::Cause;
+use crate::handler::definition::HandlerCall;
 use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
@@ -40,7 +40,7 @@ struct Open {
 /// Runs groups for one parent.
 struct Runner {
     run: SubhandlerRun,
-    parent: Cause,
+    parent: HandlerCall,
 }
 
 /// The outcome of a call in the making.
@@ -58,18 +58,18 @@ impl SubhandlerRun {
     }
 
     /// Call a handler, then those of its sub-handlers that it has not executed itself.
-    pub(super) fn call<'a>(&'a self, mut cause: Cause, patch: &'a mut Patch) -> Calling<'a> {
+    pub(super) fn call<'a>(&'a self, mut call: HandlerCall, patch: &'a mut Patch) -> Calling<'a> {
         Box::pin(async move {
             let runner = Runner {
                 run: self.clone(),
-                parent: cause.clone(),
+                parent: call.clone(),
             };
             let subs = Subhandlers::lent(Some(Box::new(runner)));
-            cause.lend_subhandlers(&subs);
+            call.cause.lend_subhandlers(&subs);
             let Inner {
                 shared, key, about, ..
             } = &*self.0;
-            let called = shared.invoke(key, about, &cause, patch).await;
+            let called = shared.invoke(key, about, &call, patch).await;
             let result = match called? {
                 Outcome::Succeeded(result) => result,
                 other => return Ok(other),
@@ -80,7 +80,7 @@ impl SubhandlerRun {
             let open = self.open();
             let left = open
                 .as_ref()
-                .is_some_and(|open| open.nest.is_left(&cause.handler.id));
+                .is_some_and(|open| open.nest.is_left(&call.handler.id));
             Ok(if left {
                 Outcome::Waiting
             } else {
@@ -99,7 +99,7 @@ impl SubhandlerRun {
     }
 
     /// One pass over a group.
-    async fn run(&self, parent: &Cause, group: Group) -> HandlerResult {
+    async fn run(&self, parent: &HandlerCall, group: Group) -> HandlerResult {
         let clock = self.0.shared.setup.clock;
         let Group {
             callbacks,
@@ -145,7 +145,7 @@ impl SubhandlerRun {
     /// Ask the nest, and log what it has to say.
     fn with<T>(
         &self,
-        parent: &Cause,
+        parent: &HandlerCall,
         ask: impl FnOnce(&mut Nest, &mut Vec<Line>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
         let mut lines = Vec::new();

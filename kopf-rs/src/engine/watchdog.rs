@@ -12,8 +12,7 @@ use std::time::Duration;
 use tracing::{Dispatch, Span};
 
 use crate::engine::report::report;
-use crate::handler::cause::Cause;
-use crate::handler::decl::Handler;
+use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
 
@@ -88,7 +87,7 @@ thread_local! {
 
 impl Watched {
     /// Watch a call that logs in `span`.
-    pub(super) fn new(cause: &Cause, span: &Span) -> Self {
+    pub(super) fn new(cause: &HandlerCall, span: &Span) -> Self {
         let call = Arc::new(Call {
             polls: AtomicU64::new(0),
             handler: cause.handler.clone(),

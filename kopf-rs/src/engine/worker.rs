@@ -19,8 +19,9 @@ use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::WorkerStart;
 use crate::engine::rivals::FIGHTS;
 use crate::engine::subhandler_run::SubhandlerRun;
-use crate::handler::cause::{Cause, CauseContext};
-use crate::handler::decl::Handler;
+use crate::handler::cause::CauseContext;
+use crate::handler::definition::Handler;
+use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -490,7 +491,7 @@ impl Worker {
     }
 
     /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.
-    async fn watched(&self, cause: &Cause, patch: &mut Patch) -> Result<(), Cancelled> {
+    async fn watched(&self, cause: &HandlerCall, patch: &mut Patch) -> Result<(), Cancelled> {
         let mut changed = patch.clone();
         let WorkerContext { key, about, .. } = &self.context;
         let outcome = self

@@ -2,6 +2,7 @@
 //!
 //! Everything an argument can be made of is also an accessor here, for closures, predicates and users' own extractors.
 
+use std::any::Any;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
@@ -9,38 +10,29 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::handler::decl::Handler;
-use crate::handler::error::HandlerError;
+use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extensions::Extensions;
-use crate::handler::extract::json::{self, Absent};
-use crate::handler::extract::{nothing_given, param};
-use crate::handler::family::Subject;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
+use crate::handler::read::{self, Absent};
+use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::resource::Resource;
-
-/// The reason of a handling cycle, as Kopf names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
-    /// The object is new to this operator.
-    Create,
-    /// Its essence differs from what was handled last.
-    Update,
-    /// It is being deleted.
-    Delete,
-    /// The operator has started and the object is as it was handled last.
-    Resume,
-}
 
 /// One call of one handler: all the data an argument can be made from.
 #[derive(Clone, Debug)]
 pub struct Cause {
-    pub(crate) handler: Arc<Handler>,
+    /// The id of the handler.
+    pub(crate) handler_id: Arc<str>,
+    /// The value of its option `param`.
+    pub(crate) param: Option<Param>,
     pub(crate) context: CauseContext,
     pub(crate) attempt: Attempt,
     pub(crate) subject: Subject,
 }
+
+/// The value of the argument `param`.
+pub(crate) type Param = Arc<dyn Any + Send + Sync>;
 
 /// What does not depend on the subject: the same for all calls for one object, or for one activity.
 #[derive(Clone, Debug, Default)]
@@ -61,13 +53,6 @@ pub(crate) struct Attempt {
     pub(crate) runtime: Duration,
 }
 
-/// The object a handler is called for.
-#[derive(Clone, Debug)]
-pub(crate) struct SubjectObject {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) body: Arc<Body>,
-}
-
 // === impl Cause ===
 
 /// The data that handlers of all families may ask for. Activities have no object: there its data are empty. What only one family has is in
@@ -76,7 +61,7 @@ impl Cause {
     /// The id of the handler being called.
     #[must_use]
     pub fn handler_id(&self) -> &str {
-        &self.handler.id
+        &self.handler_id
     }
     /// The whole object.
     #[must_use]
@@ -89,14 +74,14 @@ impl Cause {
     /// # Errors
     /// A permanent one that names the JSON path, where `spec` is no `T`.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        json::read("spec", json::stanza(self.body().spec()), Absent::Empty)
+        read::read("spec", read::stanza(self.body().spec()), Absent::Empty)
     }
     /// The stanza `status` as a type of yours.
     ///
     /// # Errors
     /// A permanent one that names the JSON path, where `status` is no `T`.
     pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        json::read("status", json::stanza(self.body().status()), Absent::Empty)
+        read::read("status", read::stanza(self.body().status()), Absent::Empty)
     }
     /// The stanza `metadata`.
     #[must_use]
@@ -146,7 +131,7 @@ impl Cause {
     /// The handler's `param`, where it has one and it is a `T`.
     #[must_use]
     pub fn param<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        param(self)?.downcast_ref()
+        self.param.as_deref()?.downcast_ref()
     }
     /// Which attempt this is, from 0.
     #[must_use]
@@ -173,23 +158,6 @@ impl Cause {
     }
 }
 
-// === impl Reason ===
-
-impl Reason {
-    /// `create`, `update`, `delete` or `resume`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-            Self::Resume => "resume",
-        }
-    }
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
+pub(crate) fn nothing_given(wanted: &str) -> HandlerError {
+    PermanentError::new(format!("the handler asks for a `{wanted}`, but none was given to the operator; give it with `Operator::with`")).into()
 }

@@ -3,7 +3,7 @@
 //! Generated code asks `FromArg` for arguments taken by value, `LendArg` for arguments taken by reference, and the open trait
 //! [`FromCause`] for arguments whose name is none of Kopf's. Must not know macros: plain code can use these traits too.
 
-use std::any::{Any, type_name};
+use std::any::type_name;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -199,7 +199,7 @@ impl<'a, T: Send + Sync + 'static> LendArg<'a, arg::param> for T {
         <T as LendArg<'a, arg::param>>::hold_if_any(cause)?.ok_or_else(no_param)
     }
     fn hold_if_any(cause: &'a Cause) -> Result<Option<&'a T>, HandlerError> {
-        let Some(param) = param(cause) else {
+        let Some(param) = cause.param.as_deref() else {
             return Ok(None);
         };
         let param = param.downcast_ref().map(Some);
@@ -213,7 +213,7 @@ impl<'a> LendArg<'a, arg::param> for str {
         <str as LendArg<'a, arg::param>>::hold_if_any(cause)?.ok_or_else(no_param)
     }
     fn hold_if_any(cause: &'a Cause) -> Result<Option<&'a str>, HandlerError> {
-        let Some(param) = param(cause) else {
+        let Some(param) = cause.param.as_deref() else {
             return Ok(None);
         };
         let text = param.downcast_ref::<&'static str>().copied();
@@ -247,10 +247,6 @@ macro_rules! given {
 
 given! { client settings }
 
-pub(crate) fn param(cause: &Cause) -> Option<&(dyn Any + Send + Sync)> {
-    cause.handler.param.as_deref()
-}
-
 fn no_param() -> HandlerError {
     PermanentError::new("the handler asks for `param`, but was declared without one").into()
 }
@@ -260,8 +256,4 @@ fn wrong_param(wanted: &str) -> HandlerError {
         "the handler asks for `param` as `{wanted}`, but was declared with a value of another type"
     ))
     .into()
-}
-
-pub(crate) fn nothing_given(wanted: &str) -> HandlerError {
-    PermanentError::new(format!("the handler asks for a `{wanted}`, but none was given to the operator; give it with `Operator::with`")).into()
 }

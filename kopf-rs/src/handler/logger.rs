@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::handler::family::activity::Activity;
+use crate::handler::subject::Activity;
 use crate::object::reference::Reference;
 
 /// Logs on behalf of one object, or of one activity. Use through `info!(logger, "...")` and its siblings.

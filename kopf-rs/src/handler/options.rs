@@ -2,15 +2,11 @@
 //!
 //! What only one family has is in its module.
 
-use std::any::Any;
-use std::sync::Arc;
 use std::time::Duration;
 
+use crate::handler::cause::Param;
 use crate::handler::filter::{Criterion, Filters};
 use crate::object::path::FieldPath;
-
-/// The value of the argument `param`.
-pub(crate) type Param = Arc<dyn Any + Send + Sync>;
 
 /// The options that all attributes have.
 #[derive(Clone, Default)]
@@ -33,11 +29,6 @@ pub struct RetryOptions {
     /// Fixed delay after an arbitrary error.
     pub backoff: Option<Duration>,
 }
-
-/// The methods of [`Callback`](crate::Callback) that set [`RetryOptions`].
-pub(crate) const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
-/// Those that set the field and the [`Filters`].
-pub(crate) const FILTERS: &[&str] = &["field", "value", "label", "annotation", "when"];
 
 /// The options of a family that has no [`RetryOptions`].
 pub(crate) static NO_RETRY: RetryOptions = RetryOptions {

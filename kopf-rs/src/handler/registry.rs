@@ -5,12 +5,15 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use crate::handler::decl::{Callee, Decl, DeclaredAt, Handler};
-use crate::handler::family::{Attribute, Family};
-use crate::handler::options::{CallbackOptions, Param};
+use crate::handler::attribute::Attribute;
+use crate::handler::callee::Callee;
+use crate::handler::cause::Param;
+use crate::handler::definition::{Handler, id};
+use crate::handler::location::DeclaredAt;
+use crate::handler::options::CallbackOptions;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
-use crate::object::path::FieldPath;
+use crate::handler::rules::FamilyRules;
 
 pub(crate) mod callback;
 pub(crate) mod collect;
@@ -53,44 +56,6 @@ impl Registry {
         Self::default()
     }
 
-    /// All annotated functions linked into this program, in the order of packages, files and lines.
-    ///
-    /// Finding none is no error here: see [`Registry::is_empty`]. A crate is linked only if the program mentions it, by `use` or
-    /// `extern crate`.
-    ///
-    /// # Errors
-    /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
-    pub fn collected() -> Result<Self, RegistryError> {
-        Self::of(collect::declared()).checked()
-    }
-
-    /// The annotated functions of one module and the modules below: `Registry::in_module(module_path!())`.
-    ///
-    /// Tests in one program use it so as not to see each other's handlers.
-    ///
-    /// ```
-    /// use kopf_rs::Registry;
-    /// use kopf_rs::prelude::*;
-    ///
-    /// #[on_create("kopfexamples")]
-    /// async fn create_fn() {}
-    ///
-    /// let registry = Registry::in_module(module_path!())?;
-    /// # #[cfg(any(feature = "inventory", feature = "linkme"))]
-    /// assert_eq!(registry.len(), 1);
-    /// # Ok::<(), kopf_rs::RegistryError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Registry::collected`].
-    pub fn in_module(module: &str) -> Result<Self, RegistryError> {
-        let below = |decl: &&Decl| {
-            let rest = decl.location.module.strip_prefix(module);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-        };
-        Self::of(collect::declared().filter(below)).checked()
-    }
-
     /// Whether there are no handlers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -129,36 +94,12 @@ impl Registry {
         &self.handlers
     }
 
-    fn checked(self) -> Result<Self, RegistryError> {
-        self.check().map(|()| self)
-    }
-
-    fn of<'a>(declared: impl Iterator<Item = &'a Decl>) -> Self {
-        let mut registry = Self::new();
-        for decl in declared {
-            registry.declare(decl);
-        }
-        registry
-    }
-
-    fn declare(&mut self, decl: &Decl) {
-        let (attribute, family) = decl.declaration.resolved();
-        let common = (decl.common)();
-        let base = HandlerBase {
-            name: common.id.unwrap_or_else(|| decl.name.to_owned()),
-            declared_at: DeclaredAt::Function(decl.location),
-            param: common.param,
-            callee: Callee::Fn(decl.call),
-        };
-        self.push(attribute, base, family.map_err(|error| error.to_string()));
-    }
-
-    /// Register a closure in place of a function with that attribute. `family` makes its family of the options that belong there.
+    /// Register a closure in place of a function with that attribute. `family` makes the rules of its family of the options that belong there.
     pub(super) fn with(
         mut self,
         attribute: Attribute,
         callback: Callback,
-        family: impl FnOnce(CallbackOptions) -> Result<Family, Box<dyn Error>>,
+        family: impl FnOnce(CallbackOptions) -> Result<Box<dyn FamilyRules>, Box<dyn Error>>,
     ) -> Self {
         let mut options = callback.options;
         let misuse = attribute.misuse(&options);
@@ -176,7 +117,12 @@ impl Registry {
         self
     }
 
-    fn push(&mut self, attribute: Attribute, base: HandlerBase, family: Result<Family, String>) {
+    fn push(
+        &mut self,
+        attribute: Attribute,
+        base: HandlerBase,
+        family: Result<Box<dyn FamilyRules>, String>,
+    ) {
         let mut complain = |message| {
             self.problems.push(Problem::Declaration {
                 attribute: attribute.name,
@@ -204,22 +150,14 @@ struct HandlerBase {
 }
 
 impl HandlerBase {
-    fn handler(self, family: Family) -> Handler {
+    fn handler(self, family: Box<dyn FamilyRules>) -> Handler {
         Handler {
-            id: id(&self.name, family.rules().field()).into(),
+            id: id(&self.name, family.field()).into(),
             family,
             param: self.param,
             declared_at: self.declared_at,
             callee: self.callee,
         }
-    }
-}
-
-/// Kopf's id: the name, with the field appended where there is one.
-pub(crate) fn id(name: &str, field: Option<&FieldPath>) -> String {
-    match field {
-        Some(field) => format!("{name}/{field}"),
-        None => name.to_owned(),
     }
 }
 

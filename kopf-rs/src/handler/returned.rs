@@ -5,7 +5,7 @@ use std::error::Error;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::handler::decl::Returned;
+use crate::handler::callee::Returned;
 use crate::handler::error::{HandlerError, PermanentError};
 
 /// Return types of handlers.

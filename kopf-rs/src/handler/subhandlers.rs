@@ -8,11 +8,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::handler::cause::Cause;
-use crate::handler::error::{HandlerError, HandlerResult};
+use crate::handler::definition::{Handler, id};
+use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
 use crate::handler::extract::FromCause;
 use crate::handler::extract::given::ByType;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::registry::callback::Callback;
+use crate::handler::rules::NO_PARENT;
+use crate::handler::subject::Subject;
 
 /// The sub-handlers of one call: Kopf's `@kopf.subhandler` and `kopf.execute()`.
 ///
@@ -139,6 +142,47 @@ impl Subhandlers {
 impl Default for Subhandlers {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Cause {
+    /// The sub-handlers of this call.
+    ///
+    /// # Errors
+    /// In raw-event handlers and activities, which have no progress: nor could their sub-handlers have any.
+    pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
+        let lent = match &self.subject {
+            Subject::Change(subject) => subject.subhandlers.clone(),
+            _ => None,
+        };
+        let lent = lent.and_then(|lent| lent.downcast().ok());
+        let lent = lent.map(Subhandlers);
+        Ok(lent.ok_or_else(|| PermanentError::new(NO_PARENT))?)
+    }
+
+    /// Let the handler register sub-handlers, if it is one of changes.
+    pub(crate) fn lend_subhandlers(&mut self, lent: &Subhandlers) {
+        if let Subject::Change(subject) = &mut self.subject {
+            let registered = Arc::clone(&lent.0);
+            subject.subhandlers = Some(registered);
+        }
+    }
+}
+
+impl Handler {
+    /// A handler within this one, as it is registered while this one runs.
+    pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
+        let Callback { name, options, .. } = callback;
+        let shown = id(&name, options.field.as_ref());
+        let param = options.param.clone();
+        let family = self.family.subhandler(options);
+        Ok(Self {
+            id: format!("{}/{name}", self.id).into(),
+            family: family.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?,
+            param,
+            declared_at: callback.declared_at,
+            callee: callback.callee,
+        })
     }
 }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::handler::cause::{Attempt, Cause, CauseContext, Reason, SubjectObject};
-use crate::handler::decl::{Call, Callee, Handler, Returned};
-use crate::handler::family::change::{Change, ChangeSubject};
-use crate::handler::family::event::EventSubject;
-use crate::handler::family::{Family, Subject};
+use crate::handler::callee::{Callee, Function, Returned};
+use crate::handler::cause::{Attempt, CauseContext};
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::subject::{
+    Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
+};
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::object::event::EventType;
@@ -35,7 +36,7 @@ pub(crate) fn myapp() -> Value {
 }
 
 /// A call of `handler` for `object`, as a creation or as a first listing.
-pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> Cause {
+pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
     let spec = json!({"spec": object["spec"]});
     let object = SubjectObject {
         resource: Arc::new(Resource {
@@ -44,8 +45,15 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> Cause {
         }),
         body: Arc::new(Body::new(object)),
     };
-    let subject = match &handler.family {
-        Family::Change(_) => Subject::Change(ChangeSubject {
+    let subject = if let Some(activity) = handler.activity() {
+        Subject::Activity(activity)
+    } else if handler.is_for_events() {
+        Subject::Event(EventSubject {
+            object,
+            event: EventType::Listed,
+        })
+    } else {
+        Subject::Change(ChangeSubject {
             object,
             change: Change {
                 reason: Some(Reason::Create),
@@ -54,31 +62,28 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> Cause {
                 diff: Arc::new(Diff::default()),
             },
             subhandlers: None,
-        }),
-        Family::Event(_) => Subject::Event(EventSubject {
-            object,
-            event: EventType::Listed,
-        }),
-        Family::Activity(handler) => Subject::Activity(handler.activity),
+        })
     };
-    Cause {
-        handler: Arc::clone(handler),
-        context: CauseContext::default(),
-        attempt: Attempt {
-            retry: 2,
-            started: Timestamp::UNIX_EPOCH,
-            runtime: Duration::from_secs(90),
-        },
+    let attempt = Attempt {
+        retry: 2,
+        started: Timestamp::UNIX_EPOCH,
+        runtime: Duration::from_secs(90),
+    };
+    HandlerCall::new(
+        Arc::clone(handler),
+        CauseContext::default(),
+        attempt,
         subject,
-    }
+    )
 }
 
-/// Call the cause's handler; its future must not wait for anything.
-pub(crate) fn call(cause: &Cause) -> (Returned, Patch) {
+/// Makes the call; the handler's future must not wait for anything.
+pub(crate) fn call(call: &HandlerCall) -> (Returned, Patch) {
+    let cause = &call.cause;
     let mut patch = Patch::new();
-    let returned = match &cause.handler.callee {
-        Callee::Fn(Call::Async(function)) => ready(function(cause, &mut patch)),
-        Callee::Fn(Call::Blocking(function)) => function(cause, &mut patch),
+    let returned = match &call.handler.callee {
+        Callee::Fn(Function::Async(function)) => ready(function(cause, &mut patch)),
+        Callee::Fn(Function::Blocking(function)) => function(cause, &mut patch),
         Callee::Closure(function) => ready(function(cause, &mut patch)),
     };
     (returned, patch)

@@ -11,11 +11,12 @@ use tracing::Level;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
-use crate::handler::cause::{Cause, CauseContext};
-use crate::handler::decl::Handler;
-use crate::handler::family::Subject;
-use crate::handler::family::activity::Activity;
+use crate::handler::cause::CauseContext;
+use crate::handler::definition::Handler;
+use crate::handler::definition::HandlerCall;
 use crate::handler::outcome::Outcome;
+use crate::handler::subject::Activity;
+use crate::handler::subject::Subject;
 use crate::happening::Happening;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -90,12 +91,9 @@ impl Activities<'_> {
                 handler: handler.clone(),
             },
         );
-        let cause = Cause {
-            handler,
-            context: self.context.clone(),
-            attempt: attempt(record, self.clock.now()),
-            subject: Subject::Activity(self.activity),
-        };
+        let attempt = attempt(record, self.clock.now());
+        let subject = Subject::Activity(self.activity);
+        let cause = HandlerCall::new(handler, self.context.clone(), attempt, subject);
         let (about, mut patch) = (Reference::default(), Patch::new());
         let call = self.invoker.invoke(&cause, &about, &mut patch);
         told_while_running(&cause, self.clock, || false, call).await

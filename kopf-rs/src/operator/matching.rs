@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::happening::serving::Serving;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;

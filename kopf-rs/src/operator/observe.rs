@@ -21,7 +21,7 @@ use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::kind::Kind;
 use crate::engine::queue::StreamId;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::happening::Happening;
 use crate::happening::serving::{Serving, Watching};
 use crate::object::collection::Collection;

@@ -10,14 +10,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::Level;
 
-use crate::handler::cause::{Cause, Reason};
-use crate::handler::decl::Handler;
-use crate::handler::family::Subject;
-use crate::handler::family::change::ChangeSubject;
+use crate::handler::definition::Handler;
+use crate::handler::definition::HandlerCall;
 use crate::handler::filter::Former;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::Callback;
+use crate::handler::subject::ChangeSubject;
+use crate::handler::subject::Reason;
+use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
@@ -65,7 +66,7 @@ impl Nest {
     /// Take in what `parent` has registered: places of those whose filters let the change pass.
     pub(crate) fn enroll(
         &mut self,
-        parent: &Cause,
+        parent: &HandlerCall,
         callbacks: Vec<Callback>,
         now: Timestamp,
         lines: &mut Vec<Line>,
@@ -108,11 +109,11 @@ impl Nest {
     pub(crate) fn pick(
         &mut self,
         group: &[usize],
-        parent: &Cause,
+        parent: &HandlerCall,
         lifecycle: Option<&Lifecycle>,
         now: Timestamp,
         lines: &mut Vec<Line>,
-    ) -> Vec<(usize, Cause)> {
+    ) -> Vec<(usize, HandlerCall)> {
         let gone = self.gone;
         let is_due = |record: &Record| is_due(record, now, gone);
         let judge = self.judge(now);
@@ -262,7 +263,7 @@ impl Nest {
         }
     }
 
-    fn call(&self, place: usize, parent: &Cause, now: Timestamp) -> Cause {
+    fn call(&self, place: usize, parent: &HandlerCall, now: Timestamp) -> HandlerCall {
         let member = &self.children[place].member;
         let field = member.handler.field();
         let subject = match &parent.subject {
@@ -276,12 +277,13 @@ impl Nest {
             }),
             other => other.clone(),
         };
-        Cause {
-            handler: member.handler.clone(),
-            context: parent.context.clone(),
-            attempt: member.attempt(now),
+        let context = parent.context.clone();
+        HandlerCall::new(
+            member.handler.clone(),
+            context,
+            member.attempt(now),
             subject,
-        }
+        )
     }
 }
 
@@ -299,7 +301,7 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
 }
 
 /// Filters see what the parent is told: a `field` is one within the parent's field.
-fn accepts(parent: &Cause, child: &Handler) -> bool {
+fn accepts(parent: &HandlerCall, child: &Handler) -> bool {
     let (filters, field) = (child.filters(), child.field());
     let at = |side: Option<&'_ Value>| match (side, field) {
         (Some(side), Some(field)) => field.resolve(side).cloned(),

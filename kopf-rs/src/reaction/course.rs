@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handler::cause::Cause;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
+use crate::handler::definition::HandlerCall;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::reaction::children::Nest;
@@ -18,9 +18,9 @@ pub(crate) struct Plan {
     /// Log lines to write before the calls.
     pub(crate) lines: Vec<Line>,
     /// Raw-event handlers: each is called once, its failure only logged.
-    pub(crate) watching: Vec<Cause>,
+    pub(crate) watching: Vec<HandlerCall>,
     /// Changing handlers that are due and picked.
-    pub(crate) changing: Vec<Cause>,
+    pub(crate) changing: Vec<HandlerCall>,
     pub(super) course: Course,
     pub(super) book: Book,
 }

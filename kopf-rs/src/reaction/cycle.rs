@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tracing::Level;
 
-use crate::handler::cause::Reason;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
+use crate::handler::subject::Reason;
 use crate::reaction::detect::Sides;
 use crate::reaction::entry::{Entry, sub_records};
 use crate::reaction::input::Input;

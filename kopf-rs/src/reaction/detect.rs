@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::handler::cause::{Attempt, Cause, Reason, SubjectObject};
-use crate::handler::decl::Handler;
-use crate::handler::family::Subject;
-use crate::handler::family::change::{Change, ChangeSubject};
+use crate::handler::cause::Attempt;
+use crate::handler::definition::Handler;
+use crate::handler::definition::HandlerCall;
 use crate::handler::filter::Former;
+use crate::handler::subject::Subject;
+use crate::handler::subject::{Change, ChangeSubject, Reason, SubjectObject};
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
@@ -301,17 +302,18 @@ pub(super) fn cause(
     handler: &Arc<Handler>,
     change: Change,
     attempt: Attempt,
-) -> Cause {
-    Cause {
-        handler: handler.clone(),
-        context: input.surroundings.clone(),
+) -> HandlerCall {
+    let subject = Subject::Change(ChangeSubject {
+        object: object(input),
+        change,
+        subhandlers: None,
+    });
+    HandlerCall::new(
+        handler.clone(),
+        input.surroundings.clone(),
         attempt,
-        subject: Subject::Change(ChangeSubject {
-            object: object(input),
-            change,
-            subhandlers: None,
-        }),
-    }
+        subject,
+    )
 }
 
 /// The object as it is now.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tracing::Level;
 
-use crate::handler::cause::Reason;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
+use crate::handler::subject::Reason;
 use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
 use crate::reaction::input::Input;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::cause::CauseContext;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::object::event::EventType;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::Level;
 
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::object::python::{seconds, timedelta};

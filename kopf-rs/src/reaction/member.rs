@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::handler::cause::Attempt;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::handler::lifecycle::DueHandler;
 use crate::state::progress::Record;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::handler::cause::Reason;
+use crate::handler::subject::Reason;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::state::diffbase::KnownEssence;

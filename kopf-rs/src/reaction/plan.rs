@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use tracing::Level;
 
-use crate::handler::cause::{Cause, Reason};
-use crate::handler::decl::Handler;
-use crate::handler::family::Subject;
-use crate::handler::family::event::EventSubject;
+use crate::handler::definition::Handler;
+use crate::handler::definition::HandlerCall;
 use crate::handler::filter::Former;
+use crate::handler::subject::EventSubject;
+use crate::handler::subject::Reason;
+use crate::handler::subject::Subject;
 use crate::object::event::EventType;
 use crate::object::python::Python;
 use crate::reaction::course::{Book, Course, Plan};
@@ -52,20 +53,19 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
 }
 
 /// The calls of raw-event handlers whose filters let the event pass.
-fn watching(input: &Input<'_>) -> Vec<Cause> {
+fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
     let Some(event) = input.event else {
         return Vec::new();
     };
-    let call = |handler: &Arc<Handler>| Cause {
-        handler: handler.clone(),
-        context: input.surroundings.clone(),
-        attempt: first_attempt(input),
-        subject: Subject::Event(EventSubject {
+    let call = |handler: &Arc<Handler>| {
+        let subject = Subject::Event(EventSubject {
             object: object(input),
             event,
-        }),
+        });
+        let context = input.surroundings.clone();
+        HandlerCall::new(handler.clone(), context, first_attempt(input), subject)
     };
-    let wants = |call: &Cause| {
+    let wants = |call: &HandlerCall| {
         let (filters, field) = (call.handler.filters(), call.handler.field());
         let value = field.and_then(|field| field.resolve(input.body));
         filters.accept_object(input.body, field, Former::Known(value), value)
@@ -78,7 +78,7 @@ fn watching(input: &Input<'_>) -> Vec<Cause> {
 struct Planning<'a> {
     input: &'a Input<'a>,
     lines: Vec<Line>,
-    calls: Vec<Cause>,
+    calls: Vec<HandlerCall>,
 }
 
 /// What the object's deletion and finalizers mean for us.

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::Level;
 
-use crate::handler::cause::Reason;
-use crate::handler::decl::Handler;
+use crate::handler::definition::Handler;
 use crate::handler::outcome::Outcome;
+use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::children::{refer, waiting};

@@ -2,7 +2,7 @@
 
 use tracing::Level;
 
-use crate::handler::cause::Reason;
+use crate::handler::subject::Reason;
 use crate::object::essence::Essence;
 use crate::reaction::input::Input;
 use crate::reaction::line::Line;

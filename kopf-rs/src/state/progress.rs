@@ -7,7 +7,7 @@ use jiff::{Timestamp, Unit, civil};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::handler::cause::Reason;
+use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::essence::{Essence, Sight};
 use crate::object::patch::Patch;

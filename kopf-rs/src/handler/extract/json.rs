@@ -11,17 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::handler::cause::Cause;
-use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::error::HandlerError;
 use crate::handler::extract::{FromArg, LendArg, arg};
-
-/// What an absent datum is read as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// `null`, or an empty map for types that refuse `null`: a missing stanza is an empty one, as in Kopf.
-    Empty,
-    /// Only `null`.
-    Null,
-}
+use crate::handler::read::{Absent, read, stanza};
 
 /// A value lent out of the object where it has the right type already, else made of it.
 #[derive(Debug)]
@@ -95,11 +87,6 @@ fn lent(value: &Value) -> Option<Cow<'_, Value>> {
     stanza(value).map(Cow::Borrowed)
 }
 
-/// A stanza, if it is there.
-pub(crate) fn stanza(value: &Value) -> Option<&Value> {
-    (!value.is_null()).then_some(value)
-}
-
 fn lend<'a, T: DeserializeOwned + 'static>(
     path: &str,
     datum: &Cow<'a, Value>,
@@ -142,48 +129,4 @@ fn nothing<T: 'static>() -> Option<&'static T> {
     static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     let null = (&NULL as &dyn Any).downcast_ref();
     null.or_else(|| (&*EMPTY as &dyn Any).downcast_ref())
-}
-
-/// Deserialize what stands at `path`.
-pub(crate) fn read<T: DeserializeOwned>(
-    path: &str,
-    value: Option<&Value>,
-    absent: Absent,
-) -> Result<T, HandlerError> {
-    match (value, absent) {
-        (Some(value), _) => deserialize(path, value),
-        (None, Absent::Null) => deserialize(path, &Value::Null),
-        (None, Absent::Empty) => match T::deserialize(&Value::Null) {
-            Ok(value) => Ok(value),
-            Err(_) => deserialize(path, &Value::Object(Map::new())),
-        },
-    }
-}
-
-fn deserialize<T: DeserializeOwned>(path: &str, value: &Value) -> Result<T, HandlerError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let inside = error.path().to_string();
-        let place = match (path, inside.as_str()) {
-            ("", ".") => "the object".to_owned(),
-            (path, ".") => path.to_owned(),
-            ("", inside) => inside.to_owned(),
-            (path, inside) => format!(
-                "{path}{}{inside}",
-                if inside.starts_with('[') { "" } else { "." }
-            ),
-        };
-        let complaint = plain_words(&error.inner().to_string());
-        PermanentError::new(format!("{place}: {complaint}")).into()
-    })
-}
-
-/// serde's "invalid type: integer `5`, expected a string" the other way round: "expected a string, found integer `5`".
-fn plain_words(complaint: &str) -> String {
-    let found = complaint
-        .strip_prefix("invalid type: ")
-        .or_else(|| complaint.strip_prefix("invalid value: "));
-    match found.and_then(|rest| rest.split_once(", expected ")) {
-        Some((found, expected)) => format!("expected {expected}, found {found}"),
-        None => complaint.to_owned(),
-    }
 }

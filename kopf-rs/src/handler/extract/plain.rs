@@ -2,11 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::handler::cause::{Cause, Reason};
+use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::{FromArg, LendArg, arg};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
+use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::object::event::EventType;

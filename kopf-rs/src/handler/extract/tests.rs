@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use serde_json::Map;
 
-use crate::handler::cause::Reason;
-use crate::handler::decl::Returned;
+use crate::handler::callee::Returned;
 use crate::handler::registry::Registry;
+use crate::handler::subject::Reason;
 use crate::handler::testing::{call, cause, myapp};
 use crate::object::body::Body;
 use crate::object::event::EventType;
@@ -25,7 +25,7 @@ fn called(id: &str, object: Value, prepare: impl FnOnce(&mut Cause)) -> (Returne
     let registry = Registry::in_module(module_path!()).unwrap();
     let mut handlers = registry.handlers().iter();
     let mut cause = cause(handlers.find(|handler| &*handler.id == id).unwrap(), object);
-    prepare(&mut cause);
+    prepare(&mut cause.cause);
     call(&cause)
 }
 

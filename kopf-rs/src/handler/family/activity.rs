@@ -1,19 +1,12 @@
 //! Handlers of the operator itself: `on_startup`, `on_cleanup`. They are called for no object, and retried in memory.
 
+use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_STARTUP};
 use crate::handler::cause::Cause;
-use crate::handler::family::{Attribute, Family, FamilyRules, Subject};
-use crate::handler::options::{CallbackOptions, RETRY, RetryOptions};
+use crate::handler::options::{CallbackOptions, RetryOptions};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
-
-/// What an operator does for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activity {
-    /// `#[on_startup]`
-    Startup,
-    /// `#[on_cleanup]`
-    Cleanup,
-}
+use crate::handler::rules::FamilyRules;
+use crate::handler::subject::{Activity, Subject};
 
 /// The options of `on_startup` and `on_cleanup`.
 #[derive(Clone, Default)]
@@ -24,33 +17,14 @@ pub struct ActivityOptions {
 
 /// A handler of an activity.
 pub(crate) struct ActivityHandler {
-    pub(crate) activity: Activity,
+    activity: Activity,
     options: ActivityOptions,
 }
 
-const ON_STARTUP: Attribute = Attribute {
-    name: "on_startup",
-    options: &[RETRY],
-};
-const ON_CLEANUP: Attribute = Attribute {
-    name: "on_cleanup",
-    options: &[RETRY],
-};
-pub(super) const ATTRIBUTES: [Attribute; 2] = [ON_STARTUP, ON_CLEANUP];
-
-impl Activity {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Startup => "startup",
-            Self::Cleanup => "cleanup",
-        }
-    }
-
-    pub(super) fn attribute(self) -> Attribute {
-        match self {
-            Self::Startup => ON_STARTUP,
-            Self::Cleanup => ON_CLEANUP,
-        }
+pub(super) fn attribute(activity: Activity) -> Attribute {
+    match activity {
+        Activity::Startup => ON_STARTUP,
+        Activity::Cleanup => ON_CLEANUP,
     }
 }
 
@@ -62,7 +36,7 @@ impl ActivityHandler {
 
 impl FamilyRules for ActivityHandler {
     fn attribute(&self) -> Attribute {
-        self.activity.attribute()
+        attribute(self.activity)
     }
 
     fn id_scope(&self) -> &'static str {
@@ -75,6 +49,10 @@ impl FamilyRules for ActivityHandler {
 
     fn retry(&self) -> &RetryOptions {
         &self.options.retry
+    }
+
+    fn activity(&self) -> Option<Activity> {
+        Some(self.activity)
     }
 }
 
@@ -98,11 +76,8 @@ impl Registry {
     }
 
     fn with_activity(self, activity: Activity, handler: Callback) -> Self {
-        self.with(activity.attribute(), handler, |options| {
-            Ok(Family::Activity(ActivityHandler::new(
-                activity,
-                options.into(),
-            )))
+        self.with(attribute(activity), handler, |options| {
+            Ok(Box::new(ActivityHandler::new(activity, options.into())))
         })
     }
 }

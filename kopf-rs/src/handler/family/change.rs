@@ -2,20 +2,20 @@
 //!
 //! They are called for what has changed since the object was handled last, and their progress is kept on the object.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::handler::cause::{Cause, Reason, SubjectObject};
-use crate::handler::decl::Handler;
-use crate::handler::error::{HandlerResult, PermanentError};
-use crate::handler::family::{Attribute, Family, FamilyRules, Subject};
+use crate::handler::attribute::{Attribute, ON_CREATE, ON_DELETE, ON_FIELD, ON_RESUME, ON_UPDATE};
+use crate::handler::cause::Cause;
 use crate::handler::filter::{Criterion, Filters, Former};
-use crate::handler::options::{CallbackOptions, FILTERS, RETRY, RetryOptions};
+use crate::handler::options::{CallbackOptions, RetryOptions};
+use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
-use crate::handler::registry::{Registry, id};
-use crate::handler::subhandlers::{GivesSubhandlers, Subhandlers};
+use crate::handler::rules::FamilyRules;
+use crate::handler::subhandlers::GivesSubhandlers;
+use crate::handler::subject::{Change, Reason, Subject};
 use crate::object::diff::Diff;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
@@ -61,48 +61,6 @@ pub(crate) struct ChangeHandler {
     pub(crate) options: ChangeOptions,
 }
 
-/// A change of an object.
-#[derive(Clone, Debug)]
-pub(crate) struct ChangeSubject {
-    pub(crate) object: SubjectObject,
-    pub(crate) change: Change,
-    /// Lent by the engine while the handler runs. Filters are evaluated before, and have none.
-    pub(crate) subhandlers: Option<Subhandlers>,
-}
-
-/// What has changed since the object was handled last; reduced to the handler's field where it has one.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    /// `None` where nothing is to be handled: then only filters see it.
-    pub(crate) reason: Option<Reason>,
-    pub(crate) old: Option<Arc<Value>>,
-    pub(crate) new: Option<Arc<Value>>,
-    pub(crate) diff: Arc<Diff>,
-}
-
-const ON_CREATE: Attribute = Attribute {
-    name: "on_create",
-    options: &[RETRY, FILTERS],
-};
-const ON_UPDATE: Attribute = Attribute {
-    name: "on_update",
-    options: &[RETRY, FILTERS, &["old", "new"]],
-};
-const ON_DELETE: Attribute = Attribute {
-    name: "on_delete",
-    options: &[RETRY, FILTERS, &["optional"]],
-};
-const ON_RESUME: Attribute = Attribute {
-    name: "on_resume",
-    options: &[RETRY, FILTERS, &["deleted"]],
-};
-const ON_FIELD: Attribute = Attribute {
-    name: "on_field",
-    options: &[RETRY, FILTERS, &["old", "new"]],
-};
-pub(super) const ATTRIBUTES: [Attribute; 5] =
-    [ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD];
-
 impl GivesSubhandlers for ChangeOptions {}
 
 // === impl ===
@@ -115,22 +73,6 @@ impl ChangeKind {
             Self::Delete => ON_DELETE,
             Self::Resume => ON_RESUME,
             Self::Field => ON_FIELD,
-        }
-    }
-}
-
-impl Change {
-    /// The change of a field of what has changed.
-    pub(crate) fn reduced(&self, field: &FieldPath) -> Self {
-        let at = |side: &Option<Arc<Value>>| {
-            let value = side.as_deref().and_then(|side| field.resolve(side));
-            value.cloned().map(Arc::new)
-        };
-        Self {
-            reason: self.reason,
-            old: at(&self.old),
-            new: at(&self.new),
-            diff: Arc::new(self.diff.reduced(field)),
         }
     }
 }
@@ -173,25 +115,6 @@ impl ChangeHandler {
             selector,
             options,
         }
-    }
-
-    /// A sub-handler is called for the changes that its parent is called for.
-    fn subhandler(&self, options: CallbackOptions) -> Result<Self, String> {
-        let is_foreign = |option: &&str| ["optional", "deleted"].contains(option);
-        if let Some(foreign) = options.given().find(is_foreign) {
-            return Err(format!("`{foreign}` is no option of sub-handlers"));
-        }
-        let options = ChangeOptions::from(options);
-        // A field is not needed there.
-        options.check(ChangeKind::Update)?;
-        if !self.reacts_to_differences() && (options.old.is_some() || options.new.is_some()) {
-            let parent = self.attribute().name;
-            return Err(format!(
-                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
-                 here, or register it in a parent that is called for updates"
-            ));
-        }
-        Ok(Self::new(self.kind, self.selector.clone(), options))
     }
 }
 
@@ -261,30 +184,31 @@ impl FamilyRules for ChangeHandler {
     fn is_for_resuming(&self) -> bool {
         self.kind == ChangeKind::Resume
     }
-}
 
-impl Handler {
-    /// A handler within this one, as it is registered while this one runs.
-    pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
-        let Callback { name, options, .. } = callback;
-        let Family::Change(parent) = &self.family else {
-            return Err(PARENT.to_owned());
-        };
-        let shown = id(&name, options.field.as_ref());
-        let param = options.param.clone();
-        let child = parent.subhandler(options);
-        let child = child.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?;
-        Ok(Self {
-            id: format!("{}/{name}", self.id).into(),
-            family: Family::Change(child),
-            param,
-            declared_at: callback.declared_at,
-            callee: callback.callee,
-        })
+    fn is_for_changes(&self) -> bool {
+        true
+    }
+
+    /// A sub-handler is called for the changes that its parent is called for.
+    fn subhandler(&self, options: CallbackOptions) -> Result<Box<dyn FamilyRules>, String> {
+        let is_foreign = |option: &&str| ["optional", "deleted"].contains(option);
+        if let Some(foreign) = options.given().find(is_foreign) {
+            return Err(format!("`{foreign}` is no option of sub-handlers"));
+        }
+        let options = ChangeOptions::from(options);
+        // A field is not needed there.
+        options.check(ChangeKind::Update)?;
+        if !self.reacts_to_differences() && (options.old.is_some() || options.new.is_some()) {
+            let parent = self.attribute().name;
+            return Err(format!(
+                "`old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of {parent}: use `value` or `when` \
+                 here, or register it in a parent that is called for updates"
+            ));
+        }
+        let child = Self::new(self.kind, self.selector.clone(), options);
+        Ok(Box::new(child))
     }
 }
-
-const PARENT: &str = "sub-handlers need a parent that is called for a change: on_create, on_update, on_delete, on_resume or on_field";
 
 /// One method per attribute.
 macro_rules! by_hand {
@@ -320,7 +244,7 @@ impl Registry {
         self.with(kind.attribute(), handler, |options| {
             let (selector, options) = (selector?, ChangeOptions::from(options));
             options.check(kind)?;
-            Ok(Family::Change(ChangeHandler::new(kind, selector, options)))
+            Ok(Box::new(ChangeHandler::new(kind, selector, options)))
         })
     }
 }
@@ -382,29 +306,10 @@ impl Cause {
         self.change().map_or(&EMPTY, |change| &change.diff)
     }
 
-    /// The sub-handlers of this call.
-    ///
-    /// # Errors
-    /// In raw-event handlers and activities, which have no progress: nor could their sub-handlers have any.
-    pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
-        let lent = match &self.subject {
-            Subject::Change(subject) => subject.subhandlers.clone(),
-            _ => None,
-        };
-        Ok(lent.ok_or_else(|| PermanentError::new(PARENT))?)
-    }
-
     pub(crate) fn change(&self) -> Option<&Change> {
         match &self.subject {
             Subject::Change(subject) => Some(&subject.change),
             _ => None,
-        }
-    }
-
-    /// Let the handler register sub-handlers, if it is one of changes.
-    pub(crate) fn lend_subhandlers(&mut self, lent: &Subhandlers) {
-        if let Subject::Change(subject) = &mut self.subject {
-            subject.subhandlers = Some(lent.clone());
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::handler::cause::{Cause, SubjectObject};
-use crate::handler::family::{Attribute, Family, FamilyRules, Subject};
+use crate::handler::attribute::{Attribute, ON_EVENT};
+use crate::handler::cause::Cause;
 use crate::handler::filter::Filters;
-use crate::handler::options::{CallbackOptions, FILTERS};
+use crate::handler::options::CallbackOptions;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
+use crate::handler::rules::FamilyRules;
+use crate::handler::subject::Subject;
 use crate::object::event::EventType;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
@@ -27,19 +29,6 @@ pub(crate) struct EventHandler {
     selector: Selector,
     options: EventOptions,
 }
-
-/// A watch event.
-#[derive(Clone, Debug)]
-pub(crate) struct EventSubject {
-    pub(crate) object: SubjectObject,
-    pub(crate) event: EventType,
-}
-
-pub(super) const ON_EVENT: Attribute = Attribute {
-    name: "on_event",
-    options: &[FILTERS],
-};
-pub(super) const ATTRIBUTES: [Attribute; 1] = [ON_EVENT];
 
 impl EventHandler {
     pub(super) fn new(selector: Selector, options: EventOptions) -> Self {
@@ -67,6 +56,10 @@ impl FamilyRules for EventHandler {
     fn filters(&self) -> &Filters {
         &self.options.filters
     }
+
+    fn is_for_events(&self) -> bool {
+        true
+    }
 }
 
 impl TryFrom<CallbackOptions> for EventOptions {
@@ -88,7 +81,7 @@ impl Registry {
         let selector = resources.into_selector();
         self.with(ON_EVENT, handler, |options| {
             let handler = EventHandler::new(selector?, options.try_into()?);
-            Ok(Family::Event(handler))
+            Ok(Box::new(handler))
         })
     }
 }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::handler::callee::{Callee, Calling};
 use crate::handler::cause::Cause;
-use crate::handler::decl::{Callee, Calling, DeclaredAt};
 use crate::handler::error::HandlerResult;
 use crate::handler::filter::Criterion;
+use crate::handler::location::DeclaredAt;
 use crate::handler::options::{CallbackOptions, ErrorsMode};
 use crate::handler::returned::IntoReturned;
 use crate::handler::seconds::Seconds;

@@ -1,6 +1,73 @@
 //! How annotated functions are found: through `inventory`, or through `linkme`, or not at all.
 
+use crate::handler::callee::Callee;
 use crate::handler::decl::{Decl, Declared};
+use crate::handler::location::DeclaredAt;
+use crate::handler::registry::{HandlerBase, Registry, RegistryError};
+
+impl Registry {
+    /// All annotated functions linked into this program, in the order of packages, files and lines.
+    ///
+    /// Finding none is no error here: see [`Registry::is_empty`]. A crate is linked only if the program mentions it, by `use` or
+    /// `extern crate`.
+    ///
+    /// # Errors
+    /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
+    pub fn collected() -> Result<Self, RegistryError> {
+        Self::of(declared()).checked()
+    }
+
+    /// The annotated functions of one module and the modules below: `Registry::in_module(module_path!())`.
+    ///
+    /// Tests in one program use it so as not to see each other's handlers.
+    ///
+    /// ```
+    /// use kopf_rs::Registry;
+    /// use kopf_rs::prelude::*;
+    ///
+    /// #[on_create("kopfexamples")]
+    /// async fn create_fn() {}
+    ///
+    /// let registry = Registry::in_module(module_path!())?;
+    /// # #[cfg(any(feature = "inventory", feature = "linkme"))]
+    /// assert_eq!(registry.len(), 1);
+    /// # Ok::<(), kopf_rs::RegistryError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Registry::collected`].
+    pub fn in_module(module: &str) -> Result<Self, RegistryError> {
+        let below = |decl: &&Decl| {
+            let rest = decl.location.module.strip_prefix(module);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        Self::of(declared().filter(below)).checked()
+    }
+
+    fn checked(self) -> Result<Self, RegistryError> {
+        self.check().map(|()| self)
+    }
+
+    fn of<'a>(declared: impl Iterator<Item = &'a Decl>) -> Self {
+        let mut registry = Self::new();
+        for decl in declared {
+            registry.declare(decl);
+        }
+        registry
+    }
+
+    fn declare(&mut self, decl: &Decl) {
+        let (attribute, family) = decl.declaration.resolved();
+        let common = (decl.common)();
+        let base = HandlerBase {
+            name: common.id.unwrap_or_else(|| decl.name.to_owned()),
+            declared_at: DeclaredAt::Function(decl.location),
+            param: common.param,
+            callee: Callee::Fn(decl.call),
+        };
+        self.push(attribute, base, family.map_err(|error| error.to_string()));
+    }
+}
 
 /// What the linker has gathered.
 #[cfg(feature = "linkme")]
@@ -26,7 +93,7 @@ fn gathered() -> impl Iterator<Item = &'static Declared> {
 }
 
 /// All declarations of this program. The linker keeps no order, so they are sorted by their location in the sources.
-pub(crate) fn declared() -> impl Iterator<Item = &'static Decl> {
+fn declared() -> impl Iterator<Item = &'static Decl> {
     let mut functions: Vec<_> = gathered()
         .filter(|declared| !declared.0.is_empty())
         .collect();

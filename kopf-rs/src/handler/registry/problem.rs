@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::handler::decl::{DeclaredAt, Handler};
+use crate::handler::definition::Handler;
+use crate::handler::location::DeclaredAt;
 use crate::handler::registry::selectors::disjoint;
 
 /// Everything that is wrong with the handlers, one line each.

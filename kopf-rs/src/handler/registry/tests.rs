@@ -1,9 +1,9 @@
 //! Collecting, checking and building registries.
 
+use std::any::Any;
 use std::time::Duration;
 
 use crate::handler::extensions::Extensions;
-use crate::handler::family::Family;
 use crate::handler::family::change::ChangeHandler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::registry::Registry;
@@ -14,7 +14,7 @@ use crate::prelude::*;
 fn ids(registry: &Registry) -> Vec<(&str, &str)> {
     let handlers = registry.handlers().iter();
     handlers
-        .map(|handler| (&*handler.id, handler.family.rules().attribute().name))
+        .map(|handler| (&*handler.id, handler.family.attribute().name))
         .collect()
 }
 
@@ -115,7 +115,7 @@ fn closures_are_handlers_too() {
     let mut cause = cause(one, myapp());
     let mut extensions = Extensions::default();
     extensions.insert("hello");
-    cause.context.extensions = extensions.into();
+    cause.cause.context.extensions = extensions.into();
     let (returned, patch) = call(&cause);
     assert_eq!(returned.unwrap(), Some(json!("hello example-app")));
     assert_eq!(
@@ -205,9 +205,8 @@ mod optional {
 fn annotated_functions_carry_their_options() {
     let registry = Registry::in_module(concat!(module_path!(), "::optional")).unwrap();
     let handler = &registry.handlers()[0];
-    let Family::Change(ChangeHandler { options, .. }) = &handler.family else {
-        panic!("{handler:?}");
-    };
+    let rules: &dyn Any = &*handler.family;
+    let ChangeHandler { options, .. } = rules.downcast_ref().unwrap();
     assert!(options.optional && !options.deleted);
     assert_eq!(options.retry.errors, Some(ErrorsMode::Permanent));
     assert_eq!(options.retry.backoff, Some(Duration::from_secs(5)));

@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::world::{FINALIZER, World, handlers, sub_handler};
-use crate::handler::cause::{Cause, Reason};
+use crate::handler::definition::HandlerCall;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::outcome::Outcome;
+use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::event::EventType;
@@ -189,7 +190,7 @@ impl History {
     }
 
     /// One attempt, with those of its sub-handlers that are picked; nothing where the process is killed in the middle of it.
-    fn call(&mut self, plan: &Plan, cause: &Cause, patch: &mut Patch) -> Option<Attempted> {
+    fn call(&mut self, plan: &Plan, cause: &HandlerCall, patch: &mut Patch) -> Option<Attempted> {
         let id = cause.handler.id.clone();
         let mut outcome = self.attempt(cause, patch)?;
         let mut children = Vec::new();
@@ -215,7 +216,7 @@ impl History {
         })
     }
 
-    fn attempt(&mut self, cause: &Cause, patch: &mut Patch) -> Option<Outcome> {
+    fn attempt(&mut self, cause: &HandlerCall, patch: &mut Patch) -> Option<Outcome> {
         self.note(cause);
         if self.wild && self.dice.one_in(4) {
             self.edit();
@@ -234,7 +235,7 @@ impl History {
     }
 
     /// The last run of that handler has ended.
-    fn ended(&mut self, cause: &Cause, outcome: &Outcome) {
+    fn ended(&mut self, cause: &HandlerCall, outcome: &Outcome) {
         let id = cause.handler.id.to_string();
         let done = matches!(outcome, Outcome::Succeeded(_));
         let mut runs = self.runs.iter_mut().rev();
@@ -255,7 +256,7 @@ impl History {
         killed
     }
 
-    fn note(&mut self, cause: &Cause) {
+    fn note(&mut self, cause: &HandlerCall) {
         self.attempts += 1;
         let id = cause.handler.id.to_string();
         let key = (id.clone(), cause.reason().unwrap());

@@ -1,5 +1,6 @@
 //! A world of one object, one operator, and a clock: what the engine does, without tasks and without a server.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
 use std::sync::Arc;
@@ -9,13 +10,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tracing::Level;
 
-use crate::handler::cause::{Cause, CauseContext};
-use crate::handler::decl::{Callee, DeclaredAt, Handler};
+use crate::handler::callee::Callee;
+use crate::handler::cause::CauseContext;
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::family::Declaration;
 use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions};
 use crate::handler::family::event::EventOptions;
-use crate::handler::family::{Declaration, Family};
+use crate::handler::location::DeclaredAt;
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::{self, Callback};
+use crate::handler::rules::FamilyRules;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::patch::{Patch, apply};
@@ -71,7 +75,7 @@ pub(super) struct World {
 
 pub(super) fn handler(kind: ChangeKind, id: &str) -> Handler {
     of_family(
-        Family::Change(ChangeHandler {
+        Box::new(ChangeHandler {
             kind,
             selector: Selector::positional(&["kopfexamples"]).unwrap(),
             options: ChangeOptions::default(),
@@ -86,7 +90,7 @@ fn on_event(id: &str) -> Handler {
     of_family(family.unwrap(), id)
 }
 
-fn of_family(family: Family, id: &str) -> Handler {
+fn of_family(family: Box<dyn FamilyRules>, id: &str) -> Handler {
     Handler {
         id: id.into(),
         family,
@@ -102,10 +106,9 @@ pub(super) fn with(mut handler: Handler, options: impl FnOnce(&mut ChangeOptions
 }
 
 pub(super) fn options_of(handler: &mut Handler) -> &mut ChangeOptions {
-    match &mut handler.family {
-        Family::Change(handler) => &mut handler.options,
-        _ => panic!("a handler of changes"),
-    }
+    let rules: &mut dyn Any = &mut *handler.family;
+    let handler: Option<&mut ChangeHandler> = rules.downcast_mut();
+    &mut handler.expect("a handler of changes").options
 }
 
 pub(super) fn on_field(id: &str, field: &str) -> Handler {
@@ -351,7 +354,7 @@ impl World {
                 patch.merge(wanted.clone());
             }
         }
-        let changing: Vec<Cause> = plan.changing.clone();
+        let changing: Vec<HandlerCall> = plan.changing.clone();
         let attempted = changing
             .iter()
             .map(|cause| self.call(&plan, cause, &mut patch))
@@ -359,7 +362,7 @@ impl World {
         settle(plan, attempted, patch, self.now)
     }
 
-    fn call(&mut self, plan: &Plan, cause: &Cause, patch: &mut Patch) -> Attempted {
+    fn call(&mut self, plan: &Plan, cause: &HandlerCall, patch: &mut Patch) -> Attempted {
         let id = cause.handler.id.clone();
         let mut outcome = self.attempt(cause, patch);
         let mut children = Vec::new();
@@ -385,7 +388,7 @@ impl World {
         }
     }
 
-    fn attempt(&mut self, cause: &Cause, patch: &mut Patch) -> Outcome {
+    fn attempt(&mut self, cause: &HandlerCall, patch: &mut Patch) -> Outcome {
         let id = cause.handler.id.clone();
         let change = cause.change().unwrap();
         let reason = change.reason.unwrap().as_str();

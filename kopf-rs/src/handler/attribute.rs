@@ -1,0 +1,81 @@
+//! The attributes of all families, and which options a closure in the place of an annotated function may be given.
+
+use crate::handler::options::CallbackOptions;
+
+/// An attribute, and what a closure in its place may be told: the methods of [`Callback`](crate::Callback).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attribute {
+    pub(crate) name: &'static str,
+    pub(crate) options: &'static [&'static [&'static str]],
+}
+
+/// The methods of [`Callback`](crate::Callback) that set the options of retries.
+const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
+/// Those that set the field and the filters.
+const FILTERS: &[&str] = &["field", "value", "label", "annotation", "when"];
+
+pub(crate) const ON_CREATE: Attribute = Attribute {
+    name: "on_create",
+    options: &[RETRY, FILTERS],
+};
+pub(crate) const ON_UPDATE: Attribute = Attribute {
+    name: "on_update",
+    options: &[RETRY, FILTERS, &["old", "new"]],
+};
+pub(crate) const ON_DELETE: Attribute = Attribute {
+    name: "on_delete",
+    options: &[RETRY, FILTERS, &["optional"]],
+};
+pub(crate) const ON_RESUME: Attribute = Attribute {
+    name: "on_resume",
+    options: &[RETRY, FILTERS, &["deleted"]],
+};
+pub(crate) const ON_FIELD: Attribute = Attribute {
+    name: "on_field",
+    options: &[RETRY, FILTERS, &["old", "new"]],
+};
+pub(crate) const ON_EVENT: Attribute = Attribute {
+    name: "on_event",
+    options: &[FILTERS],
+};
+pub(crate) const ON_STARTUP: Attribute = Attribute {
+    name: "on_startup",
+    options: &[RETRY],
+};
+pub(crate) const ON_CLEANUP: Attribute = Attribute {
+    name: "on_cleanup",
+    options: &[RETRY],
+};
+
+const ALL: [Attribute; 8] = [
+    ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
+];
+
+// === impl ===
+
+impl Attribute {
+    /// What is wrong with the options of a closure that is registered in place of an annotated function.
+    pub(crate) fn misuse(self, options: &CallbackOptions) -> Option<String> {
+        let foreign = options.given().find(|option| !self.has(option))?;
+        let name = self.name;
+        Some(format!(
+            "`{foreign}` is no option of {name}: it belongs to {}",
+            owners(foreign)
+        ))
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|group| group.contains(&option))
+    }
+}
+
+/// The attributes that have the option: `on_update and on_field`.
+fn owners(option: &str) -> String {
+    let owners = ALL.iter().filter(|attribute| attribute.has(option));
+    let owners: Vec<_> = owners.map(|attribute| attribute.name).collect();
+    match owners.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => "none".to_owned(),
+    }
+}

@@ -1,0 +1,184 @@
+//! A handler at work, and one call of it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::handler::callee::{Callee, Function};
+use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
+use crate::handler::filter::{Filters, Former};
+use crate::handler::location::DeclaredAt;
+use crate::handler::options::ErrorsMode;
+use crate::handler::rules::FamilyRules;
+use crate::handler::subject::{Activity, Reason, Subject};
+use crate::object::path::FieldPath;
+use crate::object::selector::Selector;
+
+/// A handler at work: a declaration resolved once, at start. Displays as log lines name it: `Handler 'id'`, `Activity 'id'`.
+pub(crate) struct Handler {
+    /// Kopf's id: `name`, `name/field.path`.
+    pub(crate) id: Arc<str>,
+    /// What it is called for, and how it is treated.
+    pub(crate) family: Box<dyn FamilyRules>,
+    /// The value of the argument `param`.
+    pub(crate) param: Option<Param>,
+    pub(crate) declared_at: DeclaredAt,
+    pub(crate) callee: Callee,
+}
+
+/// One call of a handler: dereferences to what the handler is told.
+#[derive(Clone, Debug)]
+pub(crate) struct HandlerCall {
+    pub(crate) handler: Arc<Handler>,
+    pub(crate) cause: Cause,
+}
+
+// === impl ===
+
+impl HandlerCall {
+    pub(crate) fn new(
+        handler: Arc<Handler>,
+        context: CauseContext,
+        attempt: Attempt,
+        subject: Subject,
+    ) -> Self {
+        let cause = Cause {
+            handler_id: handler.id.clone(),
+            param: handler.param.clone(),
+            context,
+            attempt,
+            subject,
+        };
+        Self { handler, cause }
+    }
+}
+
+impl Deref for HandlerCall {
+    type Target = Cause;
+    fn deref(&self) -> &Cause {
+        &self.cause
+    }
+}
+
+/// What a handler is for: answered by its family. Nothing outside of `handler` asks which attribute declared it.
+impl Handler {
+    /// Whether it is called for changes of objects.
+    pub(crate) fn is_for_changes(&self) -> bool {
+        self.family.is_for_changes()
+    }
+
+    /// Whether it is called for every watch event, whatever has changed.
+    pub(crate) fn is_for_events(&self) -> bool {
+        self.family.is_for_events()
+    }
+
+    /// Whether the progress of its attempts is kept on the object.
+    pub(crate) fn persists_progress(&self) -> bool {
+        self.family.persists_progress()
+    }
+
+    /// Whether a cycle with this reason is one it is for. `initial`: the object was listed and not handled since.
+    pub(crate) fn is_for(&self, reason: Reason, initial: bool) -> bool {
+        self.family.is_for(reason, initial)
+    }
+
+    /// Whether it is called for differences only, one change after the other.
+    pub(crate) fn reacts_to_differences(&self) -> bool {
+        self.family.reacts_to_differences()
+    }
+
+    /// Whether it is called when the operator starts, and not for changes.
+    pub(crate) fn is_for_resuming(&self) -> bool {
+        self.family.is_for_resuming()
+    }
+
+    /// Whether an object in its scope must not vanish before it has seen the deletion.
+    pub(crate) fn needs_finalizer(&self) -> bool {
+        self.family.needs_finalizer()
+    }
+
+    /// Whether it sees a deletion as well as it can, without holding it up.
+    pub(crate) fn is_optional_deletion(&self) -> bool {
+        self.family.is_optional_deletion()
+    }
+
+    /// The resources it is for; `None` where it is for no object.
+    pub(crate) fn selector(&self) -> Option<&Selector> {
+        self.family.selector()
+    }
+
+    /// The field it is for.
+    pub(crate) fn field(&self) -> Option<&FieldPath> {
+        self.family.field()
+    }
+
+    /// Which objects it is for.
+    pub(crate) fn filters(&self) -> &Filters {
+        self.family.filters()
+    }
+
+    /// Whether its field, or the object, has changed from and to what it is for.
+    pub(crate) fn accepts_change(&self, old: Former<'_>, new: Option<&Value>) -> bool {
+        self.family.accepts_change(old, new)
+    }
+
+    /// Total time over all attempts.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.family.retry().timeout
+    }
+
+    /// Whether it is a plain `fn`, which no timeout can interrupt.
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(self.callee, Callee::Fn(Function::Blocking(_)))
+    }
+
+    /// Total number of attempts.
+    pub(crate) fn retries(&self) -> Option<u32> {
+        self.family.retry().retries
+    }
+
+    /// Fixed delay after an arbitrary error.
+    pub(crate) fn backoff(&self) -> Option<Duration> {
+        self.family.retry().backoff
+    }
+
+    /// What an arbitrary error means.
+    pub(crate) fn errors(&self) -> ErrorsMode {
+        let errors = self.family.retry().errors;
+        errors.unwrap_or(ErrorsMode::Temporary)
+    }
+
+    /// The activity it is part of; `None` for handlers of objects.
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        self.family.activity()
+    }
+
+    /// The ids of handlers with the same scope must differ where their resources overlap.
+    pub(crate) fn id_scope(&self) -> &'static str {
+        self.family.id_scope()
+    }
+}
+
+impl fmt::Display for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} '{}'", self.family.noun(), self.id)
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attribute = self.family.attribute().name;
+        write!(f, "Handler({:?}, {attribute})", self.id)
+    }
+}
+
+/// Kopf's id: the name, with the field appended where there is one.
+pub(crate) fn id(name: &str, field: Option<&FieldPath>) -> String {
+    match field {
+        Some(field) => format!("{name}/{field}"),
+        None => name.to_owned(),
+    }
+}

@@ -1,0 +1,137 @@
+//! What a handler is called for: an object and what has changed of it, a watch event, an activity of the operator.
+//!
+//! One variant per family. Must not know handlers, nor how a cause offers its subject: each family's module adds methods to `Cause`.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::object::body::Body;
+use crate::object::diff::Diff;
+use crate::object::event::EventType;
+use crate::object::path::FieldPath;
+use crate::object::resource::Resource;
+
+/// What a handler is called for.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    Change(ChangeSubject),
+    Event(EventSubject),
+    Activity(Activity),
+}
+
+/// The reason of a handling cycle, as Kopf names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The object is new to this operator.
+    Create,
+    /// Its essence differs from what was handled last.
+    Update,
+    /// It is being deleted.
+    Delete,
+    /// The operator has started and the object is as it was handled last.
+    Resume,
+}
+
+/// The object a handler is called for.
+#[derive(Clone, Debug)]
+pub(crate) struct SubjectObject {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) body: Arc<Body>,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeSubject {
+    pub(crate) object: SubjectObject,
+    pub(crate) change: Change,
+    /// Lent by the engine while the handler runs. Filters are evaluated before, and have none.
+    pub(crate) subhandlers: Option<LentSubhandlers>,
+}
+
+/// What has changed since the object was handled last; reduced to the handler's field where it has one.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// `None` where nothing is to be handled: then only filters see it.
+    pub(crate) reason: Option<Reason>,
+    pub(crate) old: Option<Arc<Value>>,
+    pub(crate) new: Option<Arc<Value>>,
+    pub(crate) diff: Arc<Diff>,
+}
+
+/// The [`Subhandlers`](crate::Subhandlers) of a call. Without their type, for they hold closures that take causes, and causes hold subjects.
+pub(crate) type LentSubhandlers = Arc<dyn Any + Send + Sync>;
+
+/// A watch event.
+#[derive(Clone, Debug)]
+pub(crate) struct EventSubject {
+    pub(crate) object: SubjectObject,
+    pub(crate) event: EventType,
+}
+
+/// What an operator does for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// `#[on_startup]`
+    Startup,
+    /// `#[on_cleanup]`
+    Cleanup,
+}
+
+// === impl ===
+
+impl Subject {
+    /// The object, where there is one.
+    pub(crate) fn object(&self) -> Option<&SubjectObject> {
+        match self {
+            Self::Change(subject) => Some(&subject.object),
+            Self::Event(subject) => Some(&subject.object),
+            Self::Activity(_) => None,
+        }
+    }
+}
+
+impl Reason {
+    /// `create`, `update`, `delete` or `resume`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Change {
+    /// The change of a field of what has changed.
+    pub(crate) fn reduced(&self, field: &FieldPath) -> Self {
+        let at = |side: &Option<Arc<Value>>| {
+            let value = side.as_deref().and_then(|side| field.resolve(side));
+            value.cloned().map(Arc::new)
+        };
+        Self {
+            reason: self.reason,
+            old: at(&self.old),
+            new: at(&self.new),
+            diff: Arc::new(self.diff.reduced(field)),
+        }
+    }
+}
+
+impl Activity {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Cleanup => "cleanup",
+        }
+    }
+}
