@@ -102,6 +102,16 @@ impl Essence {
         }
         Arc::new(known)
     }
+    /// The same, shown to handlers as far as this `newest` essence of the object tells what its digests stand for.
+    pub(crate) fn shown_as_in(self, newest: &Self) -> Self {
+        if self.shown.is_some() || newest.shown.is_none() {
+            return self;
+        }
+        Self {
+            shown: Some(newest.shown_of(&self)),
+            ..self
+        }
+    }
     /// As compact JSON.
     pub(crate) fn text(&self) -> String {
         text(&self.value)

@@ -38,6 +38,8 @@ pub(crate) struct Nest {
     pub(super) gone: bool,
     /// What was done for this reason was done in this cycle, whatever state it has seen.
     pub(super) goes_on: bool,
+    /// The outermost parent only resumes: one successful run is owed to each of its sub-handlers.
+    pub(super) only_resumes: bool,
     /// What an attempt made now sees: by the field of the outermost parent, which judges it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
@@ -97,6 +99,7 @@ impl Nest {
                     stored,
                     recurs: false,
                     holds: true,
+                    only_resumes: self.only_resumes,
                     exhausted: None,
                 },
                 result: None,
@@ -247,13 +250,12 @@ impl Nest {
     fn continued(&self, record: Record, now: Timestamp) -> Record {
         let of_deletion = record.purpose == Some(Reason::Delete);
         let is_deletion = self.reason == Reason::Delete;
-        // A mark of a change, without a purpose, is none of a deletion.
-        let is_mark = record.purpose.is_none() && !is_deletion;
-        if of_deletion != is_deletion && !is_mark {
+        if of_deletion != is_deletion {
             return Record::fresh(self.reason, now);
         }
         let is_other = || record.target.as_ref().is_some_and(|it| *it != self.seen);
-        let stands = of_deletion || record.purpose == Some(self.reason) && self.goes_on;
+        let of_this = record.purpose == Some(self.reason) && self.goes_on;
+        let stands = of_deletion || self.only_resumes || of_this;
         if record.is_final() && !stands && is_other() {
             return record.again(Some(self.reason), now);
         }

@@ -56,6 +56,8 @@ impl Plan {
         let Course::Cycle(cycle) = &self.course else {
             return None;
         };
+        let mut members = cycle.members.iter();
+        let member = members.find(|it| it.handler.id == parent.id)?;
         Some(Nest {
             persistence: self.book.persistence.clone(),
             body: self.book.body.clone(),
@@ -63,6 +65,7 @@ impl Plan {
             reason: cycle.reason,
             gone: cycle.mode == Mode::Gone,
             goes_on: cycle.goes_on(),
+            only_resumes: member.only_resumes,
             seen: cycle.sides.seen_by(parent),
             lifecycle: self.book.lifecycle.clone(),
             backoff: self.book.backoff,

@@ -99,6 +99,7 @@ impl Cycle {
                 stored: entry.and_then(|entry| entry.stored.clone()),
                 recurs,
                 holds: declared.holds,
+                only_resumes: declared.only_resumes,
                 exhausted: None,
             });
         }

@@ -26,7 +26,8 @@ use crate::state::progress::Record;
 /// left behind.
 #[derive(Clone, Debug)]
 pub(super) struct Sides {
-    /// As handlers see it.
+    last: Option<KnownEssence>,
+    /// What was handled last, as handlers see it.
     old: Option<Arc<Value>>,
     /// Something was handled last, but only its digest is left.
     unknown: bool,
@@ -67,20 +68,25 @@ impl Sides {
         let created = last.is_none();
         let is_target = |last: &KnownEssence| last.is_same(&target.essence);
         let changed = !last.as_ref().is_some_and(is_target);
-        let (old, unknown) = match last {
-            None => (None, false),
-            Some(KnownEssence::Whole(essence)) => (Some(essence), false),
-            Some(KnownEssence::Digest(digest)) => {
-                let target = match &target.essence {
-                    KnownEssence::Whole(essence) => Some(essence),
-                    KnownEssence::Digest(_) => None,
-                };
-                let mut known = target.into_iter().chain([&newest]);
-                let known = known.find(|essence| digest == essence.digest());
-                (known.cloned(), known.is_none())
-            }
+        // Of a digest, all is known where it is that of the target or of the object.
+        let recognised = |last: KnownEssence| {
+            let KnownEssence::Digest(digest) = &last else {
+                return last;
+            };
+            let target = match &target.essence {
+                KnownEssence::Whole(essence) => Some(essence),
+                KnownEssence::Digest(_) => None,
+            };
+            let mut known = target.into_iter().chain([&newest]);
+            let known = known.find(|essence| digest == essence.digest());
+            known.cloned().map_or(last, KnownEssence::Whole)
         };
-        let old = old.map(|old| newest.shown_of(&old));
+        let last = last.map(recognised);
+        let (old, unknown) = match &last {
+            None => (None, false),
+            Some(KnownEssence::Whole(essence)) => (Some(newest.shown_of(essence)), false),
+            Some(KnownEssence::Digest(_)) => (None, true),
+        };
         let diff = Diff::between(old.as_deref(), Some(newest.shown()));
         Self {
             changed,
@@ -89,6 +95,7 @@ impl Sides {
             unknown,
             target,
             newest,
+            last,
             created,
             handled: None,
         }
@@ -128,15 +135,11 @@ impl Sides {
 
     /// As they were when the target was fixed, where all of it is known.
     fn at_target(&self) -> Option<Self> {
-        let KnownEssence::Whole(newest) = self.target.essence.clone() else {
+        let KnownEssence::Whole(target) = self.target.essence.clone() else {
             return None;
         };
-        let diff = Diff::between(self.old.as_deref(), Some(newest.shown()));
-        Some(Self {
-            diff: Arc::new(diff),
-            newest,
-            ..self.clone()
-        })
+        let (last, newest) = (self.last.clone(), target.shown_as_in(&self.newest));
+        Some(Self::new(last, self.target.clone(), newest))
     }
 
     /// What a handler called now gets to see, and is told of: its field, or everything.

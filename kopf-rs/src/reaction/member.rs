@@ -21,6 +21,8 @@ pub(super) struct Member {
     pub(super) recurs: bool,
     /// The object must not vanish before it is done.
     pub(super) holds: bool,
+    /// It is for nothing but resuming, and owed one successful run, whatever changes meanwhile.
+    pub(super) only_resumes: bool,
     /// Its limits are reached: it fails without being called.
     pub(super) exhausted: Option<Exhausted>,
 }

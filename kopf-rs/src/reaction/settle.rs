@@ -510,8 +510,12 @@ impl Settling {
     fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
         let (target, progress) = (&cycle.sides.target, &self.book.persistence.progress);
         let has_target = target.is_fixed && cycle.reason != Reason::Resume;
-        if !has_target || room == Room::None {
+        if !has_target {
             return self.purge_target(patch);
+        }
+        // What is there stays beside the records that stay.
+        if room == Room::None {
+            return;
         }
         let is_short = room > Room::Plenty || !(cycle.sides.is_outrun() || self.wants_essence());
         let reduced = is_short.then(|| target.essence.reduced());

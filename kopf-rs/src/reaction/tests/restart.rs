@@ -1,9 +1,11 @@
 //! Restarts in the middle of a cycle: who has succeeded is not called again, and what changed meanwhile is an update afterwards.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{World, on_field};
 use crate::handler::lifecycle::Lifecycle;
+use crate::object::event::EventType;
+use crate::state::budget::LIMIT;
 
 #[test]
 fn a_handler_that_has_succeeded_is_not_called_again_after_a_restart() {
@@ -94,4 +96,43 @@ fn a_state_that_comes_back_is_known_again() {
     world.sleep(5).restart();
     world.update(json!({"spec": {"a": 1}})).wait();
     assert_eq!(world.last_handled(), json!({"spec": {"a": 1}}));
+}
+
+#[test]
+fn a_value_of_a_secret_that_has_not_changed_calls_nobody_after_a_restart() {
+    let handlers = [("fa", "data.a"), ("f1", "data.b"), ("f2", "data.b")];
+    let handlers = handlers.map(|(id, field)| on_field(id, field));
+    let mut world = World::new(handlers.into()).script("f2", "ok t5 t5 ok");
+    world.put(json!({}));
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "MQ==", "b": "MQ=="}});
+    world.edit(secret);
+    world.see(EventType::Added).calls();
+    world.update(json!({"data": {"b": "Mg=="}}));
+    assert_eq!(world.calls(), "f1 update#0 f2 update#0");
+    // The first write that finds another state than the target holds all of the target.
+    world.edit(json!({"data": {"c": "MQ=="}}));
+    world.sleep(5).again();
+    assert_eq!(world.calls(), "f2 update#1");
+    world.restart().wait();
+    assert_eq!(world.calls(), "f2 update#2");
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn what_the_cycle_is_for_stays_beside_its_records_where_there_is_no_room_for_more() {
+    let mut world = World::of("create:a create:b").script("b", "t5 ok");
+    world.put(json!({"n": 1}));
+    world.pass_once(EventType::Added);
+    let before = world.records();
+    let annotations = world.object.as_ref().unwrap()["metadata"]["annotations"].clone();
+    let size = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap().len();
+    let taken: usize = annotations.as_object().unwrap().iter().map(size).sum();
+    let filler = "x".repeat(LIMIT - taken - "other.kopf.rs/x".len());
+    world.edit(json!({"metadata": {"annotations": {"other.kopf.rs/x": filler}}}));
+    world.pass_once(EventType::Modified);
+    assert_eq!(world.calls(), "a create#0 b create#0");
+    assert_eq!(world.records(), before);
+    world.edit(json!({"spec": {"n": 2}}));
+    world.restart().wait();
+    assert!(!world.calls().contains("a create"));
 }

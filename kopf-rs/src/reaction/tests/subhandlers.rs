@@ -82,3 +82,18 @@ fn a_deletion_calls_sub_handlers_that_have_seen_the_newest_state_before() {
     );
     assert!(world.object.is_none());
 }
+
+#[test]
+fn sub_handlers_of_a_resuming_parent_are_called_once_though_the_object_changes() {
+    let mut world = World::of("create:c resume:p update:u").script("p/two", "t5 ok");
+    world.create(json!({"a": 1})).calls();
+    world.subs.insert("p".into(), vec!["one", "two"]);
+    world.restart();
+    assert_eq!(
+        world.calls(),
+        "p resume#0 p/one resume#0 p resume#0 p/two resume#0"
+    );
+    world.update(json!({"spec": {"a": 2}})).wait();
+    assert_eq!(world.calls(), "u update#0 p update#0 p/two update#1");
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
