@@ -13,6 +13,7 @@ pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod rivals;
 pub(crate) mod subhandler_run;
+mod turns;
 pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;
@@ -40,6 +41,7 @@ use crate::engine::overdue::told_while_running;
 use crate::engine::queue::{Queue, StreamId, WorkerStart};
 use crate::engine::report::report;
 use crate::engine::rivals::Rivals;
+use crate::engine::turns::Turns;
 use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
 use crate::handler::memo::Memo;
@@ -116,6 +118,7 @@ pub(crate) struct Shared {
     /// Closed when the operator stops: no new cycles, no retries, no sleeping.
     pub(crate) gate: Gate,
     workers: Option<Arc<Semaphore>>,
+    turns: Turns,
     tasks: TaskTracker,
     /// Everything ends now.
     ended: CancellationToken,
@@ -135,6 +138,7 @@ impl Engine {
             invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
             gate: Gate::default(),
             workers: limits.workers.map(places),
+            turns: Turns::new(),
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Mutex::default(),
@@ -214,12 +218,14 @@ impl Engine {
         let shared = self.0.clone();
         let ended = self.0.ended.clone();
         let key = start.key.clone();
+        // Boxed: `select!` would store it twice, and thousands of objects may wait.
+        let mut work =
+            Box::pin(AssertUnwindSafe(worker::work(shared.clone(), start)).catch_unwind());
         self.0.tasks.spawn(async move {
-            let work = AssertUnwindSafe(worker::work(shared.clone(), start)).catch_unwind();
             tokio::select! {
                 biased;
                 () = ended.cancelled() => {}
-                worked = work => if worked.is_err() {
+                worked = &mut work => if worked.is_err() {
                     tracing::error!("Event processing has failed: a defect of kopf-rs; the object waits for its next change.");
                     shared.queue.drop_worker(&key);
                 },

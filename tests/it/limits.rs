@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use kopf_rs::{Queueing, Registry, Settings, TemporaryError, handler};
+use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
@@ -15,6 +16,9 @@ scenarios! {
     who_waits_for_a_retry_keeps_nobody_out;
     who_waits_for_a_place_is_handled_as_it_is_then [memory];
     nothing_begins_once_the_operator_stops [memory];
+    no_more_objects_are_planned_than_can_be_written_soon [memory];
+    handlers_that_run_for_long_keep_nobody_out [memory];
+    a_slow_server_keeps_nobody_out_for_long [memory];
     blocking_handlers_that_do_not_end_are_named_and_left_behind [tcp real];
     a_call_that_does_not_return_is_told_again_and_again [memory];
     a_call_that_a_deletion_waits_for_is_told_soon [memory];
@@ -153,6 +157,75 @@ async fn nothing_begins_once_the_operator_stops(bed: Bed) {
     tokio::join!(working.stop(), opening);
     assert!(is_handled(&field.get("a").await));
     assert_eq!(field.calls.all(), ["create_fn a"]);
+}
+
+/// More than are in a turn at a time.
+const CROWD: usize = 200;
+
+async fn crowd(field: &Field) {
+    for number in 0..CROWD {
+        field.create(&format!("object-{number}"), json!({})).await;
+    }
+}
+
+/// Writes that take so long.
+fn slow_writes(field: &Field, delay: Duration) -> FaultHandle {
+    let server = field.bed.in_process();
+    let server = server.expect("this server is in the process");
+    server.fault(Fault::delay(delay).on(Verb::Patch))
+}
+
+/// What a turn needs in memory is needed for few objects at a time, however many have changed.
+async fn no_more_objects_are_planned_than_can_be_written_soon(bed: Bed) {
+    let field = Field::of(bed).await;
+    crowd(&field).await;
+    let slow = slow_writes(&field, Duration::from_millis(500));
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field.calls.until(1).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(field.calls.all().len(), 64);
+    slow.clear();
+    field.calls.until(CROWD).await;
+    working.stop().await;
+}
+
+async fn handlers_that_run_for_long_keep_nobody_out(bed: Bed) {
+    let field = Field::of(bed).await;
+    crowd(&field).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = field.handler("create_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(Value::Null)
+        }
+    });
+    let event = field.handler("event_fn", |_| std::future::pending());
+    let registry = Registry::new()
+        .on_create(field.selector(), create.when(|it| it.name() != "object-0"))
+        .on_event(field.selector(), event.when(|it| it.name() == "object-0"));
+    let working = field.start(registry);
+    field.calls.until(CROWD).await;
+    gate.open(CROWD);
+    for number in 1..CROWD {
+        let name = format!("object-{number}");
+        field.until("it is handled", &name, is_handled).await;
+    }
+    working.stop().await;
+}
+
+async fn a_slow_server_keeps_nobody_out_for_long(bed: Bed) {
+    let field = Field::of(bed).await;
+    crowd(&field).await;
+    let _slow = slow_writes(&field, Duration::from_secs(60));
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let began = tokio::time::Instant::now();
+    let working = field.start(registry);
+    field.calls.until(CROWD).await;
+    assert!(began.elapsed() < Duration::from_secs(10));
+    working.stop().await;
 }
 
 mod blocking {

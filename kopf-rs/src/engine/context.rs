@@ -1,4 +1,4 @@
-//! What the parts of one object's worker share: which object it is, its place in the worker limit, its pauses, its log.
+//! What the parts of one object's worker share: which object it is, its place in the worker limit and among the turns, its pauses, its log.
 //!
 //! Promises that nobody holds a place while it pauses, and that a pause ends when the operator stops or the object is deleted. Must not
 //! know what is done in between.
@@ -14,6 +14,7 @@ use tracing::Level;
 use crate::engine::Shared;
 use crate::engine::key::Key;
 use crate::engine::report::report;
+use crate::engine::turns::TurnPermit;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::object::reference::Reference;
@@ -27,6 +28,8 @@ pub(super) struct WorkerContext {
     wake: Arc<Notify>,
     logger: Logger,
     place: Place,
+    /// What a turn needs beside the place.
+    pub(super) turn: TurnPermit,
 }
 
 /// The place in the worker limit.
@@ -54,13 +57,23 @@ impl WorkerContext {
             about,
             wake,
             place: Place::Left,
+            turn: TurnPermit::default(),
         }
     }
 
     /// Wait for a place to begin something. `false` where nothing is to begin any more.
     pub(super) async fn begin(&mut self) -> bool {
         let shared = self.shared.clone();
-        shared.gate.admit(self.go_on()).await.is_some()
+        let ready = async {
+            self.go_on().await;
+            // After the place, and both are left together: nobody has a turn who waits for a place.
+            shared.turns.take().await
+        };
+        match shared.gate.admit(ready).await {
+            Some(turn) => self.turn = turn,
+            None => return false,
+        }
+        true
     }
 
     /// Wait for a place to end what has begun: the gate is not asked.
@@ -74,6 +87,7 @@ impl WorkerContext {
     /// Give the place to whoever waits for one.
     pub(super) fn leave_place(&mut self) {
         self.place = Place::Left;
+        self.turn = TurnPermit::default();
     }
 
     /// Sleep, unless the object is deleted or the operator stops meanwhile: then `false`.

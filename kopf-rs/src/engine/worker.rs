@@ -19,6 +19,7 @@ use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::WorkerStart;
 use crate::engine::rivals::FIGHTS;
 use crate::engine::subhandler_run::SubhandlerRun;
+use crate::engine::turns::TurnPermit;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
@@ -50,9 +51,10 @@ pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
         if let Some((raw, kind)) = shared.queue.peek(&start.key, newest).flatten() {
             let mut worker = Worker::new(shared, start, raw, kind);
             while let Some(turn) = worker.next().await {
-                worker.turn(turn).await;
+                // Boxed, as is the stop: a worker that waits for its next turn must be small.
+                Box::pin(worker.turn(turn)).await;
             }
-            worker.stop().await;
+            Box::pin(worker.stop()).await;
             return;
         }
         // Not watched any more before the worker could begin.
@@ -290,7 +292,10 @@ impl Worker {
         match self.act(plan, event.is_some()).await {
             Ok(effects) => {
                 let finished = effects.concluded && effects.wake_at.is_none();
-                let due = self.deliver(effects).await;
+                let mut turn = std::mem::take(&mut self.context.turn);
+                let delivery = self.deliver(effects);
+                let due = turn.held_for(TurnPermit::WRITE, delivery).await;
+                self.context.turn = turn;
                 if finished {
                     let text = "Handling cycle is finished, waiting for new changes.";
                     self.log(Level::DEBUG, format_args!("{text}"));
@@ -351,11 +356,16 @@ impl Worker {
             }
         };
         let mut patch = Patch::new();
-        for cause in &plan.watching {
-            if self.watched(cause, &mut patch).await.is_err() {
-                break;
+        let mut turn = std::mem::take(&mut self.context.turn);
+        let calls = async {
+            for cause in &plan.watching {
+                if self.watched(cause, &mut patch).await.is_err() {
+                    break;
+                }
             }
-        }
+        };
+        turn.held_for(TurnPermit::CALLS, calls).await;
+        self.context.turn = turn;
         self.keep_identity(&mut patch);
         self.deliver_extra(&patch).await;
     }
@@ -386,7 +396,10 @@ impl Worker {
     async fn act(&mut self, plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.log_all(&plan.lines);
         let mut patch = Patch::new();
-        let called = self.call(&plan, watching, &mut patch).await;
+        let mut turn = std::mem::take(&mut self.context.turn);
+        let calls = self.call(&plan, watching, &mut patch);
+        let called = turn.held_for(TurnPermit::CALLS, calls).await;
+        self.context.turn = turn;
         self.keep_identity(&mut patch);
         match called {
             Err(Cancelled) => Err(Halt::Stopped(patch)),
@@ -638,3 +651,6 @@ impl Default for Trouble {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
