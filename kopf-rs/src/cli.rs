@@ -10,18 +10,20 @@ mod manifests;
 mod signals;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Command, FromArgMatches};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
 use tokio::runtime::Builder;
 
-use crate::cli::embedded::Embedded;
+use crate::cli::embedded::{Embedded, RUN_FOLDER};
 use crate::cli::manifests::Manifest;
 use crate::cli::signals::FirstSignal;
-use crate::cluster::connect::{self, ConnectOptions};
+use crate::cluster::connect::{self, ConnectOptions, Connection};
 use crate::cluster::{Client, Cluster};
 use crate::handler::registry::Registry;
+use crate::operator::noting::NotesAt;
 use crate::operator::run::{Operator, OperatorError, Report};
 use crate::operator::settings::Settings;
 use crate::state::Persistence;
@@ -118,15 +120,17 @@ fn session(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<ExitCode, 
             None => None,
         };
         let ready = async {
-            let client = match &embedded {
-                Some(server) => server.client(),
-                None => connect(flags).await?,
+            let (client, operator) = if let Some(server) = &embedded {
+                (server.client(), operator)
+            } else {
+                let Connection { client, server } = connect(flags).await?;
+                (client, operator.notes(notes_for(server)))
             };
             apply(&client, &manifests).await?;
-            Ok::<_, Box<dyn Error>>(client)
+            Ok::<_, Box<dyn Error>>((client, operator))
         };
-        let client = tokio::select! {
-            client = ready => client?,
+        let (client, operator) = tokio::select! {
+            ready = ready => ready?,
             () = signal.came() => return Ok(Report::default()),
         };
         Ok(operator.run(client, signal.came()).await?)
@@ -164,15 +168,22 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
 }
 
 /// A client that has been answered once: what is wrong with the connection is said before anything is begun.
-async fn connect(flags: &ClusterFlags) -> Result<Client, Box<dyn Error>> {
+async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
     let options = ConnectOptions {
         kubeconfig: flags.kubeconfig.clone(),
         context: flags.context.clone(),
     };
-    let client = connect::connect(&options).await?;
-    let version = Cluster::new(client.clone()).check().await?;
+    let connection = connect::connect(&options).await?;
+    let version = Cluster::new(connection.client.clone()).check().await?;
     tracing::debug!("The cluster runs Kubernetes {version}.");
-    Ok(client)
+    Ok(connection)
+}
+
+/// A crash is found out for a server: the objects that the operator stumbles over are there. What is built by `kopf-rs run` has a folder
+/// of its own.
+fn notes_for(server: String) -> NotesAt {
+    let folder = std::env::var_os(RUN_FOLDER).map(PathBuf::from);
+    NotesAt { server, folder }
 }
 
 /// Start the server and say how to look at what will be in it.

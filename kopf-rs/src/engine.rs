@@ -3,11 +3,13 @@
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
 mod context;
+mod crash_notes;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;
 mod mailbox;
 pub(crate) mod memory;
+pub(crate) mod noted_calls;
 pub(crate) mod overdue;
 pub(crate) mod queue;
 pub(crate) mod report;
@@ -37,6 +39,7 @@ use crate::engine::key::Key;
 use crate::engine::kind::Kind;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
+use crate::engine::noted_calls::NotedCalls;
 use crate::engine::overdue::told_while_running;
 use crate::engine::queue::{Queue, StreamId, WorkerStart};
 use crate::engine::report::report;
@@ -68,6 +71,8 @@ pub(crate) struct Setup {
     pub(crate) extensions: Arc<Extensions>,
     /// The runtime of async handlers, where they have one of their own.
     pub(crate) handlers: Option<Handle>,
+    /// Where calls are noted should the operator have ended abruptly.
+    pub(crate) notes: Option<Arc<NotedCalls>>,
     /// The operator's memo; every object starts with a copy of it.
     pub(crate) memo: Memo,
     /// The operator is to end when nothing is left to do.

@@ -38,6 +38,21 @@ pub(crate) enum Happening {
         waits: WaitsForCall,
     },
 
+    // === abrupt ends ===
+    /// A handler was being called for the object when the operator ended abruptly, so many times; others were besides.
+    EndedAbruptly {
+        handler: Arc<str>,
+        crashes: u32,
+        others: usize,
+    },
+    /// A handler is not called for the object, since the operator has ended abruptly so many times when it was. The finalizer, where a
+    /// deletion waits for it.
+    HandlerSuspended {
+        handler: Arc<Handler>,
+        crashes: u32,
+        finalizer: Option<Arc<str>>,
+    },
+
     // === objects ===
     /// Its watch is closed: nothing is remembered of the object, which may well be there.
     Unwatched,

@@ -5,6 +5,7 @@
 pub(crate) mod activity;
 pub(crate) mod follow;
 pub(crate) mod matching;
+pub(crate) mod noting;
 pub(crate) mod observe;
 pub(crate) mod outage;
 pub(crate) mod report;

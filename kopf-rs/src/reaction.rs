@@ -55,6 +55,7 @@ pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod plan;
 pub(crate) mod settle;
+pub(crate) mod suspension;
 mod target;
 
 #[cfg(test)]

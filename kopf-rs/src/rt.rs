@@ -4,4 +4,5 @@ pub(crate) mod backoff;
 pub(crate) mod chance;
 pub(crate) mod clock;
 pub(crate) mod gate;
+pub(crate) mod locked_file;
 pub(crate) mod outage;

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod abrupt;
 mod access;
 mod activities;
 mod admission;

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::Client;
 
+/// The variable in which `kopf-rs run` tells the folder that it has built in.
+pub(crate) const RUN_FOLDER: &str = "KOPF_RS_RUN_DIR";
+
 /// A server that lives as long as this does. Its kubeconfig file goes with it.
 pub(crate) struct Embedded {
     kubeconfig: PathBuf,
@@ -44,7 +47,7 @@ impl Embedded {
     pub(crate) async fn start(port: u16) -> Result<Self, EmbeddedError> {
         let server = kopf_rs_apiserver::ApiServer::new();
         let listening = server.listen(([127, 0, 0, 1], port).into()).await?;
-        let run_folder = std::env::var_os("KOPF_RS_RUN_DIR").map(PathBuf::from);
+        let run_folder = std::env::var_os(RUN_FOLDER).map(PathBuf::from);
         let (kubeconfig, lock) = match run_folder {
             Some(folder) => free_place(&folder)?,
             None => (temporary_place(), None),

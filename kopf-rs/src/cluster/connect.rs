@@ -30,10 +30,16 @@ mod proxy;
 #[cfg(test)]
 mod tests;
 
+/// A client, and the URL of the server that it is for.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) server: String,
+}
+
 /// Find the cluster and make a client for it. Sends nothing yet: see [`Cluster::check`].
 ///
 /// Must be called within a tokio runtime.
-pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectError> {
+pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let (config, proxy) = match place::find(options, &Surroundings::here())? {
         Place::Files(paths, origin) => {
             let label = label(&paths);
@@ -55,10 +61,11 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Client, ConnectE
     };
     // Two providers in one program would make rustls panic on its first use: the first one installed stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    stack(&config, proxy.as_deref()).map_err(|reason| ConnectError::Client {
-        server: config.cluster_url.to_string(),
-        reason,
-    })
+    let server = config.cluster_url.to_string();
+    match stack(&config, proxy.as_deref()) {
+        Ok(client) => Ok(Connection { client, server }),
+        Err(reason) => Err(ConnectError::Client { server, reason }),
+    }
 }
 
 impl Cluster {

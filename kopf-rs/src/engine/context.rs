@@ -13,11 +13,14 @@ use tracing::Level;
 
 use crate::engine::Shared;
 use crate::engine::key::Key;
+use crate::engine::noted_calls::{Noting, SuspectsTurn};
 use crate::engine::report::report;
 use crate::engine::turns::TurnPermit;
+use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::object::reference::Reference;
+use crate::reaction::suspension::Suspension;
 
 /// One object that has a worker.
 pub(super) struct WorkerContext {
@@ -30,6 +33,8 @@ pub(super) struct WorkerContext {
     place: Place,
     /// What a turn needs beside the place.
     pub(super) turn: TurnPermit,
+    /// Where a call for the object may have ended the operator abruptly: its turn.
+    suspect: Option<SuspectsTurn>,
 }
 
 /// The place in the worker limit.
@@ -58,6 +63,7 @@ impl WorkerContext {
             wake,
             place: Place::Left,
             turn: TurnPermit::default(),
+            suspect: None,
         }
     }
 
@@ -65,6 +71,9 @@ impl WorkerContext {
     pub(super) async fn begin(&mut self) -> bool {
         let shared = self.shared.clone();
         let ready = async {
+            if let (None, Some(notes)) = (&self.suspect, &shared.setup.notes) {
+                self.suspect = notes.turn(&self.about.uid).await;
+            }
             self.go_on().await;
             // After the place, and both are left together: nobody has a turn who waits for a place.
             shared.turns.take().await
@@ -88,6 +97,7 @@ impl WorkerContext {
     pub(super) fn leave_place(&mut self) {
         self.place = Place::Left;
         self.turn = TurnPermit::default();
+        self.suspect = None;
     }
 
     /// Sleep, unless the object is deleted or the operator stops meanwhile: then `false`.
@@ -127,6 +137,40 @@ impl WorkerContext {
     /// Whether another call may begin within a turn that has begun already.
     pub(super) fn may_call(&self) -> bool {
         self.shared.may_call(&self.key)
+    }
+
+    /// Note a call that is about to be made.
+    pub(super) fn note(&self, call: &HandlerCall) -> Noting<'_> {
+        let setup = &self.shared.setup;
+        match &setup.notes {
+            Some(notes) => notes.begin(call, &self.about, &setup.persistence),
+            None => Noting::none(),
+        }
+    }
+
+    /// The handlers that are not to be called for the object.
+    pub(super) fn suspended(&self) -> Vec<Suspension> {
+        let notes = self.shared.setup.notes.as_ref();
+        notes.map_or_else(Vec::new, |notes| notes.suspended(&self.about.uid))
+    }
+
+    /// A handler is not called for the object as it is; a `deletion` that waits for it.
+    pub(super) fn tell_suspended(&self, handler: &Arc<Handler>, deletion: bool) {
+        let setup = &self.shared.setup;
+        let notes = setup.notes.as_ref();
+        let Some(crashes) = notes.and_then(|it| it.news(handler, &self.about.uid)) else {
+            return;
+        };
+        let finalizer = deletion.then(|| setup.persistence.finalizer.clone());
+        self.report(&Happening::HandlerSuspended {
+            handler: handler.clone(),
+            crashes,
+            finalizer,
+        });
+        if setup.once {
+            let what = format!("{handler} is not called for {}", self.about);
+            self.shared.give_up(what);
+        }
     }
 
     pub(super) fn report(&self, happening: &Happening) {

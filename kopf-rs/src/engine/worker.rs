@@ -28,6 +28,7 @@ use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
 use crate::happening::Happening;
 use crate::object::event::EventType;
+use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::python::seconds;
 use crate::object::raw::Raw;
@@ -386,6 +387,7 @@ impl Worker {
             surroundings: &self.surroundings,
             rivalled: self.memory.fights >= FIGHTS,
             withheld: &self.kind.withheld,
+            suspended: &self.context.suspended(),
             now: setup.clock.now(),
             chance: self.shared().chance().roll(),
         };
@@ -395,6 +397,10 @@ impl Worker {
     /// Call what is planned.
     async fn act(&mut self, plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.log_all(&plan.lines);
+        for handler in &plan.suspended {
+            let deletion = Outline::of(&self.raw).is_some_and(|it| it.is_deleting());
+            self.context.tell_suspended(handler, deletion);
+        }
         let mut patch = Patch::new();
         let mut turn = std::mem::take(&mut self.context.turn);
         let calls = self.call(&plan, watching, &mut patch);
@@ -429,7 +435,9 @@ impl Worker {
             let key = self.context.key.clone();
             let run = SubhandlerRun::new(shared.clone(), key, about.clone(), nest);
             let mut changed = patch.clone();
+            let noted = self.context.note(cause);
             let called = run.call(cause.clone(), &mut changed).await;
+            noted.end(called.is_ok());
             if called.is_ok() {
                 *patch = changed;
             }
@@ -507,10 +515,10 @@ impl Worker {
     async fn watched(&self, cause: &HandlerCall, patch: &mut Patch) -> Result<(), Cancelled> {
         let mut changed = patch.clone();
         let WorkerContext { key, about, .. } = &self.context;
-        let outcome = self
-            .shared()
-            .invoke(key, about, cause, &mut changed)
-            .await?;
+        let noted = self.context.note(cause);
+        let called = self.shared().invoke(key, about, cause, &mut changed).await;
+        noted.end(called.is_ok());
+        let outcome = called?;
         *patch = changed;
         let id = &cause.handler.id;
         let failed = match outcome {

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::invoke::Invoker;
+use crate::engine::noted_calls::NotedCalls;
 use crate::engine::{Engine, Failure, Limits, Setup};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
@@ -19,6 +20,7 @@ use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
 use crate::handler::subject::Activity;
 use crate::operator::activity::Activities;
+use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::settings::{LiveSettings, Settings};
@@ -49,6 +51,7 @@ pub struct Operator {
     once: bool,
     seed: Option<u64>,
     handlers_on: Option<Handle>,
+    notes: Option<NotesAt>,
 }
 
 /// How an operator has ended.
@@ -112,6 +115,7 @@ impl Operator {
             once: false,
             seed: None,
             handlers_on: None,
+            notes: None,
         }
     }
 
@@ -173,6 +177,13 @@ impl Operator {
         self
     }
 
+    /// Note calls where the operator has ended abruptly before.
+    #[cfg(feature = "cli")]
+    pub(crate) fn notes(mut self, at: NotesAt) -> Self {
+        self.notes = Some(at);
+        self
+    }
+
     /// Handle everything there is, wait for what is to be retried, then end.
     ///
     /// Nothing is waited for that may come later: what is not served, or may not be watched, is told in [`Report::unserved`].
@@ -207,22 +218,19 @@ impl Operator {
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
         let name = self.check()?;
         let operator = CheckedOperator::new(self, name, client)?;
-        let mut until = std::pin::pin!(until);
-        tokio::select! {
-            biased;
-            started = operator.startup() => {
-                started.map_err(OperatorError::Startup)?;
-            }
-            _ = &mut until => {
-                tracing::warn!("The operator is stopped while it starts: startup handlers may have done only a part.");
-                return Ok(Report::default());
-            }
+        let notes = operator.notes.clone();
+        let ended = operator
+            .run(async {
+                until.await;
+                if let Some(notes) = &notes {
+                    notes.stopping();
+                }
+            })
+            .await;
+        if let Some(notes) = &notes {
+            notes.end();
         }
-        let served = operator.serve(until).await;
-        let cleaned = operator.cleanup().await;
-        let report = served?;
-        cleaned.map_err(OperatorError::Cleanup)?;
-        Ok(report)
+        ended
     }
 
     /// Whatever is wrong with it that needs no cluster to be seen; else its name.
@@ -268,6 +276,7 @@ pub(super) struct CheckedOperator {
     chance: Arc<Chance>,
     context: CauseContext,
     handlers_on: Option<Handle>,
+    notes: Option<Arc<NotedCalls>>,
     invoker: Invoker,
 }
 
@@ -283,11 +292,14 @@ impl CheckedOperator {
         extensions.insert(settings.clone());
         let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
+        let scope = operator.scope?;
+        let notes = operator.notes.and_then(|at| at.open(&name, &scope));
         Ok(Self {
             name,
+            notes,
             handlers: operator.registry.handlers().to_vec(),
             settings,
-            scope: operator.scope?,
+            scope,
             once: operator.once,
             client,
             clock,
@@ -300,6 +312,26 @@ impl CheckedOperator {
             invoker: Invoker::new(clock, workers, operator.handlers_on.clone()),
             handlers_on: operator.handlers_on,
         })
+    }
+
+    /// From startup to cleanup.
+    async fn run(&self, until: impl Future) -> Result<Report, OperatorError> {
+        let mut until = std::pin::pin!(until);
+        tokio::select! {
+            biased;
+            started = self.startup() => {
+                started.map_err(OperatorError::Startup)?;
+            }
+            _ = &mut until => {
+                tracing::warn!("The operator is stopped while it starts: startup handlers may have done only a part.");
+                return Ok(Report::default());
+            }
+        }
+        let served = self.serve(until).await;
+        let cleaned = self.cleanup().await;
+        let report = served?;
+        cleaned.map_err(OperatorError::Cleanup)?;
+        Ok(report)
     }
 
     async fn startup(&self) -> Result<(), Vec<String>> {
@@ -399,6 +431,7 @@ impl CheckedOperator {
             },
             extensions: self.context.extensions.clone(),
             handlers: self.handlers_on.clone(),
+            notes: self.notes.clone(),
             memo: self.context.memo.clone(),
             once: self.once,
         }

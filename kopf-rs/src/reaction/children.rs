@@ -24,7 +24,7 @@ use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::judge::{Judge, bare, next_chance};
 use crate::reaction::line::Line;
-use crate::reaction::member::{Exhausted, Member, Offspring, due, is_due, next_due};
+use crate::reaction::member::{Exhausted, Member, Offspring, Standing, due, is_due, next_due};
 use crate::state::Persistence;
 use crate::state::progress::Record;
 
@@ -101,6 +101,7 @@ impl Nest {
                     holds: true,
                     only_resumes: self.only_resumes,
                     exhausted: None,
+                    standing: Standing::Callable,
                 },
                 result: None,
             });

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) watching: Vec<HandlerCall>,
     /// Changing handlers that are due and picked.
     pub(crate) changing: Vec<HandlerCall>,
+    /// Handlers that would be called, now or later, and are not to be for the object as it is.
+    pub(crate) suspended: Vec<Arc<Handler>>,
     pub(super) course: Course,
     pub(super) book: Book,
 }

@@ -101,6 +101,7 @@ impl Cycle {
                 holds: declared.holds,
                 only_resumes: declared.only_resumes,
                 exhausted: None,
+                standing: input.standing(handler),
             });
         }
         for entry in entries {
@@ -177,6 +178,12 @@ impl Cycle {
         members.filter(move |member| member.is_left(is_persisted_deletion))
     }
 
+    /// Those who would have something more to attempt and are not to be called.
+    pub(super) fn suspended(&self) -> impl Iterator<Item = Arc<Handler>> {
+        let suspended = self.left().filter(|member| member.is_suspended());
+        suspended.map(|member| member.handler.clone())
+    }
+
     fn is_persisted_deletion(&self) -> bool {
         self.reason == Reason::Delete && self.mode == Mode::Persisted
     }
@@ -212,7 +219,9 @@ impl Cycle {
     pub(super) fn pick(&mut self, input: &Input<'_>) -> Vec<&Member> {
         let (now, gone) = (input.now, self.mode == Mode::Gone);
         let is_deletion = self.is_persisted_deletion();
-        let is_due = |it: &Member| it.is_left(is_deletion) && is_due(&it.record, now, gone);
+        let is_due = |it: &Member| {
+            !it.is_suspended() && it.is_left(is_deletion) && is_due(&it.record, now, gone)
+        };
         for member in &mut self.members {
             if is_due(member) {
                 member.exhausted = Exhausted::of(&member.handler, &member.record, now);

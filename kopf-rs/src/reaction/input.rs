@@ -11,7 +11,9 @@ use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
+use crate::reaction::member::Standing;
 use crate::reaction::memory::Seen;
+use crate::reaction::suspension::{Suspension, state_for};
 use crate::state::Persistence;
 
 /// Everything a plan depends on.
@@ -30,6 +32,8 @@ pub(crate) struct Input<'a> {
     pub(crate) rivalled: bool,
     /// Deletion handlers of this resource that are not served now: objects that wait for them keep the finalizer.
     pub(crate) withheld: &'a [Arc<Handler>],
+    /// Handlers that are not to be called for the object as long as it is in a certain state.
+    pub(crate) suspended: &'a [Suspension],
     pub(crate) now: Timestamp,
     /// A random number in `0.0..1.0`, for jitter and random lifecycles.
     pub(crate) chance: f64,
@@ -43,6 +47,20 @@ pub(crate) struct Policy {
     pub(crate) backoff: (Duration, Duration),
     /// Whether lines at level DEBUG are wanted: the body of every object is in them.
     pub(crate) verbose: bool,
+}
+
+impl Input<'_> {
+    /// Whether the handler may be called for the object as it is.
+    pub(super) fn standing(&self, handler: &Handler) -> Standing {
+        let is_it = |it: &Suspension| {
+            it.handler == handler.id && it.state == state_for(self.persistence, handler, self.body)
+        };
+        if self.suspended.iter().any(is_it) {
+            Standing::Suspended
+        } else {
+            Standing::Callable
+        }
+    }
 }
 
 impl Default for Policy {

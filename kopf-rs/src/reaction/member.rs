@@ -25,6 +25,14 @@ pub(super) struct Member {
     pub(super) only_resumes: bool,
     /// Its limits are reached: it fails without being called.
     pub(super) exhausted: Option<Exhausted>,
+    pub(super) standing: Standing,
+}
+
+/// Whether a handler may be called for the object as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Callable,
+    Suspended,
 }
 
 /// What the selected declarations of one id are for, all together.
@@ -93,6 +101,10 @@ impl Member {
         let was_called = record.retries > 0 || record.delayed.is_some();
         let had_its_chance = is_persisted_deletion && !self.holds && was_called;
         !record.is_final() && !had_its_chance
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        self.standing == Standing::Suspended
     }
 
     pub(super) fn attempt(&self, now: Timestamp) -> Attempt {

@@ -23,7 +23,7 @@ use crate::reaction::detect::{
 use crate::reaction::entry::{Entry, entries};
 use crate::reaction::input::Input;
 use crate::reaction::line::Line;
-use crate::reaction::member::Member;
+use crate::reaction::member::{Member, Standing};
 use crate::reaction::memory::Target;
 use crate::state::finalizer;
 
@@ -33,12 +33,19 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         input,
         lines: Vec::new(),
         calls: Vec::new(),
+        suspended: Vec::new(),
     };
     let course = planning.course();
+    let is_suspended = |call: &HandlerCall| input.standing(&call.handler) == Standing::Suspended;
+    let (suspended, watching): (Vec<_>, Vec<_>) =
+        watching(input).into_iter().partition(is_suspended);
+    let of_events = suspended.into_iter().map(|call| call.handler);
+    planning.suspended.extend(of_events);
     Plan {
         lines: planning.lines,
-        watching: watching(input),
+        watching,
         changing: planning.calls,
+        suspended: planning.suspended,
         course,
         book: Book {
             persistence: input.persistence.clone(),
@@ -79,6 +86,7 @@ struct Planning<'a> {
     input: &'a Input<'a>,
     lines: Vec<Line>,
     calls: Vec<HandlerCall>,
+    suspended: Vec<Arc<Handler>>,
 }
 
 /// What the object's deletion and finalizers mean for us.
@@ -271,6 +279,7 @@ impl Planning<'_> {
             cause(input, handler, change, attempt)
         };
         self.calls = picked.into_iter().map(call).collect();
+        self.suspended = cycle.suspended().collect();
         Course::Cycle(Box::new(cycle))
     }
 

@@ -623,7 +623,8 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 }
 
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
-    next_due(cycle.left().map(|it| &it.record), now)
+    let called = cycle.left().filter(|it| !it.is_suspended());
+    next_due(called.map(|it| &it.record), now)
 }
 
 fn not_kept(failed: &NotKept) -> Line {

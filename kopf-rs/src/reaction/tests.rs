@@ -8,5 +8,6 @@ mod restart;
 mod retry;
 mod storages;
 mod subhandlers;
+mod suspended;
 mod trouble;
 mod world;

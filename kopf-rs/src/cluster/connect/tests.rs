@@ -143,7 +143,7 @@ async fn a_file_without_contexts_is_no_kubeconfig() {
 async fn a_kubeconfig_makes_a_client_with_its_namespace() {
     let folder = Folder::new("client");
     let path = folder.write("config", TWO_CONTEXTS);
-    let client = connect(&flag(&path)).await.unwrap();
+    let client = connect(&flag(&path)).await.unwrap().client;
     assert_eq!(client.default_namespace(), "team");
     let words = Cluster::new(client).check().await.unwrap_err().to_string();
     assert!(
@@ -224,7 +224,7 @@ async fn a_proxy_is_asked_for_a_tunnel() {
     let proxy = tokio::spawn(proxy_for_one(listener, r#"{"gitVersion": "v1.36.3"}"#));
     let folder = Folder::new("proxy");
     let path = folder.write("c", &through(&format!("http://me:secret@127.0.0.1:{port}")));
-    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap());
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
     assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
     let asked = proxy.await.unwrap();
     assert!(
@@ -243,7 +243,7 @@ async fn a_proxy_is_asked_for_a_tunnel() {
 async fn a_proxy_that_is_not_there_is_named() {
     let folder = Folder::new("no-proxy");
     let path = folder.write("c", &through("http://127.0.0.1:1"));
-    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap());
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
     let error = cluster.check().await.unwrap_err().to_string();
     assert!(
         error.contains("http://cluster.invalid:6443 (through the proxy http://127.0.0.1:1/)"),

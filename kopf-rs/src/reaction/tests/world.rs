@@ -34,6 +34,7 @@ use crate::reaction::input::{Input, Policy};
 use crate::reaction::memory::Seen;
 use crate::reaction::plan::plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
+use crate::reaction::suspension::Suspension;
 use crate::state::Persistence;
 
 pub(super) const FINALIZER: &str = "op.kopf.rs/finalizer";
@@ -70,6 +71,7 @@ pub(super) struct World {
     /// Passes that could have been spared by a glance.
     pub(super) quiet: usize,
     pub(super) persistence: Persistence,
+    pub(super) suspended: Vec<Suspension>,
     revision: u64,
 }
 
@@ -157,6 +159,7 @@ impl World {
             failed: Vec::new(),
             quiet: 0,
             persistence: Persistence::named("op"),
+            suspended: Vec::new(),
             revision: 0,
         }
     }
@@ -324,6 +327,7 @@ impl World {
             surroundings: &CauseContext::default(),
             rivalled: false,
             withheld: &self.withheld,
+            suspended: &self.suspended,
             now: self.now,
             chance: 0.5,
         })

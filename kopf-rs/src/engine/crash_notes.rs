@@ -1,0 +1,271 @@
+//! Which calls a process that has ended abruptly was in, and what follows from that. Pure: texts in, texts out.
+//!
+//! Calls are noted as lines of JSON: each when it begins and when it has ended. What had begun and not ended when the process died is a
+//! suspect. Suspects are called one at a time, so that the next abrupt end has a single one among its calls. Who is that is suspended:
+//! not called for the object until the object is changed. Whoever returns is suspect no more.
+//! Must not know where the notes are kept, nor for how long calls are noted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::reference::Reference;
+use crate::reaction::suspension::Suspension;
+
+/// Calls, as far as they are noted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct CrashNotes {
+    /// Which build of the operator this is: another one may have mended its handlers.
+    program: String,
+    /// How often in a row the operator has ended abruptly, soon after its start.
+    ends: u32,
+    suspects: Vec<Suspect>,
+    running: BTreeMap<u64, NotedCall>,
+    next: u64,
+}
+
+/// A call of a handler for an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NotedCall {
+    pub(super) handler: Arc<str>,
+    /// A digest of what the object was.
+    pub(super) state: String,
+    #[serde(with = "ReferenceNote")]
+    pub(super) object: Reference,
+}
+
+/// A call that had not returned when the operator ended abruptly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Suspect {
+    pub(super) call: NotedCall,
+    /// How often; more than once where it was the only suspect among the calls.
+    pub(super) crashes: u32,
+}
+
+/// The form of a reference in notes.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Reference")]
+struct ReferenceNote {
+    api_version: String,
+    kind: String,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    uid: String,
+}
+
+/// One line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Note {
+    Started {
+        program: String,
+        ends: u32,
+    },
+    Suspect(Suspect),
+    Begun {
+        number: u64,
+        call: NotedCall,
+    },
+    /// It has returned.
+    Ended(u64),
+    /// It was cut off.
+    Dropped(u64),
+    /// The operator was asked to end: whatever happens from here on is no crash.
+    Stopping,
+}
+
+/// What a former process has left.
+#[derive(Default)]
+struct Former {
+    notes: CrashNotes,
+    was_stopping: bool,
+}
+
+impl CrashNotes {
+    /// Of a process after a clean end.
+    pub(super) fn new(program: String) -> Self {
+        Self {
+            program,
+            ..Self::default()
+        }
+    }
+
+    /// Of a process after one that has left `text`.
+    pub(super) fn after(text: &str, program: String) -> Self {
+        let Former {
+            mut notes,
+            was_stopping,
+        } = Former::read(text);
+        let left = std::mem::take(&mut notes.running);
+        if notes.program != program {
+            let ends = u32::from(!was_stopping);
+            return Self {
+                ends,
+                ..Self::new(program)
+            };
+        }
+        if was_stopping {
+            notes.ends = 0;
+            return notes;
+        }
+        notes.ends = notes.ends.saturating_add(1);
+        notes.suspect(left.into_values().collect());
+        notes
+    }
+
+    /// Draw the conclusion from an abrupt end in these calls.
+    fn suspect(&mut self, calls: Vec<NotedCall>) {
+        let known: Vec<(usize, &NotedCall)> = calls
+            .iter()
+            .filter_map(|call| Some((self.place(&call.handler, &call.object.uid)?, call)))
+            .collect();
+        if let [(place, call)] = known[..] {
+            let suspect = &mut self.suspects[place];
+            suspect.call = call.clone();
+            suspect.crashes = suspect.crashes.saturating_add(1);
+            return;
+        }
+        for call in calls {
+            if self.place(&call.handler, &call.object.uid).is_none() {
+                self.suspects.push(Suspect { call, crashes: 1 });
+            }
+        }
+    }
+
+    fn place(&self, handler: &str, uid: &str) -> Option<usize> {
+        let mut suspects = self.suspects.iter();
+        suspects.position(|it| &*it.call.handler == handler && it.call.object.uid == uid)
+    }
+
+    /// How often in a row the operator has ended abruptly.
+    pub(super) fn ends(&self) -> u32 {
+        self.ends
+    }
+
+    pub(super) fn suspects(&self) -> &[Suspect] {
+        &self.suspects
+    }
+
+    /// Whether a call of some handler for the object is a suspect.
+    pub(super) fn is_suspect(&self, uid: &str) -> bool {
+        self.suspects.iter().any(|it| it.call.object.uid == uid)
+    }
+
+    /// How often the operator has ended abruptly in calls of a handler for an object.
+    pub(super) fn crashes(&self, handler: &str, uid: &str) -> Option<u32> {
+        let place = self.place(handler, uid)?;
+        Some(self.suspects[place].crashes)
+    }
+
+    /// The handlers that are not to be called for the object.
+    pub(super) fn suspended(&self, uid: &str) -> Vec<Suspension> {
+        let suspects = self.suspects.iter();
+        let of_object = suspects.filter(|it| it.call.object.uid == uid && it.is_suspended());
+        let suspension = |it: &Suspect| Suspension {
+            handler: it.call.handler.clone(),
+            state: it.call.state.clone(),
+        };
+        of_object.map(suspension).collect()
+    }
+
+    /// For how long at most a suspect keeps others waiting. Most crashes are quick; where one was not, and so several suspects were called
+    /// at a time, the next turns are longer.
+    pub(super) fn turn(&self) -> Duration {
+        const FIRST: Duration = Duration::from_secs(1);
+        const LONGEST: Duration = Duration::from_secs(600);
+        let longer = 10_u32.saturating_pow(self.ends.saturating_sub(2).min(9));
+        FIRST.saturating_mul(longer).min(LONGEST)
+    }
+
+    /// A call begins: its number, and the line to write before it does.
+    pub(super) fn begin(&mut self, call: NotedCall) -> (u64, String) {
+        let number = self.next;
+        self.next += 1;
+        self.running.insert(number, call.clone());
+        (number, line(&Note::Begun { number, call }))
+    }
+
+    /// A call has returned, or was cut off: then nothing is known of it.
+    pub(super) fn end(&mut self, number: u64, has_returned: bool) -> String {
+        let note = if has_returned {
+            Note::Ended(number)
+        } else {
+            Note::Dropped(number)
+        };
+        let text = line(&note);
+        self.enter(note);
+        text
+    }
+
+    fn enter(&mut self, note: Note) {
+        match note {
+            Note::Started { program, ends } => (self.program, self.ends) = (program, ends),
+            Note::Suspect(suspect) => self.suspects.push(suspect),
+            Note::Begun { number, call } => drop(self.running.insert(number, call)),
+            Note::Ended(number) => {
+                if let Some(call) = self.running.remove(&number)
+                    && let Some(place) = self.place(&call.handler, &call.object.uid)
+                {
+                    self.suspects.remove(place);
+                }
+            }
+            Note::Dropped(number) => drop(self.running.remove(&number)),
+            Note::Stopping => {}
+        }
+    }
+
+    /// The process has lived for a while.
+    pub(super) fn lived(&mut self) {
+        self.ends = 0;
+    }
+
+    /// All there is to know, in short.
+    pub(super) fn text(&self) -> String {
+        let started = Note::Started {
+            program: self.program.clone(),
+            ends: self.ends,
+        };
+        let suspects = self.suspects.iter().cloned().map(Note::Suspect);
+        let running = self.running.iter().map(|(number, call)| Note::Begun {
+            number: *number,
+            call: call.clone(),
+        });
+        let notes = std::iter::once(started).chain(suspects).chain(running);
+        notes.map(|note| line(&note)).collect()
+    }
+
+    /// The line that says that the operator was asked to end.
+    pub(super) fn stopping() -> String {
+        line(&Note::Stopping)
+    }
+}
+
+impl Suspect {
+    pub(super) fn is_suspended(&self) -> bool {
+        self.crashes > 1
+    }
+}
+
+impl Former {
+    /// Lines that cannot be read are none: the last one may have been cut off.
+    fn read(text: &str) -> Self {
+        let mut former = Self::default();
+        for note in text.lines().filter_map(|it| serde_json::from_str(it).ok()) {
+            former.was_stopping |= matches!(note, Note::Stopping);
+            former.notes.enter(note);
+        }
+        former
+    }
+}
+
+fn line(note: &Note) -> String {
+    let mut text = serde_json::to_string(note).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests;

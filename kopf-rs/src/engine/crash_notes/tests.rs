@@ -1,0 +1,147 @@
+use super::*;
+
+fn call(handler: &str, uid: &str) -> NotedCall {
+    NotedCall {
+        handler: handler.into(),
+        state: "as-it-was".to_owned(),
+        object: Reference {
+            name: format!("object-{uid}"),
+            uid: uid.to_owned(),
+            ..Reference::default()
+        },
+    }
+}
+
+/// One life that begins with what the former one has left: its notes, and what it leaves.
+struct Life {
+    notes: CrashNotes,
+    text: String,
+}
+
+impl Life {
+    fn after(text: &str) -> Self {
+        let notes = CrashNotes::after(text, "build-1".to_owned());
+        let text = notes.text();
+        Self { notes, text }
+    }
+
+    fn begin(&mut self, handler: &str, uid: &str) -> u64 {
+        let (number, line) = self.notes.begin(call(handler, uid));
+        self.text.push_str(&line);
+        number
+    }
+
+    fn end(&mut self, number: u64, has_returned: bool) {
+        self.text.push_str(&self.notes.end(number, has_returned));
+    }
+
+    fn suspects(&self) -> Vec<(&str, &str, u32)> {
+        let suspects = self.notes.suspects().iter();
+        suspects
+            .map(|it| (&*it.call.handler, it.call.object.uid.as_str(), it.crashes))
+            .collect()
+    }
+}
+
+#[test]
+fn who_was_running_is_a_suspect_and_at_its_second_crash_suspended() {
+    let mut first = Life::after("");
+    assert_eq!(first.notes.ends(), 1);
+    let good = first.begin("good", "1");
+    first.begin("bad", "1");
+    first.begin("good", "2");
+    first.end(good, true);
+    let mut second = Life::after(&first.text);
+    assert_eq!(second.suspects(), [("bad", "1", 1), ("good", "2", 1)]);
+    assert!(second.notes.is_suspect("1") && !second.notes.is_suspect("3"));
+    assert_eq!(second.notes.suspended("1"), []);
+    let good = second.begin("good", "2");
+    second.end(good, true);
+    assert!(!second.notes.is_suspect("2"));
+    second.begin("bad", "1");
+    second.begin("new", "3");
+    let third = Life::after(&second.text);
+    assert_eq!(third.suspects(), [("bad", "1", 2)]);
+    let suspended = Suspension {
+        handler: "bad".into(),
+        state: "as-it-was".to_owned(),
+    };
+    assert_eq!(third.notes.suspended("1"), [suspended]);
+    assert_eq!(third.notes.suspended("3"), []);
+}
+
+#[test]
+fn of_several_suspects_at_a_time_none_is_suspended_but_their_turns_grow() {
+    let mut life = Life::after("");
+    life.begin("slow", "1");
+    life.begin("slow", "2");
+    for turn in [1, 10, 100, 600, 600] {
+        let mut next = Life::after(&life.text);
+        assert_eq!(next.suspects(), [("slow", "1", 1), ("slow", "2", 1)]);
+        assert_eq!(next.notes.turn(), Duration::from_secs(turn));
+        next.begin("slow", "1");
+        next.begin("slow", "2");
+        life = next;
+    }
+}
+
+#[test]
+fn what_was_cut_off_or_asked_to_end_is_no_suspect() {
+    let mut life = Life::after("");
+    let cut = life.begin("cut", "1");
+    life.end(cut, false);
+    assert_eq!(Life::after(&life.text).suspects(), []);
+    life.begin("slow", "1");
+    life.text.push_str(&CrashNotes::stopping());
+    life.begin("late", "2");
+    let next = Life::after(&life.text);
+    assert_eq!((next.suspects(), next.notes.ends()), (vec![], 0));
+}
+
+#[test]
+fn a_suspect_that_is_cut_off_or_not_called_stays_one() {
+    let mut life = Life::after("");
+    life.begin("bad", "1");
+    let mut life = Life::after(&life.text);
+    let cut = life.begin("bad", "1");
+    life.end(cut, false);
+    assert_eq!(Life::after(&life.text).suspects(), [("bad", "1", 1)]);
+    let text = life.text + &CrashNotes::stopping();
+    assert_eq!(Life::after(&text).suspects(), [("bad", "1", 1)]);
+}
+
+#[test]
+fn another_build_begins_anew() {
+    let mut life = Life::after("");
+    life.begin("bad", "1");
+    let notes = CrashNotes::after(&life.text, "build-2".to_owned());
+    assert_eq!((notes.suspects(), notes.ends()), (&[][..], 1));
+}
+
+#[test]
+fn what_cannot_be_read_is_passed_over() {
+    let mut life = Life::after("nonsense\n{\"begun\":7}\n");
+    life.begin("bad", "1");
+    let cut = life.text.len();
+    life.begin("good", "2");
+    let text = &life.text[..cut + 9];
+    assert_eq!(Life::after(text).suspects(), [("bad", "1", 1)]);
+    assert_eq!(Life::after("").notes.turn(), Duration::from_secs(1));
+}
+
+#[test]
+fn a_text_made_shorter_says_the_same() {
+    let mut life = Life::after("");
+    life.begin("bad", "1");
+    let mut life = Life::after(&life.text);
+    life.begin("bad", "1");
+    let short = life.notes.text();
+    assert_eq!(Life::after(&short).suspects(), [("bad", "1", 2)]);
+    assert_eq!(Life::after(&life.text).notes, Life::after(&short).notes);
+    life.notes.lived();
+    let next = Life::after(&life.notes.text());
+    assert_eq!(
+        (next.suspects(), next.notes.ends()),
+        (vec![("bad", "1", 2)], 1)
+    );
+}

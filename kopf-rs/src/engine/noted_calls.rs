@@ -1,0 +1,283 @@
+//! Notes of calls where the operator has ended abruptly before, so that a handler that kills the process over some object is found.
+//!
+//! Promises to cost nothing after a clean end, and that nothing fails for want of notes. Must not know what follows from them: that is
+//! `crash_notes`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::engine::crash_notes::{CrashNotes, NotedCall, Suspect};
+use crate::engine::report::report;
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::logger::Logger;
+use crate::happening::Happening;
+use crate::object::reference::Reference;
+use crate::reaction::suspension::{Suspension, state_for};
+use crate::rt::locked_file::{LockedFile, Opened};
+use crate::state::Persistence;
+
+/// For so long calls are noted after an abrupt end.
+const NOTED: Duration = Duration::from_secs(600);
+/// Longer notes are written anew, without the calls that have ended; unless those that have not are half as long.
+const LONGEST: usize = 256 << 10;
+/// So many suspects are named one by one.
+const NAMED: usize = 5;
+
+/// The notes of this process. They are removed by [`end`](Self::end): where that is not reached, the end was abrupt.
+#[derive(Debug)]
+pub(crate) struct NotedCalls {
+    path: PathBuf,
+    kept: Mutex<Kept>,
+    /// One suspect at a time.
+    turn: Arc<Semaphore>,
+    longest_turn: Duration,
+}
+
+#[derive(Debug)]
+struct Kept {
+    notes: CrashNotes,
+    /// Nothing where the notes could not be written.
+    file: Option<LockedFile>,
+    /// Longer notes are written anew.
+    limit: usize,
+    /// Until then all calls are noted; after that, those of suspects. Nothing where no call is.
+    until: Option<Instant>,
+    /// Suspensions that were told: handlers' ids and objects' uids.
+    told: Vec<(Arc<str>, String)>,
+}
+
+/// A call in flight, if it is noted. Dropped without an [`end`](Self::end), it was cut off.
+#[derive(Debug)]
+pub(crate) struct Noting<'a>(Option<(&'a NotedCalls, u64)>);
+
+/// The turn of a suspect; others may begin once it is dropped, or lasts too long.
+#[derive(Debug)]
+pub(crate) struct SuspectsTurn {
+    _held: AbortOnDropHandle<()>,
+}
+
+impl NotedCalls {
+    /// Notes at `path`, of the build `program`. Nothing where another process has them, or they cannot be had: that is told.
+    pub(crate) fn open(path: &Path, program: String) -> Option<Self> {
+        let opened = LockedFile::open(path).and_then(|opened| {
+            Ok(Some(match opened {
+                Opened::Taken => return Ok(None),
+                Opened::New(file) => (file, CrashNotes::new(program)),
+                Opened::Left(mut file, text) => {
+                    let notes = CrashNotes::after(&text, program);
+                    file.replace(&notes.text())?;
+                    (file, notes)
+                }
+            }))
+        });
+        let (file, notes) = match opened {
+            Ok(Some(opened)) => opened,
+            Ok(None) => {
+                let path = path.display();
+                tracing::debug!(
+                    "Another instance of this operator runs here and has {path}: crashes of this one leave no notes."
+                );
+                return None;
+            }
+            Err(error) => {
+                let path = path.display();
+                tracing::debug!("Crashes leave no notes: {path}: {error}");
+                return None;
+            }
+        };
+        let longest_turn = notes.turn();
+        let is_needed = notes.ends() > 0 || !notes.suspects().is_empty();
+        Some(Self {
+            path: path.to_owned(),
+            kept: Mutex::new(Kept {
+                until: is_needed.then(|| Instant::now() + NOTED),
+                notes,
+                limit: file.length().saturating_mul(2).max(LONGEST),
+                file: Some(file),
+                told: Vec::new(),
+            }),
+            turn: Arc::new(Semaphore::new(1)),
+            longest_turn,
+        })
+    }
+
+    /// Tell what is known of the former end.
+    pub(crate) fn tell(&self) {
+        let kept = self.kept();
+        let ends = kept.notes.ends();
+        if ends > 0 {
+            let path = self.path.display();
+            tracing::info!(
+                "The operator has ended abruptly before: calls of handlers are noted in {path} for {} minutes.",
+                NOTED.as_secs() / 60
+            );
+        }
+        let suspects = kept.notes.suspects();
+        for suspect in suspects.iter().take(NAMED) {
+            let logger = Logger::of(Arc::new(suspect.call.object.clone()));
+            let happening = Happening::EndedAbruptly {
+                handler: suspect.call.handler.clone(),
+                crashes: suspect.crashes,
+                others: suspects.len() - 1,
+            };
+            report(&logger, &happening);
+        }
+    }
+
+    /// The handlers that are not to be called for an object.
+    pub(crate) fn suspended(&self, uid: &str) -> Vec<Suspension> {
+        let kept = self.kept();
+        if kept.until.is_none() {
+            return Vec::new();
+        }
+        kept.notes.suspended(uid)
+    }
+
+    /// How often the operator has ended abruptly in calls of a handler for an object, where that is news. It is as long as the process
+    /// lives: only another abrupt end would change it.
+    pub(crate) fn news(&self, handler: &Handler, uid: &str) -> Option<u32> {
+        let mut kept = self.kept();
+        let told = (handler.id.clone(), uid.to_owned());
+        if kept.told.contains(&told) {
+            return None;
+        }
+        kept.told.push(told);
+        kept.notes.crashes(&handler.id, uid)
+    }
+
+    /// Wait until the object may be worked on: at once, unless it is a suspect and another one has its turn.
+    pub(crate) async fn turn(&self, uid: &str) -> Option<SuspectsTurn> {
+        let is_suspect = |kept: &Kept| kept.until.is_some() && kept.notes.is_suspect(uid);
+        if !is_suspect(&self.kept()) {
+            return None;
+        }
+        let turn = self.turn.clone().acquire_owned().await.ok()?;
+        let longest = self.longest_turn;
+        let held = tokio::spawn(async move {
+            tokio::time::sleep(longest).await;
+            drop(turn);
+        });
+        Some(SuspectsTurn {
+            _held: AbortOnDropHandle::new(held),
+        })
+    }
+
+    /// A call is about to be made.
+    pub(crate) fn begin(
+        &self,
+        call: &HandlerCall,
+        about: &Reference,
+        persistence: &Persistence,
+    ) -> Noting<'_> {
+        let mut kept = self.kept();
+        let Some(until) = kept.until else {
+            return Noting(None);
+        };
+        if Instant::now() >= until {
+            kept.lived();
+            if !kept.notes.is_suspect(&about.uid) {
+                return Noting(None);
+            }
+        }
+        let (number, line) = kept.notes.begin(NotedCall {
+            handler: call.handler.id.clone(),
+            state: state_for(persistence, &call.handler, call.body()),
+            object: about.clone(),
+        });
+        kept.append(&line);
+        Noting(Some((self, number)))
+    }
+
+    /// The operator was asked to end: from here on, whatever happens is no crash.
+    pub(crate) fn stopping(&self) {
+        self.kept().append(&CrashNotes::stopping());
+    }
+
+    /// A clean end. Only what must not be forgotten stays.
+    pub(crate) fn end(&self) {
+        let mut kept = self.kept();
+        let is_needed = kept.notes.suspects().iter().any(Suspect::is_suspended);
+        if is_needed {
+            kept.rewrite();
+            kept.append(&CrashNotes::stopping());
+        } else if let Some(file) = kept.file.take() {
+            let _ = file.remove();
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// The process has lived for a while: what ends it from here on is another story.
+    fn lived(&mut self) {
+        if self.notes.ends() > 0 {
+            self.notes.lived();
+            self.rewrite();
+        }
+    }
+
+    fn append(&mut self, line: &str) {
+        if self
+            .file
+            .as_ref()
+            .is_some_and(|it| it.length() + line.len() > self.limit)
+        {
+            self.rewrite();
+        }
+        self.write(|file| file.append(line));
+    }
+
+    fn rewrite(&mut self) {
+        let text = self.notes.text();
+        self.limit = text.len().saturating_mul(2).max(LONGEST);
+        self.write(|file| file.replace(&text));
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut LockedFile) -> io::Result<()>) {
+        let Some(file) = &mut self.file else {
+            return;
+        };
+        if let Err(error) = write(file) {
+            tracing::debug!("Calls of handlers are noted no longer: {error}");
+            // Half of the notes would accuse the wrong ones.
+            if let Some(file) = self.file.take() {
+                let _ = file.remove();
+            }
+        }
+    }
+}
+
+impl Noting<'_> {
+    /// Where no notes are taken.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// The call is over; where it has returned, whatever, it is no suspect any more.
+    pub(crate) fn end(mut self, has_returned: bool) {
+        self.close(has_returned);
+    }
+
+    fn close(&mut self, has_returned: bool) {
+        if let Some((notes, number)) = self.0.take() {
+            let mut kept = notes.kept();
+            let line = kept.notes.end(number, has_returned);
+            kept.append(&line);
+        }
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.close(false);
+    }
+}

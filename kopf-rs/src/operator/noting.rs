@@ -1,0 +1,61 @@
+//! Where an operator notes its calls after it has ended abruptly: a file that a container finds again when it is restarted.
+//!
+//! Must not know what is noted.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use serde_json::json;
+
+use crate::engine::noted_calls::NotedCalls;
+use crate::object::essence::digest;
+use crate::operator::scope::Scope;
+
+/// What tells this operator's notes from those of others.
+#[derive(Clone, Debug)]
+pub(crate) struct NotesAt {
+    /// The server's URL.
+    pub(crate) server: String,
+    /// Where the notes are; nothing for the place that fits the system.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl NotesAt {
+    /// The notes of the operator `name`, if they can be had. What they say of its former end is told.
+    pub(super) fn open(&self, name: &str, scope: &Scope) -> Option<Arc<NotedCalls>> {
+        let whose = digest(&json!([self.server, format!("{scope:?}")]));
+        let file = format!("kopf-rs-{name}-{whose}.calls");
+        let folder = self.folder.clone().unwrap_or_else(folder);
+        // Where that fails, so does the file in it.
+        let _ = std::fs::create_dir_all(&folder);
+        let notes = NotedCalls::open(&folder.join(file), build())?;
+        notes.tell();
+        Some(Arc::new(notes))
+    }
+}
+
+/// Memory that all containers of a Pod share and that stays when one of them is restarted, writable even where the root is not.
+fn folder() -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() {
+        return shared.to_owned();
+    }
+    std::env::temp_dir()
+}
+
+/// Which build of the operator this is.
+fn build() -> String {
+    let program = std::env::current_exe().ok();
+    let found = program.as_ref().and_then(|it| std::fs::metadata(it).ok());
+    let modified = found.as_ref().and_then(|it| it.modified().ok());
+    let since = modified.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+    let name = program.as_deref().and_then(Path::file_name);
+    let name = name.map_or_else(Default::default, OsStr::to_string_lossy);
+    format!(
+        "{name} of {} bytes, {}",
+        found.map_or(0, |it| it.len()),
+        since.unwrap_or_default().as_nanos()
+    )
+}

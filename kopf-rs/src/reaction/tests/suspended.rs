@@ -1,0 +1,74 @@
+//! Handlers that have ended the process over the object: not called for it as it is.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::world::World;
+use crate::object::body::Body;
+use crate::object::event::EventType;
+use crate::reaction::suspension::{Suspension, state_for};
+
+/// From here on, the handler is not called for the object as it is.
+fn suspend(world: &mut World, id: &str) {
+    let handler = world.handlers.iter().find(|it| *it.id == *id).unwrap();
+    let body = Body::new(world.object.clone().unwrap());
+    let state = state_for(&world.persistence, handler, &body);
+    world.suspended.push(Suspension {
+        handler: id.into(),
+        state,
+    });
+}
+
+fn suspended(world: &mut World, event: EventType) -> Vec<String> {
+    let body = Arc::new(Body::new(world.object.clone().unwrap()));
+    let plan = world.plan(Some(event), &body);
+    let suspended = plan.suspended.iter();
+    suspended.map(|it| it.id.to_string()).collect()
+}
+
+#[test]
+fn is_left_out_until_the_object_changes_and_keeps_nobody_waiting() {
+    let mut world = World::of("create:bad create:good");
+    world.put(json!({"a": 1}));
+    suspend(&mut world, "bad");
+    world.see(EventType::Listed);
+    world.wait();
+    assert_eq!(world.calls(), "good create#0");
+    assert_eq!((world.wake_at, world.last_handled()), (None, json!(null)));
+    assert_eq!(suspended(&mut world, EventType::Modified), ["bad"]);
+    // What is no part of the essence is no change.
+    world.update(json!({"status": {"seen": true}})).wait();
+    assert_eq!(world.calls(), "");
+    world.update(json!({"spec": {"a": 2}})).wait();
+    assert_eq!(suspended(&mut world, EventType::Modified), [""; 0]);
+    assert_eq!(world.calls(), "bad create#0");
+}
+
+#[test]
+fn is_held_in_a_deletion_only_where_that_has_ended_the_process() {
+    let mut world = World::of("create:c delete:bad");
+    world.create(json!({"a": 1})).wait();
+    suspend(&mut world, "bad");
+    world.delete().wait();
+    assert_eq!(world.calls(), "c create#0 bad delete#0");
+
+    let mut world = World::of("create:c delete:bad");
+    world.create(json!({"a": 1})).wait();
+    world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    suspend(&mut world, "bad");
+    world.see(EventType::Modified).wait();
+    assert_eq!(world.calls(), "c create#0");
+    assert_eq!(suspended(&mut world, EventType::Modified), ["bad"]);
+    assert!(world.object.is_some() && world.wake_at.is_none());
+}
+
+#[test]
+fn raw_events_are_spared_as_well() {
+    let mut world = World::of("event:bad event:good");
+    world.put(json!({"a": 1}));
+    suspend(&mut world, "bad");
+    world.see(EventType::Listed);
+    assert_eq!(world.calls(), "good None");
+    assert_eq!(suspended(&mut world, EventType::Modified), ["bad"]);
+}

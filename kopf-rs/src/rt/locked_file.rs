@@ -1,0 +1,159 @@
+//! A small file that belongs to one process at a time, and outlives it: what a former process has left there can be read by the next one.
+//!
+//! A lock, and not the file, says that it is taken, for it ends with its process. Promises to touch no file but a plain one of this user.
+//! Nothing is synced: what is written is to outlive the process, not the machine. Must not know what is written.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// What a former process has left is read up to here.
+const LONGEST: u64 = 64 << 20;
+
+/// The file, as long as it is ours.
+#[derive(Debug)]
+pub(crate) struct LockedFile {
+    path: PathBuf,
+    file: File,
+    length: usize,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Nothing: the file is new.
+    New(LockedFile),
+    /// What another process has left, which is no more.
+    Left(LockedFile, String),
+    /// A process that lives has it.
+    Taken,
+}
+
+impl LockedFile {
+    /// Make the file, or take it over.
+    pub(crate) fn open(path: &Path) -> io::Result<Opened> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let (mut file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                check(path)?;
+                (options.open(path)?, false)
+            }
+            Err(error) => return Err(error),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Opened::Taken),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let mut left = Vec::new();
+        (&mut file).take(LONGEST).read_to_end(&mut left)?;
+        let found = Self {
+            path: path.to_owned(),
+            file,
+            length: left.len(),
+        };
+        Ok(if is_new {
+            Opened::New(found)
+        } else {
+            Opened::Left(found, String::from_utf8_lossy(&left).into_owned())
+        })
+    }
+
+    /// Write at the end, in one piece.
+    pub(crate) fn append(&mut self, text: &str) -> io::Result<()> {
+        self.file.write_all(text.as_bytes())?;
+        self.length += text.len();
+        Ok(())
+    }
+
+    /// Write in the place of all there is.
+    pub(crate) fn replace(&mut self, text: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.length = 0;
+        self.append(text)
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+}
+
+/// In a folder that everybody may write to, somebody else may have put something of this name.
+fn check(path: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(path)?;
+    let is_ours = found.is_file() && is_of_this_user(&found);
+    let refused = || {
+        let text = "it is no plain file of this user";
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    };
+    is_ours.then_some(()).ok_or_else(refused)
+}
+
+/// Where the system does not tell who this user is, the file's permissions have to do.
+#[cfg(unix)]
+fn is_of_this_user(found: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").map_or(true, |this| this.uid() == found.uid())
+}
+
+#[cfg(not(unix))]
+fn is_of_this_user(_: &std::fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path of this test's own.
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("kopf-rs-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_file_is_taken_as_long_as_its_process_has_it_and_then_left() {
+        let path = path("locked");
+        let Ok(Opened::New(mut first)) = LockedFile::open(&path) else {
+            panic!("there is such a file");
+        };
+        first.append("one\n").unwrap();
+        first.append("two\n").unwrap();
+        assert!(matches!(LockedFile::open(&path), Ok(Opened::Taken)));
+        drop(first);
+        let Ok(Opened::Left(mut second, left)) = LockedFile::open(&path) else {
+            panic!("it is not left");
+        };
+        assert_eq!((left.as_str(), second.length()), ("one\ntwo\n", 8));
+        second.replace("3\n").unwrap();
+        second.append("4\n").unwrap();
+        drop(second);
+        let Ok(Opened::Left(third, left)) = LockedFile::open(&path) else {
+            panic!("it is not left");
+        };
+        assert_eq!(left, "3\n4\n");
+        third.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_plain_file_is_left_alone() {
+        let (link, target) = (path("link"), path("target"));
+        std::fs::write(&target, "precious").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let opened = LockedFile::open(&link);
+        assert!(opened.is_err(), "{opened:?}");
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+        std::fs::remove_file(link).unwrap();
+        std::fs::remove_file(target).unwrap();
+    }
+}
