@@ -41,6 +41,7 @@
 //! Outside the guarantee: what happens to an object after it was marked for deletion (deletion supersedes everything), changes while
 //! its filters exclude a handler, and creation handlers, which are owed one successful run.
 
+mod ahead;
 pub(crate) mod children;
 pub(crate) mod course;
 pub(crate) mod cycle;

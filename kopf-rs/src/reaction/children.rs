@@ -22,6 +22,7 @@ use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
+use crate::reaction::ahead::corrected;
 use crate::reaction::judge::{Judge, bare, next_chance};
 use crate::reaction::line::Line;
 use crate::reaction::member::{Exhausted, Member, Offspring, Standing, due, is_due, next_due};
@@ -88,7 +89,10 @@ impl Nest {
             }
             let stored = self.fetch(&handler.id, lines);
             let held = self.held.get(&handler.id).cloned();
-            let known = held.or_else(|| stored.clone());
+            let known = held.or_else(|| {
+                let found = stored.clone()?;
+                Some(corrected(found, &handler, &self.persistence, now, lines))
+            });
             let record = known.map(|record| self.continued(record, now));
             group.push(self.children.len());
             self.children.push(Child {
@@ -161,7 +165,7 @@ impl Nest {
         child.member.record.target = Some(self.seen.clone());
         if matches!(outcome, Outcome::Waiting) {
             lines.push(waiting(&id));
-            child.member.record.delayed = wake;
+            child.member.record.wait_until(wake, now);
             return lines;
         }
         let Member {

@@ -9,6 +9,7 @@ use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
+use crate::reaction::ahead::corrected;
 use crate::reaction::input::Input;
 use crate::reaction::line::Line;
 use crate::reaction::member::Offspring;
@@ -55,7 +56,11 @@ pub(super) fn entries(
             lines.push(Line::recurring(Level::WARN, text));
             None
         });
-        let record = known.or_else(|| stored.clone());
+        let record = known.or_else(|| {
+            let found = stored.clone()?;
+            let (persistence, now) = (input.persistence, input.now);
+            Some(corrected(found, handler, persistence, now, lines))
+        });
         let below = record.iter().flat_map(|record| &record.subrefs);
         let below = below.filter_map(|id| offspring(input, id.as_str().into()));
         entries.push(Entry {

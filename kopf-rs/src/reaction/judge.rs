@@ -180,11 +180,11 @@ impl Judge {
     ) -> Option<Value> {
         let now = micros(self.now);
         record.retries = record.retries.saturating_add(1);
-        record.delayed = None;
+        record.wait_until(None, now);
         record.message = message.map(|message| shortened(&message, LONGEST_MESSAGE));
         match verdict {
             Verdict::Retry(delay) => {
-                record.delayed = Some(later(now, delay));
+                record.wait_until(Some(later(now, delay)), now);
                 return None;
             }
             Verdict::Failure | Verdict::GivenUp => record.failure = true,

@@ -227,7 +227,7 @@ impl Settling {
             }
             if matches!(outcome, Outcome::Waiting) {
                 self.effects.lines.push(waiting(&id));
-                record.delayed = wake;
+                record.wait_until(wake, self.now);
                 continue;
             }
             let result = judge.attempted(handler, record, outcome, &mut self.effects.lines);

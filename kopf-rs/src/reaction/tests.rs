@@ -1,5 +1,6 @@
 //! The heart against the scenarios and rows of `tests/ledger.yaml`: small worlds in, calls and writes out.
 
+mod ahead;
 mod change;
 mod deletion;
 mod history;

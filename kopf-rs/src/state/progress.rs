@@ -1,6 +1,8 @@
 //! Progress records: what is remembered of a handler between attempts.
 //!
-//! In Kopf's JSON, plus `target`. What cannot be read is said, not guessed. Must not know which handlers there are.
+//! In Kopf's JSON, plus `target` and `wait`. What cannot be read is said, not guessed. Must not know which handlers there are.
+
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit, civil};
@@ -22,6 +24,8 @@ pub struct Record {
     pub(crate) started: Timestamp,
     pub(crate) stopped: Option<Timestamp>,
     pub(crate) delayed: Option<Timestamp>,
+    /// How long the handler wanted to wait until then, where that is longer than usual.
+    pub(crate) wait: Option<Duration>,
     pub(crate) purpose: Option<Reason>,
     pub(crate) retries: u32,
     pub(crate) success: bool,
@@ -101,7 +105,13 @@ struct Stored {
     subrefs: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<String>,
+    /// In seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wait: Option<u64>,
 }
+
+/// The delay of temporary errors that ask for none. Only longer ones are noted beside the time that follows from them.
+pub(crate) const USUAL_DELAY: Duration = Duration::from_secs(60);
 
 impl Record {
     /// Of a handler that was just selected.
@@ -117,6 +127,7 @@ impl Record {
             started: micros(now),
             stopped: None,
             delayed: None,
+            wait: None,
             purpose: None,
             retries: 0,
             success: false,
@@ -133,6 +144,16 @@ impl Record {
     /// Whether an attempt may be made now.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         !self.is_final() && self.delayed.is_none_or(|delayed| delayed <= now)
+    }
+    /// No attempt before `at`.
+    pub(crate) fn wait_until(&mut self, at: Option<Timestamp>, now: Timestamp) {
+        let wait = at.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+        let whole = |wait: Duration| {
+            let part = u64::from(wait.subsec_nanos() > 0);
+            Duration::from_secs(wait.as_secs().saturating_add(part))
+        };
+        self.delayed = at;
+        self.wait = wait.filter(|it| *it > USUAL_DELAY).map(whole);
     }
     /// Whether all that was attempted has seen `essence`, at `field`: so has who has attempted nothing.
     pub(crate) fn saw(&self, essence: &Essence, field: Option<&FieldPath>) -> bool {
@@ -163,7 +184,8 @@ impl Record {
             ..Self::begun(now)
         }
     }
-    /// As JSON: an object, without fields that have no value. The operator's own field `target` is no part of Kopf's records.
+    /// As JSON: an object, without fields that have no value. The operator's own fields `target` and `wait` are no part of Kopf's
+    /// records.
     #[must_use]
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self.stored()).unwrap_or_default()
@@ -204,6 +226,7 @@ impl Record {
             message: self.message.clone(),
             subrefs: (!self.subrefs.is_empty()).then(|| self.subrefs.clone()),
             target: self.target.as_ref().map(|it| it.text().into_owned()),
+            wait: self.wait.map(|it| it.as_secs()),
         }
     }
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
@@ -215,6 +238,7 @@ impl Record {
             started: time_from_text(&stored.started)?,
             stopped: time(stored.stopped)?,
             delayed: time(stored.delayed)?,
+            wait: stored.wait.map(Duration::from_secs),
             purpose: stored.purpose.as_deref().and_then(reason),
             retries: stored.retries.unwrap_or_default(),
             success: stored.success.unwrap_or_default(),
