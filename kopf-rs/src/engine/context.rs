@@ -48,6 +48,15 @@ enum Place {
     },
 }
 
+impl Place {
+    async fn take(&mut self, shared: &Shared) {
+        if matches!(self, Self::Left) {
+            let permit = shared.place().await;
+            *self = Self::Taken { _permit: permit };
+        }
+    }
+}
+
 impl WorkerContext {
     pub(super) fn new(
         shared: Arc<Shared>,
@@ -69,12 +78,18 @@ impl WorkerContext {
 
     /// Wait for a place to begin something. `false` where nothing is to begin any more.
     pub(super) async fn begin(&mut self) -> bool {
-        let shared = self.shared.clone();
+        let Self {
+            shared,
+            about,
+            place,
+            suspect,
+            ..
+        } = self;
         let ready = async {
-            if let (None, Some(notes)) = (&self.suspect, &shared.setup.notes) {
-                self.suspect = notes.turn(&self.about.uid).await;
+            if let (None, Some(notes)) = (&*suspect, &shared.setup.notes) {
+                *suspect = notes.turn(&about.uid).await;
             }
-            self.go_on().await;
+            place.take(shared).await;
             // After the place, and both are left together: nobody has a turn who waits for a place.
             shared.turns.take().await
         };
@@ -87,10 +102,7 @@ impl WorkerContext {
 
     /// Wait for a place to end what has begun: the gate is not asked.
     pub(super) async fn go_on(&mut self) {
-        if matches!(self.place, Place::Left) {
-            let permit = self.shared.place().await;
-            self.place = Place::Taken { _permit: permit };
-        }
+        self.place.take(&self.shared).await;
     }
 
     /// Give the place to whoever waits for one.

@@ -103,12 +103,12 @@ impl Pending {
     /// Whether the state tells nothing new to the memory: it is not newer than what is known.
     ///
     /// A listing is as new as the moment when it was asked for. So an older version in it is only then an old state where the object was
-    /// worked on since, and may have been written. Else the server itself has gone back, restored from a backup: what it lists counts.
+    /// read or written since. Else the server itself has gone back, restored from a backup: what it lists counts.
     pub(crate) fn is_known_to(&self, memory: &Memory) -> bool {
         let version = Version::of(&self.raw.facts().resource_version);
         let is_truth = || {
             let asked = self.listing.filter(|_| version != memory.version);
-            asked.is_some_and(|asked| memory.pace.last().is_none_or(|last| last < asked))
+            asked.is_some_and(|asked| memory.answered.is_none_or(|last| last < asked))
         };
         !self.is_deletion() && memory.version.covers(&version) && !is_truth()
     }
@@ -206,10 +206,12 @@ mod tests {
         let listed = |version| state(EventType::Listed, version);
         assert!(!known(listed(3), &memory), "never worked on");
         assert!(known(listed(9), &memory), "the same state");
-        memory.pace.ended(Instant::now());
+        memory.answered = Some(Instant::now());
         assert!(known(listed(3), &memory), "an own write may have come in");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!known(listed(3), &memory));
+        let restored = listed(3);
+        memory.pace.ended(Instant::now());
+        assert!(!known(restored, &memory), "nothing was written since");
         assert!(known(state(EventType::Modified, 3), &memory), "an echo");
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Memory {
     /// The newest version handled or written by us.
     pub(crate) version: Version,
     pub(crate) pace: Pace,
+    /// When the server has last answered a read or a write of ours: a listing that was asked for later is newer than what it said.
+    pub(crate) answered: Option<Instant>,
     /// What of the operator's own it carries in the newest state known.
     pub(crate) trace: Option<Trace>,
     pub(crate) self_triggered: SelfTriggered,
@@ -78,11 +80,6 @@ impl Pace {
     const FREE: u8 = 3;
     const FIRST: std::time::Duration = std::time::Duration::from_millis(25);
     const LONGEST: std::time::Duration = std::time::Duration::from_millis(800);
-
-    /// When the object was worked on last.
-    pub(crate) fn last(&self) -> Option<Instant> {
-        self.ended
-    }
 
     /// A cycle has ended.
     pub(crate) fn ended(&mut self, now: Instant) {

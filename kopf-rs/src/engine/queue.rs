@@ -210,10 +210,7 @@ impl Queue {
         if let Some(event) = again {
             return Some(Memory::first(event));
         }
-        if let Some(slot) = state.slots.remove(key) {
-            state.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
-            state.shrink();
-        }
+        state.remove(key);
         drop(state);
         self.changed.notify_waiters();
         None
@@ -221,11 +218,7 @@ impl Queue {
 
     /// The worker has ended before it was done: the object is as good as never seen.
     pub(crate) fn drop_worker(&self, key: &Key) {
-        let mut state = self.lock();
-        if let Some(slot) = state.slots.remove(key) {
-            state.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
-        }
-        drop(state);
+        self.lock().remove(key);
         self.changed.notify_waiters();
     }
 
@@ -326,6 +319,13 @@ impl State {
         }
         self.busy += started.len();
         started
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(slot) = self.slots.remove(key) {
+            self.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
+            self.shrink();
+        }
     }
 
     /// After a burst, give memory back: a map keeps the size it once had.

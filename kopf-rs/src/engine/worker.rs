@@ -552,6 +552,7 @@ impl Worker {
 
     /// The answer to an own write is the newest state from now on.
     pub(super) fn know_reply(&mut self, reply: Raw) {
+        self.memory.answered = Some(Instant::now());
         self.look_for_strangers(&reply);
         self.know(reply);
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::Level;
 
 use crate::cluster::error::ClusterError;
@@ -434,9 +435,10 @@ impl Worker {
         self.context.go_on().await;
         let facts = self.raw.facts();
         let cluster = &self.shared().setup.cluster;
-        cluster
-            .get(&self.kind.resource, facts.namespace.as_deref(), &facts.name)
-            .await
+        let read = cluster.get(&self.kind.resource, facts.namespace.as_deref(), &facts.name);
+        let read = read.await?;
+        self.memory.answered = Some(Instant::now());
+        Ok(read)
     }
 
     fn wake_at(&self, effects: &Effects) -> Due {

@@ -40,6 +40,15 @@ impl Resource {
         }
     }
 
+    /// What tells its objects from those of other resources, whatever the version: group and plural. Events are the same in both of
+    /// their groups.
+    pub(crate) fn identity(&self) -> (&str, &str) {
+        match (self.group.as_str(), self.plural.as_str()) {
+            ("events.k8s.io", "events") => ("", "events"),
+            identity => identity,
+        }
+    }
+
     /// Path of the collection, or of one object, or of its subresource.
     pub(crate) fn path(
         &self,

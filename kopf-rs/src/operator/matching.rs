@@ -1,7 +1,7 @@
 //! Which of the discovered resources are served, in which version, and by which handlers.
 //!
-//! Pure: resources and handlers in, resources with their handlers and what is not served out. Promises at most one version per resource: an
-//! object has one uid in all its versions, and two watches of it would be two operators on one object.
+//! Pure: resources and handlers in, resources with their handlers and what is not served out. Promises at most one version per resource, and
+//! one group of Events: an object has one uid in all its versions, and two watches of it would be two operators on one object.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ impl Matched {
             let Some(chosen) = chosen_version(demand.resource, demands, resources) else {
                 continue;
             };
-            if demand.version == VersionDemand::Any || demand.resource.version == chosen.version {
+            if demand.version == VersionDemand::Any || demand.resource == chosen {
                 self.add(chosen, demand.handler);
             } else {
                 self.not_in_this_version(demand, chosen);
@@ -116,6 +116,11 @@ impl Matched {
     fn add(&mut self, resource: &Resource, handler: &Arc<Handler>) {
         let known = self.resources.iter_mut();
         match known.into_iter().find(|it| it.resource == *resource) {
+            Some(known)
+                if known
+                    .handlers
+                    .last()
+                    .is_some_and(|it| Arc::ptr_eq(it, handler)) => {}
             Some(known) => known.handlers.push(handler.clone()),
             None => self.resources.push(ServedResource {
                 resource: resource.clone(),
@@ -201,18 +206,27 @@ fn chosen_version<'a>(
     demands: &[Demand<'a>],
     resources: &'a [Resource],
 ) -> Option<&'a Resource> {
+    // Of the groups of Events, the core one.
+    let rank = |it: &&'a Resource| {
+        let is_core = it.group.is_empty();
+        (it.preferred, is_core, priority(&it.version))
+    };
     let of_this = demands.iter();
     let of_this = of_this.filter(|demand| is_same(demand.resource, resource));
     let wanted = of_this
         .filter(|demand| demand.version != VersionDemand::Any)
         .map(|demand| demand.resource)
-        .max_by_key(|it| (it.preferred, priority(&it.version)));
-    wanted.or_else(|| resources.iter().find(|it| **it == *resource))
+        .max_by_key(rank);
+    let any = || {
+        let versions = resources.iter().filter(|it| is_same(it, resource));
+        versions.max_by_key(rank)
+    };
+    wanted.or_else(any)
 }
 
-/// Whether these are versions of the same resource.
+/// Whether these show the same objects.
 fn is_same(one: &Resource, other: &Resource) -> bool {
-    (&one.group, &one.plural) == (&other.group, &other.plural)
+    one.identity() == other.identity()
 }
 
 /// Kubernetes' order of versions: stable ones, then beta, then alpha ones, each by their numbers; all others follow, by their names.

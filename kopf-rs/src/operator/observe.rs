@@ -396,7 +396,8 @@ impl Observer {
     /// The same for all versions of a resource.
     fn id(&mut self, resource: &Resource) -> u32 {
         let next = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
-        let name = [&resource.group, &resource.plural].map(String::clone);
+        let (group, plural) = resource.identity();
+        let name = [group, plural].map(str::to_owned);
         *self.ids.entry(name).or_insert(next)
     }
 

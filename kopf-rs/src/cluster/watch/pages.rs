@@ -50,6 +50,12 @@ impl<'a> Watcher<'a> {
                     // The next listing may try to stream once more.
                     self.unfinished = self.unfinished.min(PATIENCE - 1);
                     (self.sink)(WatchEvent::Synced);
+                    if self.version.is_none() {
+                        let what = "a listing has no resourceVersion, so no watch can follow it";
+                        return End::Garbled(format!(
+                            "{what}: everything is listed again and again"
+                        ));
+                    }
                     self.recover();
                     return End::Listed;
                 }

@@ -352,6 +352,17 @@ async fn listings_that_expire_at_once_are_never_asked_for_in_a_hot_loop() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn listings_without_a_version_are_never_asked_for_in_a_hot_loop() {
+    let versionless = Answer::new(200, r#"{"metadata":{},"items":[]}"#);
+    let refusal = Answer::refusal(400, "no streaming");
+    let fake = Fake::new(std::iter::once(refusal).chain(std::iter::repeat_n(versionless, 1000)));
+    let told = observe(&fake, 60).await;
+    assert!(fake.lines().len() < 30, "{} requests", fake.lines().len());
+    let troubles = told.iter().filter(|it| it.starts_with("trouble")).count();
+    assert_eq!(troubles, 1, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_has_lived_is_resumed_at_once() {
     let fake = Fake::new([synced([wait(30)]), Answer::live("")]);
     observe(&fake, 40).await;

@@ -85,6 +85,30 @@ fn one_version_of_a_resource_is_served() {
 }
 
 #[test]
+fn events_are_served_in_one_of_their_two_groups() {
+    let events = |group: &str| Resource {
+        plural: "events".to_owned(),
+        ..resource(group, "v1", true)
+    };
+    let resources = [events("events.k8s.io"), events("")];
+    let (core, newer) = ("events.v1", "events.v1.events.k8s.io");
+    for (selectors, served, others) in [
+        (vec![core], "events.v1: events.v1", 0),
+        (
+            vec![newer],
+            "events.v1.events.k8s.io: events.v1.events.k8s.io",
+            0,
+        ),
+        (vec![core, newer], "events.v1: events.v1", 1),
+        (vec![newer, core], "events.v1: events.v1", 1),
+    ] {
+        let (found, unserved) = matched(&selectors, &resources);
+        assert_eq!(found, [served], "for {selectors:?}");
+        assert_eq!(unserved.len(), others, "{unserved:?}");
+    }
+}
+
+#[test]
 fn handlers_of_another_version_do_not_count_as_unresolved() {
     let resources = [resource("a.io", "v2", true), resource("a.io", "v1", false)];
     let handlers = handlers(&["widgets.v1.a.io", "widgets.v2.a.io"]);
