@@ -11,6 +11,7 @@ mod mailbox;
 pub(crate) mod memory;
 pub(crate) mod noted_calls;
 pub(crate) mod overdue;
+mod own_thread;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod rivals;

@@ -30,6 +30,11 @@ pub(crate) enum Happening {
         handler: Arc<Handler>,
         elapsed: Duration,
     },
+    /// Functions of users have not given the operator's own thread back for so long: some of these.
+    BlocksOperator {
+        code: Arc<[UserCode]>,
+        elapsed: Duration,
+    },
     /// A call has not returned for long.
     StillRunning {
         handler: Arc<Handler>,
@@ -77,6 +82,19 @@ pub(crate) enum Happening {
 
     // === discovery and watches ===
     Serving(Serving),
+}
+
+/// Functions of users that run on the operator's own thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UserCode {
+    /// The filters of these handlers.
+    Filters(Arc<[Arc<str>]>),
+    /// A lifecycle.
+    Lifecycle,
+    /// Storages for progress or for what was handled last.
+    Storages,
+    /// Functions that handlers have put into their patch.
+    PatchFunctions,
 }
 
 /// What is asked of the server about an object.

@@ -137,6 +137,11 @@ impl Persistence {
         self.prefix.as_deref()
     }
 
+    /// Whether storages of users are asked.
+    pub(crate) fn is_users(&self) -> bool {
+        self.prefix.is_none()
+    }
+
     /// What counts of `body`, with the `extra` fields handlers have opted into.
     pub(crate) fn essence_of<'a>(
         &self,

@@ -27,6 +27,7 @@ impl Line<'_> {
             Happening::EndedAbruptly { .. }
             | Happening::Cancelled { .. }
             | Happening::BlocksThread { .. }
+            | Happening::BlocksOperator { .. }
             | Happening::StillRunning { .. }
             | Happening::RequestFailed { .. }
             | Happening::PermissionMissing { .. } => Level::WARN,
@@ -43,6 +44,9 @@ impl fmt::Display for Line<'_> {
             }
             Happening::BlocksThread { handler, elapsed } => {
                 calls::blocks_thread(handler, *elapsed, f)
+            }
+            Happening::BlocksOperator { code, elapsed } => {
+                calls::blocks_operator(code, *elapsed, f)
             }
             Happening::StillRunning {
                 handler,

@@ -1,5 +1,8 @@
 //! Async handlers that block their threads, all there are: they are named, and all that is not theirs goes on.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use kopf_rs::{Callback, Context, Registry, handler};
@@ -12,6 +15,8 @@ use crate::operating::{Field, is_handled};
 scenarios! {
     a_handler_that_blocks_is_named_while_it_does [memory tcp];
     a_sub_handler_that_blocks_is_named_and_not_its_parent [memory];
+    a_filter_that_blocks_is_named_while_it_does [memory tcp];
+    a_patch_function_that_blocks_is_named_while_it_does [memory];
     who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work [tcp real];
     an_operator_ends_in_time_whoever_blocks_its_threads [tcp real];
     cleanup_handlers_run_whoever_blocks_all_threads [tcp real];
@@ -106,6 +111,60 @@ async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(bed: Bed) {
     assert_eq!(object["status"]["parent/child"], "was told", "{object}");
     let blocked = |line: &str| line.contains("'parent' has blocked");
     assert_eq!(field.bed.lines().count(blocked), 0);
+}
+
+/// Blocks the thread that asks, once: until a line with `told` is there, or is not to be expected any more.
+fn block_until(lines: &Lines, told: &'static str) -> impl Fn() + Clone + Send + Sync + 'static {
+    let (lines, is_first) = (lines.clone(), Arc::new(AtomicBool::new(true)));
+    move || {
+        let mut left = SOON.as_millis() / 10;
+        while is_first.load(Relaxed) && left > 0 && lines.count(|line| line.contains(told)) == 0 {
+            std::thread::park_timeout(Duration::from_millis(10));
+            left -= 1;
+        }
+        is_first.store(false, Relaxed);
+    }
+}
+
+const BY_FILTERS: &str = "The operator's own thread has been blocked for more than 1 s by the filters (`when = ..`) of 'slow'";
+const BY_PATCHES: &str =
+    "The operator's own thread has been blocked for more than 1 s by patch functions of handlers";
+
+async fn a_filter_that_blocks_is_named_while_it_does(bed: Bed) {
+    let field = Field::of(bed).await;
+    let block = block_until(field.bed.lines(), BY_FILTERS);
+    let slow = handler("slow", async |_: Context| Ok(())).when(move |_| {
+        block();
+        true
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), slow));
+    field.create("one", json!({})).await;
+    field.until("it is handled", "one", is_handled).await;
+    working.stop().await;
+    let told = field.line(BY_FILTERS).await;
+    assert!(told.contains("WARN"), "{told}");
+    assert!(told.contains("name=\"one\""), "{told}");
+}
+
+async fn a_patch_function_that_blocks_is_named_while_it_does(bed: Bed) {
+    let field = Field::of(bed).await;
+    let block = block_until(field.bed.lines(), BY_PATCHES);
+    let slow = handler("slow", move |context: Context| {
+        let block = block.clone();
+        async move {
+            context.patch().transform(move |_| block());
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), slow));
+    field.create("one", json!({})).await;
+    field.until("it is handled", "one", is_handled).await;
+    working.stop().await;
+    let told = field.line(BY_PATCHES).await;
+    assert!(
+        told.contains("WARN") && told.contains("name=\"one\""),
+        "{told}"
+    );
 }
 
 /// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.

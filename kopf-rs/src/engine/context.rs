@@ -185,6 +185,10 @@ impl WorkerContext {
         }
     }
 
+    pub(super) fn logger(&self) -> &Logger {
+        &self.logger
+    }
+
     pub(super) fn report(&self, happening: &Happening) {
         report(&self.logger, happening);
     }

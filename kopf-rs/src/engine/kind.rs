@@ -19,6 +19,8 @@ pub(crate) struct Kind {
     pub(crate) withheld: Vec<Arc<Handler>>,
     /// Those of them that see raw events.
     pub(crate) watching: Vec<Arc<Handler>>,
+    /// The ids of those that have filters of their own, where there are any.
+    pub(crate) filters: Option<Arc<[Arc<str>]>>,
     /// What those of changes keep on objects; nothing where there are none.
     pub(crate) names: Option<Names>,
 }
@@ -34,9 +36,12 @@ impl Kind {
             let changing = handlers.iter().filter(|it| it.persists_progress());
             changing.map(|it| &*it.id)
         };
+        let filtered = handlers.iter().filter(|it| it.filters().when.is_some());
+        let filtered: Vec<_> = filtered.map(|it| it.id.clone()).collect();
         Self {
             id,
             resource,
+            filters: (!filtered.is_empty()).then(|| filtered.into()),
             names: ids().next().is_some().then(|| Names::of(ids())),
             handlers,
             withheld: Vec::new(),

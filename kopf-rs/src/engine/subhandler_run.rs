@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, outcome};
 use crate::engine::key::Key;
+use crate::engine::own_thread::of_group;
+use crate::engine::watchdog::watched;
 use crate::handler::definition::HandlerCall;
 use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::outcome::Outcome;
@@ -106,12 +108,16 @@ impl SubhandlerRun {
             lifecycle,
             tolerant,
         } = group;
-        let (places, calls) = self.with(parent, |nest, lines| {
+        let code = of_group(&callbacks, lifecycle.as_ref());
+        let begin = |nest: &mut Nest, lines: &mut Vec<Line>| {
             let now = clock.now();
             let places = nest.enroll(parent, callbacks, now, lines);
             let places = places.map_err(PermanentError::new)?;
             let calls = nest.pick(&places, parent, lifecycle.as_ref(), now, lines);
             Ok((places, calls))
+        };
+        let (places, calls) = watched(code, parent.logger(), parent.uid(), || {
+            self.with(parent, begin)
         })?;
         for (place, cause) in calls {
             let Inner { shared, key, .. } = &*self.0;

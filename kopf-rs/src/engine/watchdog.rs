@@ -1,7 +1,8 @@
-//! A thread that sees which async handlers block theirs, and tells of them while they do: what else should is blocked, too.
+//! A thread that sees which async handlers block theirs, and which functions of users block the operator's own, and tells of them while
+//! they do: what else should is blocked, too.
 //!
-//! Promises to cost a poll two stores and no lock, and to sleep while no handler runs. It measures real time: blocked threads know no
-//! other. Must not know why a handler is called.
+//! A poll costs two stores and the count of a reference, and no lock; a call takes the lock when it begins and when it ends. Where nothing
+//! runs, the thread sleeps. It measures real time: blocked threads know no other. Must not know why a handler is called.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -14,7 +15,7 @@ use tracing::{Dispatch, Span};
 use crate::engine::report::report;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
-use crate::happening::Happening;
+use crate::happening::{Happening, UserCode};
 
 /// How often polls are looked at.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -25,7 +26,7 @@ const IDLE: u32 = 40;
 /// So many pairs of handler and object are remembered as told.
 const MEMORY: usize = 1_000;
 
-/// An async call in flight. Dropping it ends its being watched.
+/// An async call in flight, or functions of users on the operator's own thread. Dropping it ends its being watched.
 pub(super) struct Watched {
     call: Arc<Call>,
     slot: usize,
@@ -34,11 +35,24 @@ pub(super) struct Watched {
 struct Call {
     /// Odd while the call is polled and does not poll another one itself.
     polls: AtomicU64,
-    handler: Arc<Handler>,
+    code: Code,
     logger: Logger,
     uid: String,
     /// Where the lines of this call go: the watchdog's thread has no choice of its own.
     dispatch: Option<Dispatch>,
+}
+
+/// What is called.
+enum Code {
+    Handler(Arc<Handler>),
+    /// Some of these.
+    Functions(Arc<[UserCode]>),
+}
+
+/// A part of a call that runs on this thread.
+struct Polling<'a> {
+    call: &'a Call,
+    outer: Option<Arc<Call>>,
 }
 
 /// All calls in flight.
@@ -88,31 +102,64 @@ thread_local! {
 impl Watched {
     /// Watch a call that logs in `span`.
     pub(super) fn new(cause: &HandlerCall, span: &Span) -> Self {
-        let call = Arc::new(Call {
+        Self::begun(Call {
             polls: AtomicU64::new(0),
-            handler: cause.handler.clone(),
+            code: Code::Handler(cause.handler.clone()),
             logger: cause.logger().clone(),
             uid: cause.uid().to_owned(),
             dispatch: span.with_subscriber(|(_, dispatch)| dispatch.clone()),
-        });
+        })
+    }
+
+    fn begun(call: Call) -> Self {
+        let call = Arc::new(call);
         let slot = WATCHDOG.add(call.clone());
         Self { call, slot }
     }
 
-    /// Run a part of the call. It must not panic.
+    /// Run a part of the call.
     pub(super) fn poll<T>(&self, part: impl FnOnce() -> T) -> T {
         let outer = POLLED.replace(Some(self.call.clone()));
         if let Some(outer) = &outer {
             outer.turn();
         }
         self.call.turn();
-        let result = part();
+        let _polling = Polling {
+            call: &self.call,
+            outer,
+        };
+        part()
+    }
+}
+
+/// Run a part that may call such functions of users on this thread, the operator's own. Within a handler's call, they are its business.
+pub(super) fn watched<T>(
+    code: Vec<UserCode>,
+    logger: &Logger,
+    uid: &str,
+    part: impl FnOnce() -> T,
+) -> T {
+    if code.is_empty() || POLLED.with_borrow(Option::is_some) {
+        return part();
+    }
+    let watched = Watched::begun(Call {
+        polls: AtomicU64::new(0),
+        code: Code::Functions(code.into()),
+        logger: logger.clone(),
+        uid: uid.to_owned(),
+        dispatch: Some(tracing::dispatcher::get_default(Dispatch::clone)),
+    });
+    watched.poll(part)
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
         self.call.turn();
+        let outer = self.outer.take();
         if let Some(outer) = &outer {
             outer.turn();
         }
         POLLED.set(outer);
-        result
     }
 }
 
@@ -129,10 +176,25 @@ impl Call {
         self.polls.store(polls.wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// The handler, where it is one's call.
+    fn handler(&self) -> Option<Arc<str>> {
+        match &self.code {
+            Code::Handler(handler) => Some(handler.id.clone()),
+            Code::Functions(_) => None,
+        }
+    }
+
     fn tell(&self) {
-        let happening = Happening::BlocksThread {
-            handler: self.handler.clone(),
-            elapsed: PERIOD * LOOKS,
+        let elapsed = PERIOD * LOOKS;
+        let happening = match &self.code {
+            Code::Handler(handler) => Happening::BlocksThread {
+                handler: handler.clone(),
+                elapsed,
+            },
+            Code::Functions(code) => Happening::BlocksOperator {
+                code: code.clone(),
+                elapsed,
+            },
         };
         let tell = || report(&self.logger, &happening);
         match &self.dispatch {
@@ -192,7 +254,7 @@ impl Watchdog {
                 if told.len() >= MEMORY {
                     told.clear();
                 }
-                if told.insert((call.handler.id.clone(), call.uid.clone())) {
+                if told.insert((call.handler(), call.uid.clone())) {
                     call.tell();
                 }
             }

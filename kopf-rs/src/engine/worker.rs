@@ -16,6 +16,7 @@ use crate::engine::invoke::{Cancelled, guarded};
 use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Version};
+use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::queue::WorkerStart;
 use crate::engine::rivals::FIGHTS;
 use crate::engine::subhandler_run::SubhandlerRun;
@@ -391,7 +392,8 @@ impl Worker {
             now: setup.clock.now(),
             chance: self.shared().chance().roll(),
         };
-        guarded(|| plan(&input))
+        let code = of_plan(&setup.persistence, &setup.policy.lifecycle, &self.kind);
+        self.context.watched(code, || guarded(|| plan(&input)))
     }
 
     /// Call what is planned.
@@ -467,7 +469,11 @@ impl Worker {
         patch: Patch,
     ) -> Result<Effects, Due> {
         let now = self.shared().setup.clock.now();
-        match guarded(|| settle(plan, attempted, patch, now)) {
+        let code = of_settlement(&self.shared().setup.persistence);
+        let settled = self
+            .context
+            .watched(code, || guarded(|| settle(plan, attempted, patch, now)));
+        match settled {
             Ok(effects) => {
                 self.log_all(&effects.lines);
                 for handler in &effects.failed {

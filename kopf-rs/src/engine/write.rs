@@ -15,7 +15,7 @@ use crate::engine::invoke::guarded;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::Version;
 use crate::engine::worker::{Due, Worker};
-use crate::happening::{Happening, Request};
+use crate::happening::{Happening, Request, UserCode};
 use crate::object::body::Body;
 use crate::object::identity::{restore, strip};
 use crate::object::operations::Operations;
@@ -310,7 +310,9 @@ impl Worker {
         let mut lost = BTreeSet::new();
         for function in patch.functions() {
             let mut changed = wanted.clone();
-            match guarded(|| function.to(&mut changed)) {
+            let code = vec![UserCode::PatchFunctions];
+            let called = || guarded(|| function.to(&mut changed));
+            match self.context.watched(code, called) {
                 Ok(()) => {
                     let foreign = restore(found, &mut changed);
                     self.log_foreign(&foreign, "only the server sets that");

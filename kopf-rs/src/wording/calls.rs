@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::handler::location::DeclaredAt;
-use crate::happening::WaitsForCall;
+use crate::happening::{UserCode, WaitsForCall};
 
 pub(super) fn blocks_thread(handler: &Handler, elapsed: Duration, f: &mut Formatter<'_>) -> Result {
     let seconds = elapsed.as_secs_f64();
@@ -25,6 +25,33 @@ pub(super) fn blocks_thread(handler: &Handler, elapsed: Duration, f: &mut Format
         "{change}run what blocks in `tokio::task::spawn_blocking` ({}).",
         handler.declared_at
     )
+}
+
+pub(super) fn blocks_operator(
+    code: &[UserCode],
+    elapsed: Duration,
+    f: &mut Formatter<'_>,
+) -> Result {
+    let seconds = elapsed.as_secs_f64();
+    let code: Vec<String> = code.iter().map(user_code).collect();
+    write!(
+        f,
+        "The operator's own thread has been blocked for more than {seconds} s by {}, and everything else has to wait: these functions must \
+         return at once. What takes its time belongs into a handler.",
+        code.join(" or ")
+    )
+}
+
+fn user_code(code: &UserCode) -> String {
+    match code {
+        UserCode::Filters(ids) => {
+            let ids: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
+            format!("the filters (`when = ..`) of {}", ids.join(", "))
+        }
+        UserCode::Lifecycle => "a lifecycle".to_owned(),
+        UserCode::Storages => "storages".to_owned(),
+        UserCode::PatchFunctions => "patch functions of handlers".to_owned(),
+    }
 }
 
 pub(super) fn still_running(
