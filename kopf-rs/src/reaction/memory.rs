@@ -40,7 +40,9 @@ pub(super) struct Busy {
 #[derive(Clone, Debug)]
 pub(super) struct Ongoing {
     pub(super) reason: Reason,
-    pub(super) target: Target,
+    /// Its target, once that is fixed. Until then it is what the object is, and thousands of objects may wait in a cycle: nothing of
+    /// them is kept twice.
+    pub(super) target: Option<KnownEssence>,
 }
 
 /// The essence a cycle is after.

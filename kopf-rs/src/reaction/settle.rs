@@ -616,9 +616,10 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     let begun = cycle.goes_on()
         || cycle.members.iter().any(|member| begun(&member.record))
         || cycle.children.values().any(|child| begun(&child.record));
+    let target = &cycle.sides.target;
     begun.then(|| Ongoing {
         reason: cycle.reason,
-        target: cycle.sides.target.clone(),
+        target: target.is_fixed.then(|| target.essence.clone()),
     })
 }
 

@@ -20,13 +20,17 @@ impl Target {
             // Nobody has acted on a change yet.
             Reason::Resume => false,
         };
-        let held = input.seen.ongoing().filter(|it| it.target.is_fixed);
-        if let Some(ongoing) = held.filter(goes_on) {
-            let mut target = ongoing.target.clone();
-            if target.essence.is(newest) {
-                target.essence = KnownEssence::Whole(newest.clone());
-            }
-            return target;
+        let held = input.seen.ongoing().filter(goes_on);
+        if let Some(held) = held.and_then(|ongoing| ongoing.target.as_ref()) {
+            let is_newest = held.is(newest);
+            return Self {
+                essence: if is_newest {
+                    KnownEssence::Whole(newest.clone())
+                } else {
+                    held.clone()
+                },
+                is_fixed: true,
+            };
         }
         let carried = input.persistence.progress.fetch_target(input.body);
         let carried = carried.unwrap_or_else(|damage| {
