@@ -1,16 +1,18 @@
 //! What a burst of failures leaves in an operator's memory.
 //!
-//! A fresh operator lists handled objects and comes to rest: that is its start. Then every object is changed, and its
-//! handler fails: two fifths fail some times and succeed, two fifths fail until they are deleted, one fifth fails for good.
-//! When all is over the operator rests, and what it has resident is compared with the start. No peer does the same.
+//! A fresh operator lists handled objects, and a few of them fail, so that all code and every connection that is needed later is there.
+//! It comes to rest: that is its start. Then every object is changed, and its handler fails: two fifths fail some times and succeed, two
+//! fifths fail until they are changed again, one fifth fails for good. When all is over the operator rests with the same objects, and
+//! what it has resident is compared with the start. No peer does the same.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, collection, delete, get, patch};
+use crate::bed::{Bed, collection, get, patch};
 use crate::contender::{build_release, release_binary, root};
 use crate::loader::{self, object};
 use crate::operator::Operator;
@@ -25,7 +27,9 @@ const PREFIX: &str = "bench-failing.kopf.rs/";
 /// The operator's name is that of its package.
 const MARK: &str = "bench-failing.kopf.rs/last-handled-configuration";
 const MARKER: &str = "bench-failing.kopf.rs/kopf-managed";
-/// The sorts of `contenders/failing` by an object's number: those that only a deletion ends are in between.
+/// Objects that fail before the start: its code is in memory then, and what the first failure of all allocates.
+const WARM_UP: usize = 20;
+/// The sorts of `contenders/failing` by an object's number: those that fail until they are of another sort are in between.
 const SORTS: usize = 5;
 const ENDLESS: [usize; 2] = [2, 3];
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -36,6 +40,8 @@ const GOAL: f64 = 1.10;
 
 /// Resident memory in MiB at the stages of a run.
 struct Stages {
+    /// All objects are listed, and nothing was ever done.
+    listed: f64,
     start: f64,
     peak: f64,
     rest: f64,
@@ -47,19 +53,29 @@ pub async fn run(options: &Options) -> Result<()> {
     tokio::task::spawn_blocking(|| build_release(PACKAGE)).await??;
     let mut ratios = Vec::new();
     println!(
-        "failures of {} objects: resident memory of the operator, MiB\n{:<8}{:>10}{:>10}{:>10}{:>10}{:>12}",
-        options.failing, "round", "start", "peak", "at rest", "later", "later/start"
+        "failures of {} objects: resident memory of the operator, MiB\n{:<8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>18}",
+        options.failing,
+        "round",
+        "listed",
+        "start",
+        "peak",
+        "at rest",
+        "later",
+        "later/start",
+        "peak, KiB/object"
     );
     for round in 1..=options.rounds {
         let Stages {
+            listed,
             start,
             peak,
             rest,
             end,
         } = measured(options).await?;
         println!(
-            "{round:<8}{start:>10.1}{peak:>10.1}{rest:>10.1}{end:>10.1}{:>12.2}",
-            end / start
+            "{round:<8}{listed:>10.1}{start:>10.1}{peak:>10.1}{rest:>10.1}{end:>10.1}{:>12.2}{:>18.1}",
+            end / start,
+            (peak - start) * 1024.0 / f64::from(u32::try_from(options.failing)?)
         );
         ratios.push(end / start);
     }
@@ -79,7 +95,8 @@ async fn measured(options: &Options) -> Result<Stages> {
     let bed = Bed::start().await?;
     bed.namespace(NAMESPACE).await?;
     let objects = collection(NAMESPACE, "benchobjs");
-    let all = (0..options.failing).map(|number| (name(number), object(&name(number), number)));
+    let (warm_up, burst) = (0..WARM_UP, WARM_UP..WARM_UP + options.failing);
+    let all = (0..burst.end).map(|number| (name(number), object(&name(number), number)));
     loader::create(&bed.admin, &objects, options.concurrency, all).await?;
     say("handling the objects for the first time");
     let mut first = operator(&bed)?;
@@ -90,28 +107,13 @@ async fn measured(options: &Options) -> Result<Stages> {
     // A resting operator may also be one that has not begun: its first request comes before its listing.
     tokio::time::sleep(Duration::from_secs(2)).await;
     operator.until_rest().await?;
+    let listed = operator.usage()?.rss_mib;
+    fail(&bed, &objects, options, warm_up, &mut operator).await?;
+    operator.until_rest().await?;
+    tokio::time::sleep(SETTLING).await;
     let start = operator.usage()?.rss_mib;
     say(&format!("{start:.1} MiB at the start; all objects fail"));
-    let numbers = || 0..options.failing;
-    let changes = numbers().map(|number| {
-        let (bed, url) = (&bed, format!("{objects}/{}", name(number)));
-        // A multiple of the sorts: another number of the same sort.
-        let body = json!({"spec": {"n": number + SORTS * options.failing}});
-        async move { patch(&bed.admin, &url, &body).await }
-    });
-    let changes = futures::stream::iter(changes).buffer_unordered(options.concurrency);
-    changes.try_collect::<()>().await?;
-    until_done(&bed, &objects, &mut operator, |number| !is_endless(number)).await?;
-    say("deleting what goes on failing");
-    let deletions = numbers()
-        .filter(|number| is_endless(*number))
-        .map(|number| {
-            let (bed, url) = (&bed, format!("{objects}/{}", name(number)));
-            async move { delete(&bed.admin, &url).await }
-        });
-    let deletions = futures::stream::iter(deletions).buffer_unordered(options.concurrency);
-    deletions.try_collect::<()>().await?;
-    until_done(&bed, &objects, &mut operator, |_| true).await?;
+    fail(&bed, &objects, options, burst, &mut operator).await?;
     operator.until_rest().await?;
     let rest = operator.usage()?.rss_mib;
     tokio::time::sleep(SETTLING).await;
@@ -120,11 +122,47 @@ async fn measured(options: &Options) -> Result<Stages> {
         rss_mib, peak_mib, ..
     } = operator.usage()?;
     Ok(Stages {
+        listed,
         start,
         peak: peak_mib,
         rest,
         end: rss_mib,
     })
+}
+
+/// Lets the objects of these numbers fail, each as its sort does, until all have ended.
+async fn fail(
+    bed: &Bed,
+    objects: &str,
+    options: &Options,
+    numbers: Range<usize>,
+    operator: &mut Operator,
+) -> Result<()> {
+    // Multiples of the sorts: other numbers of the same sort.
+    let (once, again) = (SORTS * 100_000, SORTS * 200_000);
+    let first = numbers.clone().map(|number| (number, number + once));
+    change(bed, objects, options, first).await?;
+    until_done(bed, objects, operator, |number| !is_endless(number)).await?;
+    say("changing what goes on failing");
+    let endless = numbers.filter(|number| is_endless(*number));
+    let first_sort = endless.map(|number| (number, number / SORTS * SORTS + again));
+    change(bed, objects, options, first_sort).await?;
+    until_done(bed, objects, operator, |_| true).await
+}
+
+/// Gives each object another number in its `spec`.
+async fn change(
+    bed: &Bed,
+    objects: &str,
+    options: &Options,
+    numbers: impl Iterator<Item = (usize, usize)>,
+) -> Result<()> {
+    let changes = numbers.map(|(number, n)| {
+        let url = format!("{objects}/{}", name(number));
+        async move { patch(&bed.admin, &url, &json!({"spec": {"n": n}})).await }
+    });
+    let changes = futures::stream::iter(changes).buffer_unordered(options.concurrency);
+    changes.try_collect::<()>().await
 }
 
 fn operator(bed: &Bed) -> Result<Operator> {
