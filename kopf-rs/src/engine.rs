@@ -4,6 +4,7 @@
 
 mod context;
 mod crash_notes;
+pub(crate) mod failures;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;
@@ -21,8 +22,7 @@ pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;
 
-use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,6 +35,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::failures::{Failure, Failures};
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::key::Key;
 use crate::engine::kind::Kind;
@@ -93,25 +94,6 @@ pub(crate) struct Limits {
     pub(crate) exit: Duration,
 }
 
-/// A handler that failed for good.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The handler's id.
-    pub handler: String,
-    /// The object it was called for; `None` for activities.
-    pub object: Option<Reference>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}'", self.handler)?;
-        match &self.object {
-            Some(object) => write!(f, " for {object}"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// Handles objects. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Engine(Arc<Shared>);
@@ -128,7 +110,7 @@ pub(crate) struct Shared {
     tasks: TaskTracker,
     /// Everything ends now.
     ended: CancellationToken,
-    failures: Mutex<VecDeque<Failure>>,
+    failures: Failures,
     rivals: Rivals,
     /// Kinds whose handlers change their objects again and again: said of them.
     self_triggered: Mutex<BTreeSet<u32>>,
@@ -147,7 +129,7 @@ impl Engine {
             turns: Turns::new(),
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
-            failures: Mutex::default(),
+            failures: Failures::new(setup.once),
             rivals: Rivals::default(),
             self_triggered: Mutex::default(),
             left: Mutex::default(),
@@ -210,7 +192,7 @@ impl Engine {
 
     /// Which handlers have failed for good so far: all of an operator that is to end, else the last ones.
     pub(crate) fn failures(&self) -> Vec<Failure> {
-        self.0.failures().iter().cloned().collect()
+        self.0.failures.all()
     }
 
     /// What was given up, where the operator was to end: one line each, for people.
@@ -320,20 +302,7 @@ impl Shared {
     }
 
     pub(crate) fn failed(&self, handler: &str, object: &Reference) {
-        /// An operator that is to end reports them all; any other one would collect them for ever.
-        const KEPT: usize = 100;
-        let mut failures = self.failures();
-        if !self.setup.once && failures.len() >= KEPT {
-            failures.pop_front();
-        }
-        failures.push_back(Failure {
-            handler: handler.to_owned(),
-            object: Some(object.clone()),
-        });
-    }
-
-    fn failures(&self) -> std::sync::MutexGuard<'_, VecDeque<Failure>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.add(handler, object);
     }
 }
 

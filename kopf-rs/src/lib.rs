@@ -56,7 +56,7 @@ pub(crate) mod state;
 pub(crate) mod wording;
 
 pub use crate::cluster::Client;
-pub use crate::engine::Failure;
+pub use crate::engine::failures::Failure;
 pub use crate::handler::cause::Cause;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::extensions::Extensions;

@@ -9,9 +9,10 @@ use tokio::runtime::Handle;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
+use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
 use crate::engine::noted_calls::NotedCalls;
-use crate::engine::{Engine, Failure, Limits, Setup};
+use crate::engine::{Engine, Limits, Setup};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::extensions::Extensions;
