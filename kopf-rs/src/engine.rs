@@ -17,10 +17,12 @@ pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod rivals;
 pub(crate) mod subhandler_run;
+mod transform;
 mod turns;
 pub(crate) mod watchdog;
 pub(crate) mod worker;
 pub(crate) mod write;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;

@@ -3,6 +3,7 @@
 //! The pure code and the engine give these; log lines are made of them in `wording`, and metrics, traces, Kubernetes Events and status
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
+pub(crate) mod patching;
 pub(crate) mod serving;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
+use crate::happening::patching::Patching;
 use crate::happening::serving::Serving;
 
 /// Something that has happened. Cheap to make: what is large is shared.
@@ -74,11 +76,15 @@ pub(crate) enum Happening {
     PermissionMissing {
         rule: String,
     },
-    /// So many requests had to wait, the first of them for so long, and the last of them has its answer.
+    /// So many requests had to wait for that reason, the first of them for so long, and none does any more: because they succeed
+    /// again, or because nothing is left to ask for.
     OutageOver {
+        reason: Arc<str>,
         waiting: usize,
         lasted: Duration,
+        recovered: bool,
     },
+    Patching(Patching),
 
     // === discovery and watches ===
     Serving(Serving),

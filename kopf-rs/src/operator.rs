@@ -7,7 +7,6 @@ pub(crate) mod follow;
 pub(crate) mod matching;
 pub(crate) mod noting;
 pub(crate) mod observe;
-pub(crate) mod outage;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scope;

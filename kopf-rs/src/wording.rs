@@ -3,9 +3,11 @@
 //! The only place where these lines are worded. Must not know where they go.
 
 mod calls;
+mod patching;
 mod serving;
 
 use std::fmt;
+use std::time::Duration;
 
 use tracing::Level;
 
@@ -23,6 +25,7 @@ impl Line<'_> {
             | Happening::RequestFailed { is_news: false, .. } => Level::DEBUG,
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Serving(serving) => serving::level(serving),
+            Happening::Patching(patching) => patching::level(patching),
             Happening::HandlerSuspended { .. } => Level::ERROR,
             Happening::EndedAbruptly { .. }
             | Happening::Cancelled { .. }
@@ -82,16 +85,37 @@ impl fmt::Display for Line<'_> {
             Happening::PermissionMissing { rule } => {
                 write!(f, "The missing permission, as a rule for RBAC: {rule}")
             }
-            Happening::OutageOver { waiting, lasted } => {
-                let seconds = lasted.as_secs_f64();
-                write!(
-                    f,
-                    "Requests succeed again: {waiting} had to wait, the first for {seconds:.1} seconds."
-                )
-            }
+            Happening::OutageOver {
+                reason,
+                waiting,
+                lasted,
+                recovered,
+            } => outage_over(reason, *waiting, *lasted, *recovered, f),
             Happening::Serving(serving) => serving::write(f, serving),
+            Happening::Patching(patching) => patching::write(f, patching),
         }
     }
+}
+
+fn outage_over(
+    reason: &str,
+    waiting: usize,
+    lasted: Duration,
+    recovered: bool,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    if recovered {
+        f.write_str("Requests succeed again")?;
+    } else {
+        let reason = reason.lines().next().unwrap_or_default();
+        let reason = reason.trim_end_matches(':');
+        write!(f, "No request waits any more since {reason}")?;
+    }
+    let seconds = lasted.as_secs_f64();
+    write!(
+        f,
+        ": {waiting} had to wait, the first for {seconds:.1} seconds."
+    )
 }
 
 fn doing(request: Request) -> &'static str {

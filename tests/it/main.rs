@@ -29,6 +29,7 @@ mod ledger;
 mod limits;
 mod myingress;
 mod operating;
+mod patching;
 mod random;
 mod readme;
 mod resume;

@@ -6,15 +6,19 @@ use serde::Deserialize;
 
 use crate::object::resource::Resource;
 
-/// No server is left alone for longer, whatever it asks for.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// No server is left alone for longer, whatever its `Retry-After` asks for: a mistake in a header must not stop an object or a watch for a
+/// year. The only such limit: whoever waits takes [`ClusterError::retry_after`].
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// A request that did not do what it was for. Displays as one line fit for a log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
-    /// 409: the object is another one, or has changed meanwhile.
+    /// 409: the object has changed meanwhile, or is another one.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// 422: the object is another one.
+    #[error("another object has the name: {0}")]
+    OtherObject(String),
     /// 404: object, kind or namespace is not there.
     #[error("not found: {0}")]
     NotFound(String),
@@ -84,6 +88,12 @@ impl ClusterError {
         matches!(self, Self::Busy { .. } | Self::Unreachable(_))
     }
 
+    /// Whether the request may have been carried out nevertheless.
+    pub(crate) fn may_have_landed(&self) -> bool {
+        matches!(self, Self::Busy { code, .. } if *code != 429)
+            || matches!(self, Self::Unreachable(_))
+    }
+
     /// The outage that this is a part of, where requests for a resource fail: those that fail for the same reason have the same name.
     pub(crate) fn outage(&self, resource: &Resource) -> String {
         match self {
@@ -147,7 +157,7 @@ impl Status {
             404 => ClusterError::NotFound(message),
             409 => ClusterError::Conflict(message),
             410 => ClusterError::Gone(message),
-            422 if other_object => ClusterError::Conflict(message),
+            422 if other_object => ClusterError::OtherObject(message),
             408 | 429 | 500.. => ClusterError::Busy {
                 code,
                 message,
@@ -282,9 +292,9 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_uid_is_a_conflict_although_the_server_calls_it_invalid() {
+    fn a_foreign_uid_is_another_object_although_the_server_calls_it_invalid() {
         let body = r#"{"message":"is invalid: metadata.uid: Invalid value: \"b\": field is immutable","details":{"causes":[{"reason":"FieldValueInvalid","field":"metadata.uid"}]}}"#;
-        assert!(matches!(error(422, body), ClusterError::Conflict(_)));
+        assert!(matches!(error(422, body), ClusterError::OtherObject(_)));
     }
 
     #[test]
@@ -295,5 +305,7 @@ mod tests {
         assert_eq!(from_body.retry_after(), Some(Duration::from_secs(7)));
         let from_header = Status::read(429, body).into_error(&asked(&resource), Some(3));
         assert_eq!(from_header.retry_after(), Some(Duration::from_secs(3)));
+        let absurd = Status::read(429, body).into_error(&asked(&resource), Some(u64::MAX));
+        assert_eq!(absurd.retry_after(), Some(Duration::from_secs(300)));
     }
 }

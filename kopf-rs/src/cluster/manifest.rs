@@ -56,7 +56,7 @@ impl Cluster {
         let home = self.home(manifest).await?;
         let (resource, namespace) = (&home.resource, home.namespace.as_deref());
         let before = match home.name {
-            Some(name) => self.get(resource, namespace, name).await?,
+            Some(name) => self.find(resource, namespace, name).await?,
             None => None,
         };
         let applied = match before {
@@ -183,7 +183,7 @@ impl Cluster {
         let deadline = Instant::now() + SERVED;
         let mut backoff = Backoff::new(POLL.0, POLL.1);
         loop {
-            let definition = self.get(resource, None, name).await?;
+            let definition = self.find(resource, None, name).await?;
             let definition = definition.and_then(|raw| raw.body().ok());
             let status = definition.as_ref().map(Body::status);
             let conditions = status.and_then(|status| status["conditions"].as_array());

@@ -1,4 +1,4 @@
-//! Single reads: one object, one page.
+//! Single reads: one object, one request.
 
 use bytes::Bytes;
 
@@ -9,26 +9,39 @@ use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
 impl Cluster {
-    /// One object; `None` where it is not there.
+    /// One object, asked for once.
     pub(crate) async fn get(
         &self,
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
+    ) -> Result<Raw, ClusterError> {
+        object(&self.exchange(&get(resource, namespace, name)).await?)
+    }
+
+    /// One object, asked for a few times; `None` where it is not there.
+    pub(super) async fn find(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
     ) -> Result<Option<Raw>, ClusterError> {
-        let asked = Asked {
-            verbs: &["get"],
-            resource: Some(resource),
-            namespace,
-            subresource: None,
-        };
-        let call = Call::get(resource.path(namespace, Some(name), None), asked);
-        match self.persist(&call).await {
+        match self.persist(&get(resource, namespace, name)).await {
             Ok(reply) => object(&reply).map(Some),
             Err(ClusterError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
+}
+
+fn get<'a>(resource: &'a Resource, namespace: Option<&'a str>, name: &str) -> Call<'a> {
+    let asked = Asked {
+        verbs: &["get"],
+        resource: Some(resource),
+        namespace,
+        subresource: None,
+    };
+    Call::get(resource.path(namespace, Some(name), None), asked)
 }
 
 /// The object in a reply.

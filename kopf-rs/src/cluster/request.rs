@@ -96,7 +96,7 @@ impl Cluster {
 
     /// As [`Cluster::exchange`], with a few quick tries where the server is busy or cannot be reached.
     ///
-    /// Only for requests that may be carried out twice.
+    /// For discovery and manifests, and only for requests that may be carried out twice. Who writes and reads objects repeats by itself.
     pub(super) async fn persist(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 1..TRIES {

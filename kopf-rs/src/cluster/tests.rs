@@ -9,12 +9,14 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, ServiceExt as _, service_fn};
 
+use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::Applied;
 use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
+use crate::cluster::write::{Changes, Part, PatchRequest};
 use crate::cluster::{Client, Cluster};
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
-use crate::object::raw::Raw;
+use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
 fn definition() -> Value {
@@ -101,7 +103,7 @@ impl Picture {
 async fn truth(cluster: &Cluster, resource: &Resource, names: &[&str]) -> BTreeMap<String, String> {
     let mut truth = BTreeMap::new();
     for name in names {
-        if let Some(raw) = cluster.get(resource, Some("default"), name).await.unwrap() {
+        if let Ok(raw) = cluster.get(resource, Some("default"), name).await {
             truth.insert((*name).to_owned(), raw.facts().resource_version.clone());
         }
     }
@@ -182,51 +184,70 @@ async fn survives(what: &str, fault: Fault) {
     assert_eq!(truth.len(), 2);
 }
 
+/// Send both parts of a patch once, the status first.
+async fn write(
+    cluster: &Cluster,
+    resource: &Resource,
+    facts: &Facts,
+    content: Value,
+) -> Vec<Result<Raw, ClusterError>> {
+    let changes = Changes::Merge(Arc::new(patch(content)));
+    let rest = Part::Object { with_status: false };
+    let mut answers = Vec::new();
+    for part in [Part::Status, rest] {
+        let request = PatchRequest {
+            resource,
+            facts,
+            changes: &changes,
+            part,
+            is_bound: false,
+        };
+        if changes.has(part) {
+            answers.push(cluster.patch(request).await);
+        }
+    }
+    answers
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_answer_is_lost_is_written_once() {
     let (server, cluster, resource) = start().await;
     let raw = create(&cluster, &resource, "a").await;
     let fault = server.fault(Fault::drop_after().on(Verb::Patch).times(1));
-    let content = patch(json!({"metadata": {"annotations": {"k": "v"}}, "status": {"n": 1}}));
-    let reply = cluster.apply(&resource, raw.facts(), &content, None).await;
+    let content = json!({"metadata": {"annotations": {"k": "v"}}, "status": {"n": 1}});
+    let answers = write(&cluster, &resource, raw.facts(), content.clone()).await;
     assert_eq!(fault.hits(), 1);
-    let body: Value = serde_json::from_str(reply.unwrap().unwrap().text()).unwrap();
+    assert!(matches!(answers[0], Err(ClusterError::Unreachable(_))));
+    let landed = answers[1].as_ref().unwrap();
+    let body: Value = serde_json::from_str(landed.text()).unwrap();
     assert_eq!(body["status"]["n"], 1);
     assert_eq!(body["metadata"]["annotations"]["k"], "v");
-    let state = cluster
-        .get(&resource, Some("default"), "a")
-        .await
-        .unwrap()
-        .unwrap();
-    let again = cluster
-        .apply(&resource, state.facts(), &content, None)
-        .await;
-    assert_eq!(
-        again.unwrap().unwrap().facts().resource_version,
-        state.facts().resource_version,
-        "nothing has changed"
-    );
+    for again in write(&cluster, &resource, landed.facts(), content).await {
+        let (again, landed) = (again.unwrap(), landed.facts());
+        let (version, known) = (&again.facts().resource_version, &landed.resource_version);
+        assert_eq!(version, known, "nothing has changed");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_status_does_not_reach_the_next_object_of_the_name() {
+async fn a_late_write_does_not_reach_the_next_object_of_the_name() {
     let (_server, cluster, resource) = start().await;
     let first = create(&cluster, &resource, "a").await;
     let mut late = first.facts().clone();
     late.uid = "00000000-0000-4000-8000-000000000000".to_owned();
     late.resource_version = "1".to_owned();
-    for content in [
-        json!({"status": {"n": 1}}),
-        json!({"metadata": {"labels": {"l": "1"}}}),
-    ] {
-        let reply = cluster.apply(&resource, &late, &patch(content), None).await;
-        assert!(reply.unwrap().is_none());
+    let content = json!({"metadata": {"labels": {"l": "1"}}, "status": {"n": 1}});
+    for refused in write(&cluster, &resource, &late, content).await {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ClusterError::Conflict(_) | ClusterError::OtherObject(_)
+            ),
+            "{error}"
+        );
     }
-    let state = cluster
-        .get(&resource, Some("default"), "a")
-        .await
-        .unwrap()
-        .unwrap();
+    let state = cluster.get(&resource, Some("default"), "a").await.unwrap();
     assert_eq!(state.facts(), first.facts());
 }
 

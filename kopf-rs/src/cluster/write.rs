@@ -1,8 +1,11 @@
-//! One PATCH per cycle; a second one only for the status subresource.
+//! One PATCH, sent once: bound to the uid of the object, and to its version where that is needed.
+//!
+//! Must not know what is to be done about the answer.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
@@ -10,115 +13,92 @@ use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::read::object;
 use crate::cluster::request::{Call, escaped};
+use crate::object::operations::Operations;
 use crate::object::patch::Patch;
 use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
-mod operations;
 mod pruned;
 #[cfg(test)]
 mod tests;
 
 pub(super) const MERGE: &str = "application/merge-patch+json";
-/// How often a write bound to a version is tried anew on an object that others write to, too.
-const REBINDS: u32 = 5;
+const JSON_PATCH: &str = "application/json-patch+json";
 
-/// The object of a patch, and what must hold of it.
-struct Target<'a> {
-    resource: &'a Resource,
-    facts: &'a Facts,
-    finalizers: Option<&'a [String]>,
-    /// The newest version seen.
-    version: String,
+/// What is to be changed on an object.
+#[derive(Clone, Debug)]
+pub(crate) enum Changes {
+    /// Whatever else is there by then.
+    Merge(Arc<Patch>),
+    /// On one version of the object only: what functions have come to.
+    Operations {
+        operations: Operations,
+        /// The whole object as it is to become.
+        wanted: Value,
+    },
 }
 
-/// One of the two requests a patch may need.
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
-    /// Everything, or everything but the status where that goes apart.
-    Object {
-        with_status: bool,
-    },
+/// One of the requests that changes may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// To the status subresource.
     Status,
+    /// Everything, or everything but the status where that goes apart.
+    Object { with_status: bool },
+}
+
+/// One PATCH.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PatchRequest<'a> {
+    pub(crate) resource: &'a Resource,
+    /// The object, in the version that the request may be bound to.
+    pub(crate) facts: &'a Facts,
+    pub(crate) changes: &'a Changes,
+    pub(crate) part: Part,
+    /// On any other version: [`ClusterError::Conflict`]. Always so for the status and for operations.
+    pub(crate) is_bound: bool,
 }
 
 impl Cluster {
-    /// Apply a merge patch to the object `facts` names, bound to its uid; the reply is the new state, `None` where the object is gone.
-    ///
-    /// Status goes first, so that a crash in between repeats the handler rather than lose its result. Where the status subresource has
-    /// gone and the object is there, all goes in one.
-    /// With `expected_finalizers` the patch only lands on an object that has exactly these: else [`ClusterError::Conflict`].
-    /// A reply with the version of `facts` says that nothing has changed.
-    pub(crate) async fn apply(
-        &self,
-        resource: &Resource,
-        facts: &Facts,
-        patch: &Patch,
-        expected_finalizers: Option<&[String]>,
-    ) -> Result<Option<Raw>, ClusterError> {
-        let mut target = Target {
-            resource,
-            facts,
-            finalizers: expected_finalizers,
-            version: facts.resource_version.clone(),
-        };
-        let mut state = None;
-        let parts = parts(resource, patch);
-        if parts.is_empty() {
-            return self.look(&target).await;
-        }
-        for part in parts {
-            match self.send_part(&mut target, patch, part).await {
-                Ok(Some(raw)) => state = Some(raw),
-                Ok(None) => return Ok(None),
-                Err(ClusterError::NotFound(_)) if part == Part::Status => {
-                    self.warn_of_lost_status(resource);
-                    let all = Part::Object { with_status: true };
-                    return self.send_part(&mut target, patch, all).await;
-                }
-                Err(error) => return Err(error),
+    /// Send it, and the reply is the new state. On another object of the name: [`ClusterError::OtherObject`] or
+    /// [`ClusterError::Conflict`]. A reply in the version of `facts` says that nothing has changed.
+    pub(crate) async fn patch(&self, request: PatchRequest<'_>) -> Result<Raw, ClusterError> {
+        let call = self.call(request)?;
+        let raw = object(&self.exchange_in_turn(&call).await?)?;
+        let PatchRequest { resource, part, .. } = request;
+        match request.changes {
+            Changes::Merge(patch) => self.warn_if_pruned(resource, patch, part, &raw),
+            Changes::Operations { wanted, .. } if part.takes("status") => {
+                self.warn_if_lost(resource, wanted, &raw);
             }
+            Changes::Operations { .. } => {}
         }
-        Ok(state)
+        Ok(raw)
     }
 
-    /// Send one part, again and again with the newest version where it is bound to one.
-    async fn send_part(
-        &self,
-        target: &mut Target<'_>,
-        patch: &Patch,
-        part: Part,
-    ) -> Result<Option<Raw>, ClusterError> {
-        let mut left = REBINDS;
-        loop {
-            let call = target.call(patch, part, self)?;
-            let conflict = match self.persist(&call).await {
-                Ok(reply) => {
-                    let raw = object(&reply)?;
-                    target.version.clone_from(&raw.facts().resource_version);
-                    self.warn_if_pruned(target.resource, patch, part, &raw);
-                    target.check_finalizers(&raw, part, patch)?;
-                    return Ok(Some(raw));
-                }
-                Err(ClusterError::NotFound(_)) if part != Part::Status => return Ok(None),
-                Err(error @ (ClusterError::Conflict(_) | ClusterError::NotFound(_))) => error,
-                Err(error) => return Err(error),
-            };
-            let Some(raw) = self.look(target).await? else {
-                return Ok(None);
-            };
-            target.check_all(&raw)?;
-            let unchanged = raw.facts().resource_version == target.version;
-            if left == 0 || unchanged || matches!(conflict, ClusterError::NotFound(_)) {
-                return Err(conflict);
-            }
-            left -= 1;
-            target.version.clone_from(&raw.facts().resource_version);
-        }
+    fn call<'a>(&self, request: PatchRequest<'a>) -> Result<Call<'a>, ClusterError> {
+        let PatchRequest {
+            resource, facts, ..
+        } = request;
+        let (kind, body) = request.body()?;
+        let subresource = (request.part == Part::Status).then_some("status");
+        let namespace = facts.namespace.as_deref();
+        Ok(Call {
+            method: Method::PATCH,
+            target: self.owned(resource.path(namespace, Some(&facts.name), subresource)),
+            accept: "application/json",
+            body: Some((kind, body)),
+            asked: Asked {
+                verbs: &["patch"],
+                resource: Some(resource),
+                namespace,
+                subresource,
+            },
+        })
     }
 
     /// Said once per resource: the definition has lost its status subresource.
-    fn warn_of_lost_status(&self, resource: &Resource) {
+    pub(crate) fn warn_of_lost_status(&self, resource: &Resource) {
         let resource = resource.to_string();
         if self.shared.statusless.add(&resource) {
             tracing::warn!(
@@ -131,17 +111,6 @@ impl Cluster {
     pub(super) fn owned(&self, path: String) -> String {
         path + "?fieldManager=" + &escaped(&self.shared.operator)
     }
-
-    /// The object as it is now; `None` where it is gone, or another one has its name.
-    async fn look(&self, target: &Target<'_>) -> Result<Option<Raw>, ClusterError> {
-        let Target {
-            resource, facts, ..
-        } = target;
-        let found = self
-            .get(resource, facts.namespace.as_deref(), &facts.name)
-            .await?;
-        Ok(found.filter(|raw| raw.facts().uid == facts.uid))
-    }
 }
 
 impl Part {
@@ -152,95 +121,83 @@ impl Part {
             Self::Object { with_status } => key != "metadata" && (with_status || key != "status"),
         }
     }
+
+    /// Whether what is in the status goes with this part, and whether all else does.
+    fn content(self) -> (bool, bool) {
+        match self {
+            Self::Status => (true, false),
+            Self::Object { with_status } => (with_status, true),
+        }
+    }
 }
 
-impl Target<'_> {
-    fn call(&self, patch: &Patch, part: Part, cluster: &Cluster) -> Result<Call<'_>, ClusterError> {
-        let Self {
-            resource, facts, ..
-        } = self;
-        let subresource = (part == Part::Status).then_some("status");
-        let namespace = facts.namespace.as_deref();
-        let wire = Wire {
-            patch: patch.as_value(),
-            part,
-            uid: &facts.uid,
-            version: Some(&self.version).filter(|version| self.bound(part) && !version.is_empty()),
-        };
-        let body = serde_json::to_vec(&wire)
-            .map_err(|error| ClusterError::Invalid(format!("no patch can be made: {error}")))?;
-        Ok(Call {
-            method: Method::PATCH,
-            target: cluster.owned(resource.path(namespace, Some(&facts.name), subresource)),
-            accept: "application/json",
-            body: Some((MERGE, Bytes::from(body))),
-            asked: Asked {
-                verbs: &["patch"],
-                resource: Some(resource),
-                namespace,
-                subresource,
-            },
-        })
+impl Changes {
+    /// Whether this part would say anything.
+    pub(crate) fn has(&self, part: Part) -> bool {
+        let (status, others) = part.content();
+        match self {
+            Self::Merge(patch) => says(patch, |key| if key == "status" { status } else { others }),
+            Self::Operations { operations, .. } => {
+                status && operations.has(true) || others && operations.has(false)
+            }
+        }
+    }
+
+    /// Whether `found` is as this part makes it.
+    pub(crate) fn are_in(&self, part: Part, found: &Value) -> bool {
+        let (status, others) = part.content();
+        match self {
+            // To be asked for again, so that the server says what it makes of it.
+            Self::Merge(_) => false,
+            Self::Operations { operations, .. } => operations.hold_in(status, others, found),
+        }
+    }
+}
+
+impl PatchRequest<'_> {
+    fn body(&self) -> Result<(&'static str, Bytes), ClusterError> {
+        let Facts {
+            uid,
+            resource_version: version,
+            ..
+        } = self.facts;
+        match self.changes {
+            Changes::Operations { operations, .. } => {
+                let (status, others) = self.part.content();
+                let document = operations.bound_to(status, others, uid, version);
+                Ok((JSON_PATCH, Bytes::from(document.to_string())))
+            }
+            Changes::Merge(patch) => {
+                let version =
+                    Some(version).filter(|version| self.is_bound() && !version.is_empty());
+                let wire = Wire {
+                    patch: patch.as_value(),
+                    part: self.part,
+                    uid,
+                    version,
+                };
+                let body = serde_json::to_vec(&wire).map_err(|error| {
+                    ClusterError::Invalid(format!("no patch can be made: {error}"))
+                })?;
+                Ok((MERGE, Bytes::from(body)))
+            }
+        }
     }
 
     /// Custom resources take all metadata of a status patch from the stored object before they compare uids,
     /// so that only the version keeps a late status from the next object of the same name.
-    fn bound(&self, part: Part) -> bool {
-        part == Part::Status || self.finalizers.is_some()
+    fn is_bound(&self) -> bool {
+        self.is_bound || self.part == Part::Status
     }
-
-    /// After the status: the second part must still find the finalizers it expects.
-    fn check_finalizers(&self, raw: &Raw, part: Part, patch: &Patch) -> Result<(), ClusterError> {
-        if part == Part::Status && has(patch, |key| key != "status") {
-            self.check_all(raw)
-        } else {
-            Ok(())
-        }
-    }
-
-    fn check_all(&self, raw: &Raw) -> Result<(), ClusterError> {
-        match self.finalizers {
-            Some(expected) if finalizers(raw) != expected => Err(ClusterError::Conflict(
-                "the finalizers have changed meanwhile".to_owned(),
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn parts(resource: &Resource, patch: &Patch) -> Vec<Part> {
-    let status = resource.has_status_subresource() && has(patch, |key| key == "status");
-    let rest = has(patch, |key| !status || key != "status");
-    let status_part = status.then_some(Part::Status);
-    let rest_part = rest.then_some(Part::Object {
-        with_status: !status,
-    });
-    status_part.into_iter().chain(rest_part).collect()
 }
 
 /// Whether the patch says anything under a key like this.
-fn has(patch: &Patch, like: impl Fn(&str) -> bool) -> bool {
+fn says(patch: &Patch, like: impl Fn(&str) -> bool) -> bool {
     let says = |value: &Value| value.as_object().is_none_or(|map| !map.is_empty());
     let patch = patch.as_value().as_object().into_iter().flatten();
     patch
         .into_iter()
         .any(|(key, value)| like(key) && says(value))
-}
-
-fn finalizers(raw: &Raw) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Object {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        finalizers: Vec<String>,
-    }
-    let object = serde_json::from_str::<Object>(raw.text());
-    object
-        .map(|object| object.metadata.finalizers)
-        .unwrap_or_default()
 }
 
 // === the patch as it goes over the wire ===

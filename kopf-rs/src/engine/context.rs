@@ -13,6 +13,7 @@ use tracing::Level;
 
 use crate::engine::Shared;
 use crate::engine::key::Key;
+use crate::engine::mailbox::Mailbox;
 use crate::engine::noted_calls::{Noting, SuspectsTurn};
 use crate::engine::report::report;
 use crate::engine::turns::TurnPermit;
@@ -144,6 +145,12 @@ impl WorkerContext {
     /// Whether nothing can be written any more, since a deletion waits to be handled.
     pub(super) fn is_deleted(&self) -> bool {
         self.shared.queue.is_deleted(&self.key)
+    }
+
+    /// Whether a state waits to be looked at.
+    pub(super) fn has_state(&self) -> bool {
+        let has_state = |mailbox: &Mailbox| mailbox.state().is_some();
+        self.shared.queue.peek(&self.key, has_state) == Some(true)
     }
 
     /// Whether another call may begin within a turn that has begun already.

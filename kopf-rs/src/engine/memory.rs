@@ -107,7 +107,7 @@ pub(crate) struct SelfTriggered(u8);
 
 impl SelfTriggered {
     /// So many may follow each other without a pause.
-    const FREE: u8 = 20;
+    pub(crate) const FREE: u8 = 20;
     const FIRST: std::time::Duration = std::time::Duration::from_millis(500);
     const LONGEST: std::time::Duration = std::time::Duration::from_secs(60);
 

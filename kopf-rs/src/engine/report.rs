@@ -1,13 +1,38 @@
-//! Tells of happenings: today the log, through the logger of the object or activity they are about.
+//! Tells of happenings: today the log, through the logger of the object or activity they are about, where they are about one.
 //!
 //! The one place where happenings leave the engine. Must not know how they are worded.
 
+use tracing::Level;
+
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
+use crate::rt::outage::Over;
 use crate::wording::Line;
 
 /// Tell whoever wants to know that `happening` has happened to what `logger` is about.
 pub(crate) fn report(logger: &Logger, happening: &Happening) {
     let line = Line(happening);
     logger.log(line.level(), format_args!("{line}"));
+}
+
+/// Tell what has happened to the operator as a whole.
+pub(crate) fn report_of_operator(happening: &Happening) {
+    let line = Line(happening);
+    match line.level() {
+        Level::ERROR => tracing::error!("{line}"),
+        Level::WARN => tracing::warn!("{line}"),
+        Level::INFO => tracing::info!("{line}"),
+        Level::DEBUG => tracing::debug!("{line}"),
+        Level::TRACE => tracing::trace!("{line}"),
+    }
+}
+
+/// Tell that an outage is over.
+pub(crate) fn report_outage_over(over: Over) {
+    report_of_operator(&Happening::OutageOver {
+        reason: over.name,
+        waiting: over.joined,
+        lasted: over.lasted,
+        recovered: over.recovered,
+    });
 }

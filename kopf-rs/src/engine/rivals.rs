@@ -105,7 +105,8 @@ impl Worker {
     pub(super) fn look_for_rivals(&mut self, raw: &Raw) {
         let Some(sign) = self.sign(raw) else { return };
         // Where the fate of an own write is not known, it may be its echo.
-        let alien = || !self.maybe_written && raw.body().is_ok_and(|body| self.is_readable(&body));
+        let alien =
+            || !self.writer.maybe_written && raw.body().is_ok_and(|body| self.is_readable(&body));
         if sign == Sign::Strange || alien() {
             self.notice(sign, raw);
         }

@@ -20,7 +20,10 @@ use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::queue::WorkerStart;
 use crate::engine::rivals::FIGHTS;
 use crate::engine::subhandler_run::SubhandlerRun;
+use crate::engine::transform::Transformer;
 use crate::engine::turns::TurnPermit;
+use crate::engine::writer::Writer;
+use crate::engine::writer::job::Written;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
@@ -41,7 +44,6 @@ use crate::reaction::member::since;
 use crate::reaction::plan::plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::rt::backoff::Backoff;
-use crate::rt::outage::Outage;
 
 /// Work for an object until it may rest.
 pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
@@ -74,10 +76,9 @@ pub(super) struct Worker {
     /// The newest state known.
     pub(super) raw: Raw,
     pub(super) memory: Memory,
+    pub(super) writer: Writer,
     pub(super) trouble: Trouble,
     pub(super) due: Due,
-    /// A write may have been made without an answer: what comes in then may be its echo.
-    pub(super) maybe_written: bool,
     /// What handlers have done is still to be written.
     pub(super) unwritten_outcome: bool,
     /// What is said once until there is nothing to do.
@@ -88,12 +89,8 @@ pub(super) struct Worker {
 /// What has gone wrong with this object since it last went well.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    pub(super) conflicts: Backoff,
-    pub(super) conflicted: u32,
     pub(super) refusals: Backoff,
     pub(super) refused: u32,
-    /// What others fail for, too.
-    pub(super) outage: Option<Outage>,
     panics: Backoff,
     panicked: u32,
 }
@@ -138,20 +135,22 @@ impl Worker {
             namespace: facts.namespace.clone(),
             uid: facts.uid.clone(),
         });
+        let surroundings = CauseContext {
+            logger: Logger::of(about.clone()),
+            memo: Memo::default(),
+            extensions: shared.setup.extensions.clone(),
+        };
+        let context = WorkerContext::new(shared, start.key, about, start.wake);
         let mut worker = Self {
-            surroundings: CauseContext {
-                logger: Logger::of(about.clone()),
-                memo: Memo::default(),
-                extensions: shared.setup.extensions.clone(),
-            },
-            context: WorkerContext::new(shared, start.key, about, start.wake),
+            surroundings,
+            writer: Writer::new(&context),
+            context,
             kind,
             raw,
             memory: Memory::default(),
             trouble: Trouble::default(),
             due: Due::Never,
             said: BTreeSet::new(),
-            maybe_written: false,
             unwritten_outcome: false,
         };
         worker.recall(start.memory);
@@ -255,12 +254,12 @@ impl Worker {
 
     /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
     async fn look_as(&mut self, state: Pending) {
+        let Written::Outdated(Ok(raw)) = self.read(&state.kind, false).await else {
+            // It is gone, or a newer state has come in, or the operator stops.
+            return;
+        };
         self.kind = state.kind;
-        match self.read().await {
-            Ok(Some(raw)) if raw.facts().uid == self.context.about.uid => self.know(raw),
-            // The next event tells what has become of it.
-            _ => return,
-        }
+        self.know(raw);
         self.due = self.cycle(Some(state.event)).await;
     }
 
@@ -269,17 +268,30 @@ impl Worker {
         self.recall(memory);
         self.trouble = Trouble::default();
         self.due = Due::Never;
-        (self.maybe_written, self.unwritten_outcome) = (false, false);
+        self.writer = Writer::new(&self.context);
+        self.unwritten_outcome = false;
         self.said = BTreeSet::new();
     }
 
     /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered.
     async fn unwatched(&mut self) -> Due {
-        const TRIES: u32 = 5;
-        for _ in 0..TRIES {
-            if !self.unwritten_outcome || !self.write_unwritten(false).await {
-                break;
+        /// The server refuses the outcomes themselves.
+        const REFUSED: u32 = 3;
+        while self.unwritten_outcome && self.trouble.refused < REFUSED {
+            if self.context.has_state() {
+                // It is watched again.
+                return Due::Now;
             }
+            match self.write_unwritten().await {
+                Due::Now => {}
+                Due::At(at) => {
+                    self.context.sleep_until(at).await;
+                }
+                Due::Never | Due::Gone | Due::Stopped => break,
+            }
+        }
+        if self.unwritten_outcome && self.context.has_state() {
+            return Due::Now;
         }
         self.context.report(&Happening::Unwatched);
         Due::Gone
@@ -368,7 +380,7 @@ impl Worker {
         };
         turn.held_for(TurnPermit::CALLS, calls).await;
         self.context.turn = turn;
-        self.keep_identity(&mut patch);
+        self.transformer().keep_identity(&self.raw, &mut patch);
         self.deliver_extra(&patch).await;
     }
 
@@ -408,7 +420,7 @@ impl Worker {
         let calls = self.call(&plan, watching, &mut patch);
         let called = turn.held_for(TurnPermit::CALLS, calls).await;
         self.context.turn = turn;
-        self.keep_identity(&mut patch);
+        self.transformer().keep_identity(&self.raw, &mut patch);
         match called {
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
@@ -487,34 +499,31 @@ impl Worker {
 
     /// The operator stops: outcomes that are still to be written are, once more.
     async fn stop(&mut self) {
-        if self.unwritten_outcome && !self.context.is_deleted() {
-            self.write_unwritten(true).await;
+        if self.unwritten_outcome
+            && !self.context.is_deleted()
+            && let Some(effects) = self.unwritten_effects(true).await
+        {
+            self.write_for_the_last_time(&effects).await;
         }
     }
 
-    /// Write the outcomes that are not written yet, without another call. Whether it is worth another try.
-    async fn write_unwritten(&mut self, last: bool) -> bool {
-        match self.read().await {
-            Ok(Some(raw)) if raw.facts().uid == self.context.about.uid => self.know(raw),
-            Ok(_) => return false,
-            Err(_) => return true,
+    /// Write the outcomes that are not written yet, without another call.
+    async fn write_unwritten(&mut self) -> Due {
+        match self.unwritten_effects(false).await {
+            Some(effects) => self.deliver(effects).await,
+            None => Due::Never,
         }
-        let Ok(plan) = self.plan(None, &self.kind.handlers) else {
-            return false;
+    }
+
+    /// What is still to be written to the object as it is now; nothing where that is not known, or pointless.
+    async fn unwritten_effects(&mut self, is_last: bool) -> Option<Effects> {
+        let kind = self.kind.clone();
+        let Written::Outdated(Ok(raw)) = self.read(&kind, is_last).await else {
+            return None;
         };
-        let Ok(effects) = self.settle(plan, Vec::new(), Patch::new()) else {
-            return false;
-        };
-        if !last {
-            self.deliver(effects).await;
-            return true;
-        }
-        let left = self.left_of(&effects.patch, Some(&effects.body));
-        let finalizers = effects.expected_finalizers.as_deref();
-        if !left.is_empty() {
-            self.last_try(&left, finalizers).await;
-        }
-        false
+        self.know(raw);
+        let plan = self.plan(None, &self.kind.handlers).ok()?;
+        self.settle(plan, Vec::new(), Patch::new()).ok()
     }
 
     /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.
@@ -561,6 +570,13 @@ impl Worker {
         self.memory.answered = Some(Instant::now());
         self.look_for_strangers(&reply);
         self.know(reply);
+    }
+
+    fn transformer(&self) -> Transformer<'_> {
+        Transformer {
+            persistence: &self.shared().setup.persistence,
+            logger: self.context.logger(),
+        }
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -656,11 +672,8 @@ impl Default for Trouble {
     fn default() -> Self {
         let patient = || Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
         Self {
-            conflicts: Backoff::new(Duration::from_millis(50), Duration::from_secs(10)),
-            conflicted: 0,
             refusals: patient(),
             refused: 0,
-            outage: None,
             panics: patient(),
             panicked: 0,
         }

@@ -1,47 +1,28 @@
-//! Bringing effects to the object: one PATCH, repeated until it is done, refused for good, or void.
+//! Bringing effects to the object: what is remembered, and what is due, after each way in which a write can end.
 //!
-//! A finished handler's outcome is never lost here: only the write is repeated.
+//! A finished handler's outcome is never lost here: only the write is repeated. Must not know how it is repeated.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::Level;
 
 use crate::cluster::error::ClusterError;
-use crate::engine::invoke::guarded;
+use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Mailbox, Pending};
-use crate::engine::memory::Version;
-use crate::engine::worker::{Due, Worker};
-use crate::happening::{Happening, Request, UserCode};
+use crate::engine::memory::{SelfTriggered, Version};
+use crate::engine::transform::Transformer;
+use crate::engine::worker::{Due, Trouble, Worker};
+use crate::engine::writer::job::{Job, Written};
+use crate::happening::Happening;
+use crate::happening::patching::{PatchPart, Patching};
 use crate::object::body::Body;
-use crate::object::identity::{restore, strip};
-use crate::object::operations::Operations;
-use crate::object::patch::{Patch, apply as merge};
+use crate::object::patch::Patch;
 use crate::object::raw::Raw;
+use crate::object::resource::Resource;
 use crate::reaction::judge::shortened;
+use crate::reaction::memory::Seen;
 use crate::reaction::settle::Effects;
-use crate::rt::backoff::Backoff;
-use crate::rt::chance::Chance;
-use crate::rt::outage::Outage;
-
-/// How a write has ended.
-pub(super) enum Written {
-    /// The object as it is now.
-    Landed(Raw),
-    /// The object is no more.
-    Gone,
-    /// Another state, or another object, stands there.
-    Conflict,
-    /// The content was refused, and would be again.
-    Refused(String),
-    /// It became pointless while waiting for the server.
-    Void,
-    /// It is not permitted, and the operator is to end.
-    Forbidden(ClusterError),
-}
 
 impl Worker {
     /// Write what there is to write; when to look at the object again.
@@ -50,59 +31,76 @@ impl Worker {
         let left = self.left_of(&effects.patch, Some(&effects.body));
         if left.is_empty() {
             self.memory.seen = effects.seen;
+            self.unwritten_outcome = false;
             return wake;
         }
         if self.context.is_deleted() {
-            self.gone();
+            self.report(Patching::Skipped);
             // What has ended counts for the deletion that waits.
             self.memory.seen = effects.seen_if_refused;
             return Due::Never;
         }
         self.look_into_the_mail();
         let finalizers = effects.expected_finalizers.as_deref();
-        match self.send(&effects.patch, &left, finalizers).await {
+        let (left, written) = self.write(left, finalizers, false).await;
+        match written {
             Written::Landed(reply) => {
-                self.memory.seen = effects.seen;
-                self.recover();
-                (self.maybe_written, self.unwritten_outcome) = (false, false);
-                let changed = reply.facts().resource_version != self.raw.facts().resource_version;
-                self.know_reply(reply);
-                if changed && effects.concluded {
+                let has_changed = self.has_landed(effects.seen, reply);
+                if has_changed && effects.concluded {
                     self.count_round();
                 }
-                if !changed {
-                    wake
-                } else if self.shared().is_quiet(&self.kind, &self.memory, &self.raw) {
-                    Due::Never
-                } else {
-                    let pause = self.memory.self_triggered.pause();
-                    pause.map_or(Due::Now, |pause| self.after(pause))
-                }
-            }
-            Written::Gone => {
-                self.gone();
-                // It may only be the version that is not served any more: another one takes over what is owed.
-                self.memory.seen = effects.seen_if_refused;
-                self.unwritten_outcome = true;
-                Due::Never
-            }
-            Written::Void => {
-                self.memory.seen = effects.seen_if_refused;
-                Due::Never
-            }
-            Written::Conflict => {
-                self.memory.seen = effects.seen_if_refused;
-                self.unwritten_outcome = true;
-                self.refresh().await
-            }
-            Written::Forbidden(error) => {
-                self.memory.seen = effects.seen_if_refused;
-                self.give_up(&error)
+                if has_changed { self.next_round() } else { wake }
             }
             Written::Refused(message) => {
-                self.log_refusal(&left, &message);
+                self.report_refusal(&left, &message);
                 self.refused(effects, &message).await
             }
+            written => {
+                self.memory.seen = effects.seen_if_refused;
+                self.unwritten(written).await
+            }
+        }
+    }
+
+    /// Remember what has landed. Whether the object has changed by it.
+    fn has_landed(&mut self, seen: Seen, reply: Raw) -> bool {
+        self.memory.seen = seen;
+        self.trouble = Trouble::default();
+        self.unwritten_outcome = false;
+        let changed = reply.facts().resource_version != self.raw.facts().resource_version;
+        self.know_reply(reply);
+        changed
+    }
+
+    /// When to look at what an own write has made of the object.
+    fn next_round(&self) -> Due {
+        if self.shared().is_quiet(&self.kind, &self.memory, &self.raw) {
+            return Due::Never;
+        }
+        let pause = self.memory.self_triggered.pause();
+        pause.map_or(Due::Now, |pause| self.after(pause))
+    }
+
+    /// What was to be written is still to be written, unless that is pointless by now. When to look at the object again.
+    async fn unwritten(&mut self, written: Written) -> Due {
+        match written {
+            Written::Outdated(found) => {
+                self.unwritten_outcome = true;
+                self.plan_anew(found).await
+            }
+            Written::Forbidden(error) => self.give_up(&error),
+            Written::Gone => {
+                self.report(Patching::Skipped);
+                // It may only be the version that is not served any more: another one takes over what is to be written.
+                self.unwritten_outcome = true;
+                Due::Never
+            }
+            Written::GivenUp(error) => {
+                let error = discreet(&self.kind.resource, error.to_string());
+                self.report(Patching::GivenUp { error });
+                Due::Never
+            }
+            Written::Void | Written::Landed(_) | Written::Refused(_) => Due::Never,
         }
     }
 
@@ -111,21 +109,12 @@ impl Worker {
         if patch.is_empty() {
             return;
         }
-        match self.send(patch, patch, None).await {
-            Written::Gone | Written::Void => self.gone(),
-            Written::Conflict => {
-                self.memory.seen.owe(patch.clone());
-                self.unwritten_outcome = true;
-                self.due = self.refresh().await;
-            }
-            Written::Forbidden(error) => {
-                self.give_up(&error);
-            }
+        let (sent, written) = self.write(patch.clone(), None, false).await;
+        match written {
             Written::Landed(reply) => {
                 if reply.facts().resource_version != self.raw.facts().resource_version {
                     self.count_round();
                 }
-                self.maybe_written = false;
                 let version = Version::of(&reply.facts().resource_version);
                 if !self.memory.version.covers(&version) {
                     self.know_reply(reply);
@@ -133,8 +122,19 @@ impl Worker {
                 }
             }
             Written::Refused(message) => {
-                self.log_refusal(patch, &message);
+                self.report_refusal(&sent, &message);
                 self.drop_wishes("on_event handlers", &message);
+            }
+            Written::Outdated(found) => {
+                self.memory.seen.keep_for_later(patch.clone());
+                self.due = self.unwritten(Written::Outdated(found)).await;
+            }
+            Written::Gone => {
+                self.memory.seen.keep_for_later(patch.clone());
+                self.unwritten(Written::Gone).await;
+            }
+            written => {
+                self.unwritten(written).await;
             }
         }
     }
@@ -179,10 +179,8 @@ impl Worker {
         if !effects.patch.is_empty() {
             let finalizers = effects.expected_finalizers.as_deref();
             let left = self.left_of(&effects.patch, None);
-            if let Written::Landed(reply) = self.send(&effects.patch, &left, finalizers).await {
-                self.memory.seen = effects.seen;
-                self.recover();
-                self.know_reply(reply);
+            if let (_, Written::Landed(reply)) = self.write(left, finalizers, false).await {
+                self.has_landed(effects.seen, reply);
                 return Due::Now;
             }
         }
@@ -190,187 +188,93 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Repeat the request until the server has answered it; `left` of the patch was to be asked for just now.
-    async fn send(
+    /// Write this patch, and what has become of it. The last time is for an operator that stops.
+    async fn write(
         &mut self,
-        patch: &Patch,
-        left: &Patch,
+        patch: Patch,
         finalizers: Option<&[String]>,
-    ) -> Written {
-        let mut left = Cow::Borrowed(left);
-        self.log_patch(&left);
-        let (first, longest) = self.shared().setup.limits.backoff;
-        let mut backoff = Backoff::new(first, longest);
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            self.context.go_on().await;
-            let error = match self.apply(&left, finalizers).await {
-                Ok(Some(reply)) => return Written::Landed(reply),
-                Ok(None) | Err(ClusterError::NotFound(_)) => return Written::Gone,
-                Err(ClusterError::Conflict(_)) => {
-                    let text = "Could not apply the patch in full due to conflicts with newer changes. Will try on the next cycle soon.";
-                    let left = left.as_value();
-                    self.log(Level::DEBUG, format_args!("{text} Remaining: {left}"));
-                    return Written::Conflict;
-                }
-                Err(ClusterError::Invalid(message)) => {
-                    return Written::Refused(self.discreet(message));
-                }
-                Err(error @ ClusterError::Denied { .. }) if self.gives_up(tries) => {
-                    return Written::Forbidden(error);
-                }
-                Err(error) => error,
+        is_last: bool,
+    ) -> (Arc<Patch>, Written) {
+        let patch = Arc::new(patch);
+        self.report_begin(&patch);
+        let (shared, logger) = (self.context.shared.clone(), self.context.logger().clone());
+        let plan = |state: &Raw| {
+            let transformer = Transformer {
+                persistence: &shared.setup.persistence,
+                logger: &logger,
             };
-            self.maybe_written = true;
-            let pause = pause_after(&error, &mut backoff, self.shared().chance());
-            self.log_failure(Request::Patch, &error, pause);
-            if !self.context.pause(pause).await {
-                return self.last_try(&left, finalizers).await;
-            }
-            let newly = self.left_of(patch, None);
-            // Where all of it is there, it may be our own doing, of which the answer was lost: let the server say.
-            if !newly.is_empty() {
-                left = Cow::Owned(newly);
-            }
-        }
-    }
-
-    /// The operator stops while a write is pending: one more attempt. A deleted object needs none.
-    pub(super) async fn last_try(&self, patch: &Patch, finalizers: Option<&[String]>) -> Written {
-        if self.context.is_deleted() {
-            return Written::Void;
-        }
-        match self.apply(patch, finalizers).await {
-            Ok(Some(reply)) => Written::Landed(reply),
-            Ok(None) => Written::Gone,
-            Err(error) => {
-                let error = match error {
-                    ClusterError::Invalid(message) => ClusterError::Invalid(self.discreet(message)),
-                    error => error,
-                };
-                self.log(
-                    Level::ERROR,
-                    format_args!("Patching failed for the last time before the exit: {error}"),
-                );
-                Written::Void
-            }
-        }
-    }
-
-    /// Send the request once.
-    async fn apply(
-        &self,
-        patch: &Patch,
-        finalizers: Option<&[String]>,
-    ) -> Result<Option<Raw>, ClusterError> {
-        let cluster = &self.shared().setup.cluster;
-        let (resource, facts) = (&self.kind.resource, self.raw.facts());
-        let finalizers = finalizers.filter(|_| patch.get(&["metadata", "finalizers"]).is_some());
-        if patch.functions().is_empty() {
-            return cluster.apply(resource, facts, patch, finalizers).await;
-        }
-        let body = self.raw.body();
-        let found = body.map_err(|error| ClusterError::Invalid(error.to_string()))?;
-        let wanted = self.transformed(&found, patch);
-        let changes = Operations::between(&found, &wanted);
-        if changes.is_empty() {
-            return Ok(Some(self.raw.clone()));
-        }
-        let applied = cluster.apply_operations(resource, facts, changes).await?;
-        if let Some(reply) = &applied {
-            cluster.warn_if_lost(resource, &wanted, reply);
-        }
-        Ok(applied)
-    }
-
-    /// Leave to the server what is its own, whatever handlers have put into their patch.
-    pub(super) fn keep_identity(&self, patch: &mut Patch) {
-        if let Ok(found) = self.raw.body() {
-            self.log_foreign(&strip(patch, &found), "only the server sets that");
-        }
-    }
-
-    fn log_foreign(&self, lost: &[String], whose: &str) {
-        if !lost.is_empty() {
-            let lost = lost.join(", ");
-            let text = "so it stays as it is; everything else in the patch is written";
-            self.log(
-                Level::WARN,
-                format_args!("A handler wants to change {lost}: {whose}, {text}."),
-            );
-        }
-    }
-
-    /// The object as the patch wants it: merged, then changed by its functions, without those that panic. What is the operator's own is
-    /// as the merge has left it.
-    fn transformed(&self, found: &Value, patch: &Patch) -> Value {
-        let mut wanted = found.clone();
-        merge(&mut wanted, patch.as_value());
-        let mut lost = BTreeSet::new();
-        for function in patch.functions() {
-            let mut changed = wanted.clone();
-            let code = vec![UserCode::PatchFunctions];
-            let called = || guarded(|| function.to(&mut changed));
-            match self.context.watched(code, called) {
-                Ok(()) => {
-                    let foreign = restore(found, &mut changed);
-                    self.log_foreign(&foreign, "only the server sets that");
-                    let persistence = &self.shared().setup.persistence;
-                    lost.extend(persistence.keep(&wanted, &mut changed));
-                    wanted = changed;
+            transformer.changes(state, &patch)
+        };
+        let replaces = patch.get(&["metadata", "finalizers"]).is_some();
+        let finalizers = finalizers.filter(|_| replaces);
+        let written = match Job::write(&self.kind.resource, &self.raw, &plan, finalizers) {
+            Err(message) => Written::Refused(message),
+            Ok(mut job) => {
+                if is_last {
+                    job.make_last();
                 }
-                Err(panic) => self.log(
-                    Level::ERROR,
-                    format_args!("A patch function is left out: {panic}"),
-                ),
+                self.writer.carry_out(&mut self.context, job).await
             }
-        }
-        let lost: Vec<String> = lost.into_iter().collect();
-        self.log_foreign(&lost, "that belongs to the operator");
-        wanted
+        };
+        let written = match written {
+            Written::Refused(message) => Written::Refused(discreet(&self.kind.resource, message)),
+            Written::Outdated(found) => {
+                let patch = patch.clone();
+                self.report(Patching::Outdated { patch });
+                if found.is_ok() {
+                    self.memory.answered = Some(Instant::now());
+                }
+                Written::Outdated(found)
+            }
+            written => written,
+        };
+        (patch, written)
     }
 
-    /// After a conflict: what is the object now?
-    async fn refresh(&mut self) -> Due {
-        let pause = self
-            .trouble
-            .conflicts
-            .next_pause(self.context.shared.chance());
-        self.trouble.conflicted += 1;
-        if self.trouble.conflicted > 2 && !self.context.pause(pause).await {
+    /// The operator stops: write what is left, without another plan.
+    pub(super) async fn write_for_the_last_time(&mut self, effects: &Effects) {
+        let left = self.left_of(&effects.patch, Some(&effects.body));
+        if left.is_empty() || self.context.is_deleted() {
+            return;
+        }
+        let finalizers = effects.expected_finalizers.as_deref();
+        match self.write(left, finalizers, true).await {
+            (patch, Written::Refused(message)) => self.report_refusal(&patch, &message),
+            (_, Written::GivenUp(error)) => {
+                let error = discreet(&self.kind.resource, error.to_string());
+                self.report(Patching::GivenUp { error });
+            }
+            _ => {}
+        }
+    }
+
+    /// The object as it is now, seen as one of `kind`.
+    pub(super) async fn read(&mut self, kind: &Kind, is_last: bool) -> Written {
+        let mut job = Job::read(&kind.resource, &self.raw);
+        if is_last {
+            job.make_last();
+        }
+        let written = self.writer.carry_out(&mut self.context, job).await;
+        if matches!(written, Written::Outdated(Ok(_))) {
+            self.memory.answered = Some(Instant::now());
+        }
+        written
+    }
+
+    /// Another state stands in the way: plan anew for that one.
+    async fn plan_anew(&mut self, found: Result<Raw, ClusterError>) -> Due {
+        if !self.writer.pause_before_plan(&mut self.context).await || self.has_news() {
             return Due::Never;
         }
-        let (first, longest) = self.shared().setup.limits.backoff;
-        let mut backoff = Backoff::new(first, longest);
-        loop {
-            if self.has_news() {
-                return Due::Never;
+        match found {
+            Ok(raw) => {
+                self.look_for_rivals(&raw);
+                self.know(raw);
+                Due::Now
             }
-            match self.read().await {
-                Ok(Some(raw)) if raw.facts().uid == self.raw.facts().uid => {
-                    self.look_for_rivals(&raw);
-                    self.know(raw);
-                    return Due::Now;
-                }
-                Ok(_) | Err(ClusterError::NotFound(_)) => {
-                    self.gone();
-                    return Due::Never;
-                }
-                Err(error @ ClusterError::Denied { .. })
-                    if self.gives_up(self.trouble.conflicted) =>
-                {
-                    return self.give_up(&error);
-                }
-                Err(ClusterError::Denied { .. }) => return self.after(pause),
-                Err(error) => {
-                    let pause = pause_after(&error, &mut backoff, self.shared().chance());
-                    self.log_failure(Request::Read, &error, pause);
-                    if !self.context.pause(pause).await {
-                        return Due::Never;
-                    }
-                }
-            }
+            Err(error) if self.gives_up(self.writer.conflicted()) => self.give_up(&error),
+            // The watch will tell.
+            Err(_) => Due::Now,
         }
     }
 
@@ -421,26 +325,11 @@ impl Worker {
     fn count_round(&mut self) {
         if self.memory.self_triggered.count() && self.shared().is_first_self_triggered(self.kind.id)
         {
-            self.log(
-                Level::WARN,
-                format_args!(
-                    "The handlers of this object have changed it 20 times in a row, and each change was one to be handled: from now on there \
-                     are pauses between them. Let a handler write only what differs from what is there, or only to the status. Said once for \
-                     {}.",
-                    self.kind.resource
-                ),
-            );
+            self.report(Patching::SelfTriggered {
+                resource: Box::new((*self.kind.resource).clone()),
+                times: SelfTriggered::FREE,
+            });
         }
-    }
-
-    pub(super) async fn read(&mut self) -> Result<Option<Raw>, ClusterError> {
-        self.context.go_on().await;
-        let facts = self.raw.facts();
-        let cluster = &self.shared().setup.cluster;
-        let read = cluster.get(&self.kind.resource, facts.namespace.as_deref(), &facts.name);
-        let read = read.await?;
-        self.memory.answered = Some(Instant::now());
-        Ok(read)
     }
 
     fn wake_at(&self, effects: &Effects) -> Due {
@@ -451,106 +340,52 @@ impl Worker {
         }
     }
 
-    fn gone(&self) {
-        self.log(
-            Level::DEBUG,
-            format_args!("Patching was skipped: the object does not exist anymore."),
-        );
+    fn report(&self, patching: Patching) {
+        self.context.report(&Happening::Patching(patching));
     }
 
-    /// As Kopf says it: where to, and what.
-    fn log_patch(&self, patch: &Patch) {
-        if !self.shared().setup.policy.verbose {
-            return;
-        }
-        let (how, more) = if patch.functions().is_empty() {
-            ("Merge-patching", "")
-        } else {
-            ("JSON-patching", ", and by functions")
+    fn report_begin(&self, patch: &Arc<Patch>) {
+        let has = |status: bool| {
+            let mut members = patch.as_value().as_object().into_iter().flatten();
+            members.any(|(key, _)| (key == "status") == status)
         };
-        let log = |what, with: &Value| {
-            let line = format_args!("{how} the {what} with: {with}{more}");
-            self.log(Level::DEBUG, line);
+        let parts: &[PatchPart] = match (self.kind.resource.has_status_subresource(), has(true)) {
+            (true, true) if has(false) => &[PatchPart::Status, PatchPart::Rest],
+            (true, true) => &[PatchPart::Status],
+            _ => &[PatchPart::All],
         };
-        let all = patch.as_value();
-        let apart = self.kind.resource.has_status_subresource();
-        let status = all.get("status").filter(|_| apart);
-        if let Some(status) = status {
-            log("status", &serde_json::json!({"status": status}));
-        }
-        let mut rest = all.clone();
-        if let (Some(_), Some(rest)) = (status, rest.as_object_mut()) {
-            rest.remove("status");
-        }
-        if status.is_none() || rest.as_object().is_some_and(|rest| !rest.is_empty()) {
-            log("resource", &rest);
+        for part in parts {
+            self.report(Patching::Begins {
+                patch: patch.clone(),
+                part: *part,
+            });
         }
     }
 
-    fn is_secret(&self) -> bool {
-        let resource = &self.kind.resource;
-        resource.group.is_empty() && resource.kind == "Secret"
-    }
-
-    /// What the server says, without what may repeat the values of a Secret.
-    fn discreet(&self, message: String) -> String {
-        if self.is_secret() {
-            "the server's reason is left out, for it may repeat what the Secret holds".to_owned()
-        } else {
-            message
-        }
-    }
-
-    fn log_refusal(&self, patch: &Patch, message: &str) {
+    fn report_refusal(&self, patch: &Patch, message: &str) {
         const LONGEST: usize = 2000;
-        let patch = if self.is_secret() {
+        let patch = if is_secret(&self.kind.resource) {
             format!("of {}", fields(patch.as_value()).join(", "))
         } else {
             patch.as_value().to_string()
         };
-        self.log(
-            Level::ERROR,
-            format_args!(
-                "Patching was refused: {}. The refused patch: {}",
-                shortened(message, LONGEST),
-                shortened(&patch, LONGEST)
-            ),
-        );
-    }
-
-    /// Told at WARNING by the first object that fails for that reason, and by the last one when it is over.
-    fn log_failure(&mut self, request: Request, error: &ClusterError, pause: Duration) {
-        let name = error.outage(&self.kind.resource);
-        let outage = self.trouble.outage.take();
-        let (outage, is_news) = match outage.filter(|outage| outage.name() == name) {
-            Some(outage) => (outage, false),
-            None => self.shared().setup.cluster.outages().join(&name),
-        };
-        self.trouble.outage = Some(outage);
-        self.context.report(&Happening::RequestFailed {
-            request,
-            error: error.to_string(),
-            pause,
-            is_news,
+        self.report(Patching::Refused {
+            message: shortened(message, LONGEST),
+            patch: shortened(&patch, LONGEST),
         });
-        if let ClusterError::Denied { rule, .. } = error
-            && !rule.is_empty()
-            && is_news
-        {
-            self.context
-                .report(&Happening::PermissionMissing { rule: rule.clone() });
-        }
     }
+}
 
-    /// All is well with the object again.
-    fn recover(&mut self) {
-        let outage = std::mem::take(&mut self.trouble).outage;
-        if let Some(over) = outage.and_then(Outage::leave) {
-            self.context.report(&Happening::OutageOver {
-                waiting: over.joined,
-                lasted: over.lasted,
-            });
-        }
+fn is_secret(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.kind == "Secret"
+}
+
+/// What the server says, without what may repeat the values of a Secret.
+fn discreet(resource: &Resource, message: String) -> String {
+    if is_secret(resource) {
+        "the server's reason is left out, for it may repeat what the Secret holds".to_owned()
+    } else {
+        message
     }
 }
 
@@ -570,12 +405,4 @@ fn fields(patch: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect("", patch, &mut found);
     found
-}
-
-/// How long to wait after a failed request: as the server asks, or longer with every failure.
-fn pause_after(error: &ClusterError, backoff: &mut Backoff, chance: &Chance) -> Duration {
-    /// Whoever asks for more is asked again by then: a mistake in a header must not stop an object for a year.
-    const LONGEST: Duration = Duration::from_secs(300);
-    let asked_for = error.retry_after().unwrap_or_default().min(LONGEST);
-    backoff.next_pause(chance).max(asked_for)
 }

@@ -15,26 +15,50 @@ impl Operations {
         Self(operations)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Those of the status, and the others.
-    pub(crate) fn split(self) -> (Self, Self) {
-        let of_status = |operation: &Value| {
-            let path = operation["path"].as_str().unwrap_or_default();
+    /// Those of the status, or all others.
+    fn of(&self, of_status: bool) -> impl Iterator<Item = &Value> {
+        let is_of_status = |operation: &Value| {
+            let path = path_of(operation);
             path == "/status" || path.starts_with("/status/")
         };
-        let (status, others) = self.0.into_iter().partition(of_status);
-        (Self(status), Self(others))
+        self.0
+            .iter()
+            .filter(move |it| is_of_status(it) == of_status)
     }
 
-    /// As a document, good for one version of one object only: on another one the server answers with a conflict.
-    pub(crate) fn bound_to(self, uid: &str, version: &str) -> Value {
+    /// Whether there are any of the status, or any others.
+    pub(crate) fn has(&self, of_status: bool) -> bool {
+        self.of(of_status).next().is_some()
+    }
+
+    /// Whether `found` is as these operations make it, as far as they go: those of the parts that are wanted.
+    pub(crate) fn hold_in(&self, status: bool, others: bool, found: &Value) -> bool {
+        self.parts(status, others).all(|operation| {
+            let there = found.pointer(path_of(operation));
+            match operation.get("value") {
+                None | Some(Value::Null) => there.is_none_or(Value::is_null),
+                wanted => there == wanted,
+            }
+        })
+    }
+
+    /// Those of the parts that are wanted as a document, good for one version of one object only: on another one the server answers with
+    /// a conflict.
+    pub(crate) fn bound_to(&self, status: bool, others: bool, uid: &str, version: &str) -> Value {
         let replace = |key: &str, value: &str| json!({"op": "replace", "path": format!("/metadata/{key}"), "value": value});
         let bonds = [replace("uid", uid), replace("resourceVersion", version)];
-        bonds.into_iter().chain(self.0).collect()
+        let parts = self.parts(status, others).cloned();
+        bonds.into_iter().chain(parts).collect()
     }
+
+    fn parts(&self, status: bool, others: bool) -> impl Iterator<Item = &Value> {
+        let of_status = self.of(true).filter(move |_| status);
+        of_status.chain(self.of(false).filter(move |_| others))
+    }
+}
+
+fn path_of(operation: &Value) -> &str {
+    operation["path"].as_str().unwrap_or_default()
 }
 
 fn compare(path: &str, found: &Value, wanted: &Value, operations: &mut Vec<Value>) {
@@ -82,17 +106,40 @@ mod tests {
                 json!({"op": "add", "path": "/new", "value": null}),
             ]
         );
-        assert!(Operations::between(&found, &found).is_empty());
+        assert_eq!(Operations::between(&found, &found).0, [json!(null); 0]);
     }
 
     #[test]
     fn the_status_goes_apart() {
         let found = json!({"spec": {}, "statusx": 1});
         let wanted = json!({"spec": {"a": 1}, "status": {"s": 1}, "statusx": 2});
-        let (status, others) = Operations::between(&found, &wanted).split();
-        assert_eq!((status.0.len(), others.0.len()), (1, 2));
-        let bound = status.bound_to("u", "7");
-        assert_eq!(bound[1]["value"], "7");
-        assert_eq!(bound[2]["path"], "/status");
+        let operations = Operations::between(&found, &wanted);
+        assert!(operations.has(true) && operations.has(false));
+        let bound = |status, others| operations.bound_to(status, others, "u", "7");
+        let status = bound(true, false);
+        assert_eq!(status[1]["value"], "7");
+        assert_eq!(status[2]["path"], "/status");
+        let sizes = [(true, false), (false, true), (true, true)].map(|(status, others)| {
+            let document = bound(status, others);
+            document.as_array().map(Vec::len)
+        });
+        assert_eq!(sizes, [Some(3), Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn what_they_have_made_is_recognised() {
+        let before = json!({"spec": {"items": ["a"], "old": 1}, "status": {"n": 1}});
+        let after = json!({"spec": {"items": ["a", "b"], "m/~": null}, "status": {"n": 2}});
+        let operations = Operations::between(&before, &after);
+        let holds = |found: &Value| {
+            let parts = [(true, false), (false, true)];
+            parts.map(|(status, others)| operations.hold_in(status, others, found))
+        };
+        assert_eq!(holds(&before), [false, false]);
+        assert_eq!(holds(&after), [true, true]);
+        let half = json!({"spec": {"items": ["a"], "old": 1}, "status": {"n": 2, "x": 1}});
+        assert_eq!(holds(&half), [true, false]);
+        let overwritten = json!({"spec": {"items": ["a", "b", "c"]}, "status": {"n": 2}});
+        assert_eq!(holds(&overwritten), [true, false]);
     }
 }

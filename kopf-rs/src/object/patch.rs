@@ -23,7 +23,10 @@ use serde_json::{Map, Value};
 /// async fn create_fn(patch: &mut Patch) {
 ///     patch.transform(|object| {
 ///         if let Some(items) = object["spec"]["items"].as_array_mut() {
-///             items.push(json!("one more"));
+///             let item = json!("one more");
+///             if !items.contains(&item) {
+///                 items.push(item);
+///             }
 ///         }
 ///     });
 /// }
@@ -85,8 +88,10 @@ impl Patch {
     /// Change the object by a function, after everything else in this patch.
     ///
     /// The patch is then sent as a JSON patch bound to the version that the function was given: where another writer was faster, it is
-    /// asked again with what the object is by then. So it may be called several times, and must only depend on its argument. It sees the
-    /// object without `metadata.managedFields`. A function that panics is told in the logs and left out. What the operator itself keeps on
+    /// asked again with what the object is by then. So it may be called several times, and must only depend on its argument. Where the
+    /// answer to such a patch is lost, and the object is as the patch would have made it, that was the patch. Only where another writer
+    /// changes the same fields just after a lost answer, the function is given an object that it has changed already: so let it look first
+    /// whether anything is left to do. It sees the object without `metadata.managedFields`. A function that panics is told in the logs and left out. What the operator itself keeps on
     /// the object, in annotations of its own and as its finalizer, no function can remove or change.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
         self.functions.push(Transformation(Arc::new(function)));

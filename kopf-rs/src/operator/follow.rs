@@ -15,9 +15,9 @@ use crate::cluster::watch::{WatchEvent, Watched};
 use crate::handler::outcome::panic_text;
 use crate::happening::serving::{Serving, Trouble, Watching};
 use crate::object::collection::Collection;
-use crate::operator::outage::{Leaving, Membership};
-use crate::operator::report::report_serving;
+use crate::operator::report::{report_resumed, report_serving};
 use crate::rt::backoff::Backoff;
+use crate::rt::outage::Membership;
 
 /// A watch that went on for that long before it panicked had recovered from the last panic.
 const CALM: Duration = Duration::from_secs(60);
@@ -66,12 +66,9 @@ fn tell(collection: &Arc<Collection>, outage: &Membership, event: &WatchEvent) {
 
 /// A watch that takes over from one in trouble syncs, and does not know that it has resumed anything.
 fn recovered(collection: &Arc<Collection>, outage: &Membership) {
-    let leaving = outage.leave();
-    if leaving != Leaving::WasInNone {
-        let is_news = leaving.is_news();
-        tell_of(collection, Watching::Resumed { is_news });
-        leaving.tell();
-    }
+    report_resumed(outage.leave(), |is_news| {
+        Serving::Watch(collection.clone(), Watching::Resumed { is_news })
+    });
 }
 
 fn trouble_of(error: &ClusterError) -> Trouble {

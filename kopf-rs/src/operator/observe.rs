@@ -21,6 +21,7 @@ use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::kind::Kind;
 use crate::engine::queue::StreamId;
+use crate::engine::report::{report_of_operator, report_outage_over};
 use crate::handler::definition::Handler;
 use crate::happening::Happening;
 use crate::happening::serving::{Serving, Watching};
@@ -29,11 +30,11 @@ use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::follow::follow;
 use crate::operator::matching::{ServedResource, match_handlers};
-use crate::operator::outage::{Leaving, Membership};
-use crate::operator::report::{report, report_serving};
+use crate::operator::report::{report_resumed, report_serving};
 use crate::operator::scope::Scope;
 use crate::operator::settings::Settings;
 use crate::rt::backoff::Backoff;
+use crate::rt::outage::Membership;
 use crate::wording::Line;
 
 mod backbone;
@@ -134,7 +135,7 @@ impl Observer {
                 running: None,
                 next: None,
                 failures: Backoff::new(networking.first_backoff, networking.longest_backoff),
-                outage: Membership::new(setup.cluster.outages().clone()),
+                outage: Membership::new(setup.cluster.outages().clone(), report_outage_over),
             },
             unserved: BTreeSet::new(),
             setup,
@@ -192,7 +193,7 @@ impl Observer {
         let tell = self.tell.clone();
         let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
         let cluster = self.setup.cluster.clone();
-        let outage = Membership::new(cluster.outages().clone());
+        let outage = Membership::new(cluster.outages().clone(), report_outage_over);
         let following = follow(cluster, watched, outage, move |event| {
             // The observer is gone only when this task is about to be.
             let _ = tell.send(news(event));
@@ -366,7 +367,7 @@ impl Observer {
         for happening in unserved.into_iter().map(Happening::Serving) {
             let line = Line(&happening).to_string();
             if !self.unserved.contains(&line) {
-                report(&happening);
+                report_of_operator(&happening);
             }
             told.insert(line);
         }
@@ -409,7 +410,7 @@ impl Observer {
         let replaces = former.as_ref().map(|former| former.stream);
         engine.open(stream, kind.clone(), replaces);
         let outage = former.map_or_else(
-            || Membership::new(cluster.outages().clone()),
+            || Membership::new(cluster.outages().clone(), report_outage_over),
             |former| former.outage,
         );
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
@@ -484,11 +485,8 @@ impl Discovery {
 
     fn has_succeeded(&mut self) {
         self.failures.reset();
-        let leaving = self.outage.leave();
-        if leaving != Leaving::WasInNone {
-            let is_news = leaving.is_news();
-            report_serving(Serving::DiscoveryResumed { is_news });
-            leaving.tell();
-        }
+        report_resumed(self.outage.leave(), |is_news| Serving::DiscoveryResumed {
+            is_news,
+        });
     }
 }

@@ -74,7 +74,7 @@ impl Seen {
         self.busy.as_ref().is_some_and(|it| !it.patch.is_empty())
     }
     /// Something that handlers want changed is still to be written.
-    pub(crate) fn owe(&mut self, patch: Patch) {
+    pub(crate) fn keep_for_later(&mut self, patch: Patch) {
         self.busy.get_or_insert_default().patch.absorb(patch);
     }
     pub(super) fn ongoing(&self) -> Option<&Ongoing> {

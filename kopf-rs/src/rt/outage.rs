@@ -1,7 +1,8 @@
 //! Outages: what keeps many from going on at the same time is told when it begins and when it is over, and not by each of them.
 //!
-//! Tasks that cannot go on for the same reason join the outage of that name, and leave it when they can. Promises that exactly one of
-//! them begins it and at most one ends it, and that a task that is dropped leaves too. Must not know what fails, nor how it is told.
+//! Tasks that cannot go on for the same reason are in the outage of that name, each in one at most, and leave it when they can. Promises
+//! that exactly one of them begins it and exactly one ends it, and that a task that is dropped leaves too. Must not know what fails, nor
+//! how it is told.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,25 +23,42 @@ struct Ongoing {
     joined: usize,
 }
 
-/// The membership in an outage.
+/// What one task has to do with outages. Clones are the same member.
+#[derive(Clone, Debug)]
+pub(crate) struct Membership(Arc<Member>);
+
 #[derive(Debug)]
-pub(crate) struct Outage {
+struct Member {
     outages: Outages,
-    name: Arc<str>,
-    has_left: bool,
+    current: Mutex<Option<Arc<str>>>,
+    /// Tells of an outage that nobody is in any more, though its last member did not say that it can go on.
+    tell: fn(Over),
 }
 
 /// An outage that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Over {
+    pub(crate) name: Arc<str>,
     pub(crate) lasted: Duration,
     /// How many were concerned.
     pub(crate) joined: usize,
+    /// The last member can go on. Else it has ended, or fails for another reason by now.
+    pub(crate) recovered: bool,
+}
+
+/// What it means that a member can go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Nothing: it was in no outage.
+    WasInNone,
+    OthersStay,
+    /// The outage is over.
+    Ends(Over),
 }
 
 impl Outages {
-    /// Join the outage of this name. `true` where that begins it, so that it is to be told.
-    pub(crate) fn join(&self, name: &str) -> (Outage, bool) {
+    /// `true` where that begins the outage.
+    fn join(&self, name: &str) -> (Arc<str>, bool) {
         let mut ongoing = self.lock();
         let known = ongoing.get_key_value(name).map(|(name, _)| name.clone());
         let (begins, name) = (known.is_none(), known.unwrap_or_else(|| name.into()));
@@ -51,26 +69,22 @@ impl Outages {
         });
         outage.members += 1;
         outage.joined += 1;
-        drop(ongoing);
-        let outage = Outage {
-            outages: self.clone(),
-            name,
-            has_left: false,
-        };
-        (outage, begins)
+        (name, begins)
     }
 
-    fn leave(&self, name: &str) -> Option<Over> {
+    fn leave(&self, name: Arc<str>, recovered: bool) -> Option<Over> {
         let mut ongoing = self.lock();
-        let outage = ongoing.get_mut(name)?;
+        let outage = ongoing.get_mut(&name)?;
         outage.members -= 1;
         if outage.members > 0 {
             return None;
         }
-        let outage = ongoing.remove(name)?;
+        let outage = ongoing.remove(&name)?;
         Some(Over {
+            name,
             lasted: outage.since.elapsed(),
             joined: outage.joined,
+            recovered,
         })
     }
 
@@ -79,23 +93,64 @@ impl Outages {
     }
 }
 
-impl Outage {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+impl Membership {
+    /// `tell` is told of outages that end otherwise than by [`Membership::leave`].
+    pub(crate) fn new(outages: Outages, tell: fn(Over)) -> Self {
+        Self(Arc::new(Member {
+            outages,
+            current: Mutex::default(),
+            tell,
+        }))
     }
 
-    /// The member can go on. The last one to say so ends the outage, and is to tell of that.
-    pub(crate) fn leave(mut self) -> Option<Over> {
-        self.has_left = true;
-        self.outages.leave(&self.name)
+    /// Be in the outage of this name, and in no other any more. `true` where that begins it, so that it is to be told.
+    pub(crate) fn join(&self, name: &str) -> bool {
+        let mut current = self.0.lock();
+        if current.as_deref() == Some(name) {
+            return false;
+        }
+        let (joined, begins) = self.0.outages.join(name);
+        let former = current.replace(joined);
+        drop(current);
+        self.0.abandon(former);
+        begins
+    }
+
+    /// The member can go on. Where that ends the outage, the caller tells of it.
+    pub(crate) fn leave(&self) -> Leaving {
+        let Some(name) = self.0.lock().take() else {
+            return Leaving::WasInNone;
+        };
+        match self.0.outages.leave(name, true) {
+            None => Leaving::OthersStay,
+            Some(over) => Leaving::Ends(over),
+        }
     }
 }
 
-impl Drop for Outage {
-    fn drop(&mut self) {
-        if !self.has_left {
-            self.outages.leave(&self.name);
+impl Member {
+    fn abandon(&self, name: Option<Arc<str>>) {
+        if let Some(over) = name.and_then(|name| self.outages.leave(name, false)) {
+            (self.tell)(over);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let current = self.lock().take();
+        self.abandon(current);
+    }
+}
+
+impl Leaving {
+    /// Whether the member was the only one ever, so that it is news that this one goes on.
+    pub(crate) fn is_news(&self) -> bool {
+        matches!(self, Self::Ends(over) if over.joined == 1)
     }
 }
 
@@ -103,29 +158,63 @@ impl Drop for Outage {
 mod tests {
     use super::*;
 
+    fn member(outages: &Outages) -> Membership {
+        Membership::new(outages.clone(), |_| ())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_first_member_begins_an_outage_and_the_last_one_ends_it() {
         let outages = Outages::default();
-        let (first, begins) = outages.join("down");
-        assert!(begins);
-        let (second, begins) = outages.join("down");
-        assert!(!begins);
-        let (_other, begins) = outages.join("forbidden");
-        assert!(begins, "another reason is another outage");
+        let (first, second) = (member(&outages), member(&outages));
+        assert_eq!(first.leave(), Leaving::WasInNone);
+        assert!(first.join("down"));
+        assert!(!first.join("down"), "it is in it already");
+        assert!(!second.join("down"));
+        assert!(
+            member(&outages).join("forbidden"),
+            "another reason is another outage"
+        );
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(first.leave(), None);
-        let (third, begins) = outages.join("down");
-        assert!(!begins, "it is still going on");
+        assert_eq!(first.clone().leave(), Leaving::OthersStay);
+        assert_eq!(first.leave(), Leaving::WasInNone, "clones share it");
+        let third = member(&outages);
+        assert!(!third.join("down"), "it is still going on");
         drop(third);
-        let (lasted, joined) = (Duration::from_secs(30), 3);
-        assert_eq!(second.leave(), Some(Over { lasted, joined }));
-        assert!(outages.join("down").1);
+        let over = Over {
+            name: "down".into(),
+            lasted: Duration::from_secs(30),
+            joined: 3,
+            recovered: true,
+        };
+        let ended = second.leave();
+        assert!(!ended.is_news(), "it concerned three");
+        assert_eq!(ended, Leaving::Ends(over));
+        assert!(first.join("down"));
+        assert!(first.leave().is_news());
     }
 
-    #[test]
-    fn a_member_that_is_dropped_has_left() {
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_told_to_be_over_when_its_last_member_ends_or_fails_for_another_reason() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let told = || TOLD.lock().unwrap().join(", ");
+        let tell = |over: Over| {
+            assert!(!over.recovered);
+            let line = format!("{} {}", over.name, over.joined);
+            TOLD.lock().unwrap().push(line);
+        };
         let outages = Outages::default();
-        drop(outages.join("down"));
+        let new = || Membership::new(outages.clone(), tell);
+        let (one, other) = (new(), new());
+        one.join("down");
+        other.join("down");
+        drop(other);
+        let clone = one.clone();
+        drop(one);
+        assert_eq!(told(), "", "there is one left");
+        assert!(clone.join("forbidden"));
+        assert_eq!(told(), "down 2");
+        drop(clone);
+        assert_eq!(told(), "down 2, forbidden 1");
         assert!(outages.lock().is_empty());
     }
 }

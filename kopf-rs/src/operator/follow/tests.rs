@@ -43,7 +43,7 @@ async fn a_watch_that_panics_is_started_again() {
             _ => "other",
         });
     };
-    let outage = Membership::new(Outages::default());
+    let outage = Membership::new(Outages::default(), |_| ());
     let following = follow(fake.cluster(), watched(), outage, sink);
     let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,0 +1,185 @@
+//! The writer of one object: carries out what the policy says, request by request, until a write is done, refused for good, or void.
+//!
+//! The one loop that repeats requests about an object. A finished handler's outcome is never lost here: only the write is repeated. Must
+//! not know what is written, nor what for.
+
+pub(super) mod job;
+mod policy;
+
+use std::time::Duration;
+
+use crate::cluster::error::ClusterError;
+use crate::engine::context::WorkerContext;
+use crate::engine::report::report_outage_over;
+use crate::engine::writer::job::{Job, Step, Written};
+use crate::engine::writer::policy::Request;
+use crate::happening::{self, Happening};
+use crate::object::raw::Raw;
+use crate::rt::backoff::Backoff;
+use crate::rt::outage::{Leaving, Membership};
+
+/// Writes one object.
+pub(super) struct Writer {
+    /// What others fail for, too.
+    outage: Membership,
+    /// A request may have been carried out without an answer: what comes in then may be its echo.
+    pub(super) maybe_written: bool,
+    conflicts: Backoff,
+    conflicted: u32,
+}
+
+impl Writer {
+    pub(super) fn new(context: &WorkerContext) -> Self {
+        let outages = context.shared.setup.cluster.outages().clone();
+        Self {
+            outage: Membership::new(outages, report_outage_over),
+            maybe_written: false,
+            conflicts: Backoff::new(Duration::from_millis(50), Duration::from_secs(10)),
+            conflicted: 0,
+        }
+    }
+
+    /// Ask, and ask again, until the server has answered for good.
+    pub(super) async fn carry_out(
+        &mut self,
+        context: &mut WorkerContext,
+        mut job: Job<'_>,
+    ) -> Written {
+        let (first, longest) = context.shared.setup.limits.backoff;
+        let mut backoff = Backoff::new(first, longest);
+        job.tries.once = context.shared.setup.once;
+        loop {
+            let Some(request) = job.request() else {
+                self.landed();
+                return job.done();
+            };
+            context.go_on().await;
+            let answer = send(context, &job, request).await;
+            self.heed(answer.as_ref().err());
+            match job.take(request, answer) {
+                Step::GoOn => backoff.reset(),
+                Step::End(written) => return written,
+                Step::Again {
+                    error,
+                    at_least,
+                    is_told,
+                } => {
+                    let pause = backoff.next_pause(context.shared.chance()).max(at_least);
+                    let is_news = self.is_news(&job, &error, is_told);
+                    report_failure(context, request, &error, pause, is_news);
+                    if !rest(context, &mut job, pause).await {
+                        return Written::Void;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Wait before something is planned anew for the state that stands in the way. `false` where there is no time for that.
+    pub(super) async fn pause_before_plan(&mut self, context: &mut WorkerContext) -> bool {
+        let pause = self.conflicts.next_pause(context.shared.chance());
+        self.conflicted += 1;
+        context.pause(pause).await
+    }
+
+    /// How often in a row something had to be planned anew.
+    pub(super) fn conflicted(&self) -> u32 {
+        self.conflicted
+    }
+
+    fn landed(&mut self) {
+        self.maybe_written = false;
+        self.conflicts.reset();
+        self.conflicted = 0;
+    }
+
+    /// What the answer says of the server, and of what was written. Whatever it says, but that it cannot answer: no outage goes on.
+    fn heed(&mut self, error: Option<&ClusterError>) {
+        let Some(error) = error else {
+            return self.leave_outage();
+        };
+        self.maybe_written |= error.may_have_landed();
+        if matches!(
+            error,
+            ClusterError::Conflict(_)
+                | ClusterError::OtherObject(_)
+                | ClusterError::NotFound(_)
+                | ClusterError::Invalid(_)
+        ) {
+            self.leave_outage();
+        }
+    }
+
+    fn leave_outage(&mut self) {
+        if let Leaving::Ends(over) = self.outage.leave() {
+            report_outage_over(over);
+        }
+    }
+
+    /// Whether to tell people of a failure: the first object that fails for that reason does.
+    fn is_news(&self, job: &Job<'_>, error: &ClusterError, is_told: bool) -> bool {
+        is_told && self.outage.join(&error.outage(job.resource))
+    }
+}
+
+fn report_failure(
+    context: &WorkerContext,
+    request: Request,
+    error: &ClusterError,
+    pause: Duration,
+    is_news: bool,
+) {
+    context.report(&Happening::RequestFailed {
+        request: match request {
+            Request::Patch(_) => happening::Request::Patch,
+            Request::Read(_) => happening::Request::Read,
+        },
+        error: error.to_string(),
+        pause,
+        is_news,
+    });
+    if let ClusterError::Denied { rule, .. } = error
+        && !rule.is_empty()
+        && is_news
+    {
+        context.report(&Happening::PermissionMissing { rule: rule.clone() });
+    }
+}
+
+/// One request, one answer.
+async fn send(
+    context: &WorkerContext,
+    job: &Job<'_>,
+    request: Request,
+) -> Result<Raw, ClusterError> {
+    let cluster = &context.shared.setup.cluster;
+    if let Request::Patch(part) = request
+        && let Some(patch) = job.patch(part)
+    {
+        if job.has_lost_status() {
+            cluster.warn_of_lost_status(job.resource);
+        }
+        return cluster.patch(patch).await;
+    }
+    let facts = job.state().facts();
+    cluster
+        .get(job.resource, facts.namespace.as_deref(), &facts.name)
+        .await
+}
+
+/// Pause before the same request is sent again. `false` where it is void by then. An operator that stops sends it once more, if need be
+/// after short pauses. A deleted object needs none.
+async fn rest(context: &mut WorkerContext, job: &mut Job<'_>, pause: Duration) -> bool {
+    /// Nobody waits for longer when the operator stops.
+    const SHORT: Duration = Duration::from_millis(500);
+    if job.tries.is_last {
+        tokio::time::sleep(pause.min(SHORT)).await;
+        return true;
+    }
+    if context.pause(pause).await {
+        // A state that has come in meanwhile is as good as one that is read.
+        return !(job.is_for_reading() && context.has_state());
+    }
+    job.make_last();
+    !context.is_deleted()
+}

@@ -1,0 +1,275 @@
+use std::cell::Cell;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::object::operations::Operations;
+use crate::object::patch::Patch;
+use crate::rt::chance::Chance;
+
+const READ: &str = "read";
+
+fn resource(has_status: bool) -> Resource {
+    let subresources = has_status.then(|| "status".to_owned());
+    Resource {
+        plural: "kopfexamples".into(),
+        subresources: subresources.into_iter().collect(),
+        ..Resource::default()
+    }
+}
+
+fn state(uid: &str, version: &str, more: &Value) -> Raw {
+    let mut state = json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": version}});
+    for (key, value) in more.as_object().unwrap() {
+        if key == "finalizers" {
+            state["metadata"]["finalizers"] = value.clone();
+        } else {
+            state[key] = value.clone();
+        }
+    }
+    Raw::parse(&state.to_string()).unwrap()
+}
+
+fn merging(content: Value) -> impl Fn(&Raw) -> Result<Changes, String> {
+    let mut patch = Patch::new();
+    patch.merge(content);
+    let patch = Arc::new(patch);
+    move |_| Ok(Changes::Merge(patch.clone()))
+}
+
+/// A function that adds to a list in the spec and to one in the status.
+fn pushing(found: &Raw) -> Result<Changes, String> {
+    let found = found.body().map_err(|error| error.to_string())?;
+    let mut wanted = (*found).clone();
+    for part in ["spec", "status"] {
+        let items = wanted[part]["items"].as_array_mut().unwrap();
+        items.push(json!("one"));
+    }
+    Ok(Changes::Operations {
+        operations: Operations::between(&found, &wanted),
+        wanted,
+    })
+}
+
+fn lists(spec: &Value, status: &Value) -> Value {
+    json!({"spec": {"items": spec}, "status": {"items": status}})
+}
+
+type Reply = Result<Raw, ClusterError>;
+
+fn conflict() -> Reply {
+    Err(ClusterError::Conflict("no".into()))
+}
+
+fn lost() -> Reply {
+    Err(ClusterError::Unreachable("reset".into()))
+}
+
+fn missing() -> Reply {
+    Err(ClusterError::NotFound("no".into()))
+}
+
+/// The requests that these answers bring about, with the version each is for, and the end.
+fn told(mut job: Job<'_>, answers: Vec<Reply>) -> (Vec<String>, String) {
+    let mut asked = Vec::new();
+    let mut answers = answers.into_iter();
+    loop {
+        let Some(request) = job.request() else {
+            let version = job.state().facts().resource_version.clone();
+            assert_eq!(answers.next().map(|_| ()), None, "{asked:?}");
+            return (asked, format!("landed {version}"));
+        };
+        let version = job.state().facts().resource_version.clone();
+        asked.push(match request {
+            Request::Read(_) => READ.to_owned(),
+            Request::Patch(Part::Status) => format!("status {version}"),
+            Request::Patch(Part::Object { with_status: true }) => format!("all {version}"),
+            Request::Patch(Part::Object { .. }) => format!("rest {version}"),
+        });
+        let answer = answers.next().expect("an answer is there");
+        match job.take(request, answer) {
+            Step::GoOn | Step::Again { .. } => {}
+            Step::End(written) => {
+                let end = match written {
+                    Written::Gone => "gone".to_owned(),
+                    Written::Outdated(Ok(raw)) => {
+                        format!("outdated {}", raw.facts().resource_version)
+                    }
+                    written => format!("{written:?}"),
+                };
+                return (asked, end);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_status_goes_apart_and_first() {
+    let plan = merging(json!({"spec": {"a": 1}, "status": {"x": 1}}));
+    let none = json!({});
+    let (resource, known) = (resource(true), state("u", "5", &none));
+    let job = || Job::write(&resource, &known, &plan, None).unwrap();
+    let at = |version: &str| Ok(state("u", version, &none));
+    for (answers, asked, end) in [
+        (
+            vec![at("6"), at("7")],
+            vec!["status 5", "rest 6"],
+            "landed 7",
+        ),
+        // Others write, too.
+        (
+            vec![conflict(), at("8"), at("9"), at("10")],
+            vec!["status 5", READ, "status 8", "rest 9"],
+            "landed 10",
+        ),
+        // The answer was lost, and the change is there: the server is to say so.
+        (
+            vec![lost(), conflict(), at("6"), at("6"), at("7")],
+            vec!["status 5", "status 5", READ, "status 6", "rest 6"],
+            "landed 7",
+        ),
+        // Nothing has changed, and still it is a conflict.
+        (
+            vec![conflict(), at("5")],
+            vec!["status 5", READ],
+            "outdated 5",
+        ),
+        // The subresource is gone, or the object.
+        (
+            vec![missing(), at("5"), at("6")],
+            vec!["status 5", READ, "all 5"],
+            "landed 6",
+        ),
+        (vec![missing(), missing()], vec!["status 5", READ], "gone"),
+        (
+            vec![conflict(), Ok(state("other", "9", &none))],
+            vec!["status 5", READ],
+            "gone",
+        ),
+        (vec![at("6"), missing()], vec!["status 5", "rest 6"], "gone"),
+    ] {
+        let found = told(job(), answers);
+        assert_eq!(
+            (found.0, &*found.1),
+            (asked.into_iter().map(str::to_owned).collect(), end)
+        );
+    }
+}
+
+#[test]
+fn without_a_status_subresource_it_is_one_request_and_without_content_none() {
+    let (resource, known) = (resource(false), state("u", "5", &json!({})));
+    let plan = merging(json!({"spec": {"a": 1}, "status": {"x": 1}}));
+    let job = Job::write(&resource, &known, &plan, None).unwrap();
+    let found = told(job, vec![Ok(state("u", "6", &json!({})))]);
+    assert_eq!(found, (vec!["all 5".to_owned()], "landed 6".to_owned()));
+    let plan = merging(json!({"status": {}}));
+    let job = Job::write(&resource, &known, &plan, None).unwrap();
+    assert_eq!(told(job, Vec::new()), (Vec::new(), "landed 5".to_owned()));
+}
+
+#[test]
+fn finalizers_are_only_replaced_where_they_are_as_expected() {
+    let plan = merging(json!({"metadata": {"finalizers": []}, "status": {"x": 1}}));
+    let ours = json!({"finalizers": ["f"]});
+    let others = json!({"finalizers": ["f", "other"]});
+    let (resource, known) = (resource(true), state("u", "5", &ours));
+    let expected = ["f".to_owned()];
+    let job = || Job::write(&resource, &known, &plan, Some(&expected)).unwrap();
+    let found = told(job(), vec![Ok(state("u", "6", &others))]);
+    assert_eq!(found.1, "outdated 6");
+    let answers = vec![
+        Ok(state("u", "6", &ours)),
+        conflict(),
+        Ok(state("u", "7", &others)),
+    ];
+    assert_eq!(told(job(), answers).1, "outdated 7");
+    let answers = vec![
+        Ok(state("u", "6", &ours)),
+        conflict(),
+        Ok(state("u", "7", &ours)),
+        Ok(state("u", "8", &json!({}))),
+    ];
+    let found = told(job(), answers);
+    assert_eq!(found.0, ["status 5", "rest 6", READ, "rest 7"]);
+    let patch = job();
+    let bound = patch.patch(Part::Object { with_status: false });
+    assert!(bound.is_some_and(|request| request.is_bound));
+}
+
+#[test]
+fn what_functions_have_made_counts_once() {
+    let (none, one) = (json!([]), json!(["one"]));
+    let resource = resource(true);
+    let known = state("u", "5", &lists(&none, &none));
+    let job = || Job::write(&resource, &known, &pushing, None).unwrap();
+    let status_landed = || Ok(state("u", "6", &lists(&none, &one)));
+    let all_landed = || Ok(state("u", "7", &lists(&one, &one)));
+    // The answer for the status is lost, then the one for the rest.
+    let answers = vec![lost(), conflict(), status_landed(), all_landed()];
+    let found = told(job(), answers);
+    assert_eq!(found.0, ["status 5", "status 5", READ, "rest 6"]);
+    assert_eq!(found.1, "landed 7");
+    let answers = vec![status_landed(), lost(), conflict(), all_landed()];
+    let found = told(job(), answers);
+    assert_eq!(found.0, ["status 5", "rest 6", "rest 6", READ]);
+    assert_eq!(found.1, "landed 7");
+    // Another writer comes in between: the functions see what that one wrote, and the status is not changed twice.
+    let theirs = || Ok(state("u", "8", &lists(&json!(["theirs"]), &one)));
+    let mut between = job();
+    for answer in [status_landed(), conflict(), theirs()] {
+        let request = between.request().unwrap();
+        assert!(matches!(between.take(request, answer), Step::GoOn));
+    }
+    let rest = Part::Object { with_status: false };
+    assert_eq!(between.request(), Some(Request::Patch(rest)));
+    let changes = between.patch(rest).unwrap().changes;
+    let Changes::Operations { wanted, .. } = changes else {
+        panic!("functions make operations");
+    };
+    assert_eq!(wanted["spec"]["items"], json!(["theirs", "one"]));
+    // What another writer did alike is not taken for an own doing, as long as every request was answered.
+    let alike = told(
+        job(),
+        vec![conflict(), all_landed(), all_landed(), all_landed()],
+    );
+    assert_eq!(alike.0, ["status 5", READ, "status 7", "rest 7"]);
+}
+
+/// The requests of one write without a pause, whatever the server says: its answers are chosen at random.
+fn requests(chance: &Chance, resource: &Resource) -> usize {
+    let version = Cell::new(5);
+    let pick = |share: f64| chance.roll() < share;
+    let next = || {
+        version.set(version.get() + u32::from(pick(0.9)));
+        state(
+            "u",
+            &version.get().to_string(),
+            &lists(&json!([]), &json!([])),
+        )
+    };
+    let known = next();
+    let mut job = Job::write(resource, &known, &pushing, None).unwrap();
+    let mut count = 0;
+    while let Some(request) = job.request() {
+        count += 1;
+        let answer = match request {
+            Request::Read(_) => Ok(next()),
+            Request::Patch(_) if pick(0.3) => Ok(next()),
+            Request::Patch(_) if pick(0.2) => missing(),
+            Request::Patch(_) => conflict(),
+        };
+        if !matches!(job.take(request, answer), Step::GoOn) {
+            break;
+        }
+    }
+    count
+}
+
+#[test]
+fn no_more_than_ten_requests_follow_each_other_without_a_pause() {
+    let (chance, resource) = (Chance::new(), resource(true));
+    let longest = (0..20_000).map(|_| requests(&chance, &resource)).max();
+    assert!(longest <= Some(10), "{longest:?}");
+}

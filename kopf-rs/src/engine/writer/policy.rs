@@ -1,0 +1,191 @@
+//! What comes next after each answer of the server to a write: the one policy for every retry of a PATCH.
+//!
+//! A write is one PATCH, or two where the status goes to a subresource of its own: first the status, then the rest.
+//!
+//! | answer to a PATCH | what comes next |
+//! |---|---|
+//! | landed | the next part, or the end. Where other finalizers are there after the status than the rest expects: plan anew |
+//! | not found | the object is gone, or its version is not served any more. For the status: read the object |
+//! | another object has the name | the object is gone |
+//! | conflict | read the object |
+//! | refused | the end: the caller drops what was refused |
+//! | forbidden | the same again after a pause; an operator that is to end gives up at the fifth time |
+//! | busy, or no answer | the same again after a pause, which is not shorter than the server asks for |
+//!
+//! | the object, read after a conflict or a missing status | what comes next |
+//! |---|---|
+//! | not found, or another one | the object is gone |
+//! | there, and the status was not found | all in one request |
+//! | with other finalizers than expected | plan anew |
+//! | as an unanswered request of this write has made it | that part has landed |
+//! | in the version known, or in a newer one for the fourth time | plan anew |
+//! | in a newer version | the same changes bound to that version; changes by functions are made anew |
+//! | must not be read | plan anew, with what the watch tells |
+//!
+//! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`; the first [`QUIET`] failures are told at DEBUG only,
+//! unless they mean a long wait. `Retry-After` is limited in `ClusterError::retry_after`. What is planned anew waits for a pause of its
+//! own, so that at most ten requests follow each other without one. An operator that stops repeats only what fails for less than
+//! that: the first [`QUIET`] failures.
+//!
+//! Pure: no clock, no requests.
+
+use std::time::Duration;
+
+use crate::cluster::error::ClusterError;
+use crate::cluster::write::Part;
+
+/// So many failures in a row are not worth a line that people see.
+const QUIET: u32 = 3;
+/// Who has to wait for longer is told of it.
+const LONG: Duration = Duration::from_secs(5);
+/// A write bound to a version follows so many newer versions.
+const REBINDS: u32 = 3;
+/// So often an operator that is to end tries what is forbidden.
+const ENOUGH: u32 = 5;
+
+/// A request of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Patch(Part),
+    Read(Why),
+}
+
+/// Why the object is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Conflict,
+    /// There is nothing at the path of its status.
+    NoStatus,
+    /// To plan with it.
+    ToPlan,
+}
+
+/// What the server has made of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Landed {
+        /// The next part expects other finalizers.
+        is_outdated: bool,
+    },
+    Found(Sight),
+    NotFound,
+    OtherObject,
+    Conflict,
+    Refused,
+    Forbidden,
+    /// Not now, or no answer at all.
+    Failed {
+        retry_after: Duration,
+    },
+}
+
+/// The object that was read, beside the one that the write was made for: the first of these that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Another one has the name.
+    OtherObject,
+    OtherFinalizers,
+    /// In the version known.
+    Unchanged,
+    /// As the current part would make it, and a request for that has had no answer.
+    Done,
+    Newer,
+}
+
+/// What was tried so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tries {
+    /// Requests in a row that failed.
+    pub(super) failures: u32,
+    /// Requests that were forbidden.
+    pub(super) denials: u32,
+    /// Newer versions that the changes were bound to.
+    pub(super) rebinds: u32,
+    /// The operator is to end: what is forbidden is not tried for ever.
+    pub(super) once: bool,
+    /// The operator stops: nothing is waited for.
+    pub(super) is_last: bool,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This part is done.
+    Done,
+    /// The same request again, after a pause that is not shorter.
+    Again {
+        at_least: Duration,
+        /// Told at WARNING, once per outage.
+        is_told: bool,
+    },
+    Read(Why),
+    /// The same changes, bound to the version that was read.
+    Rebind,
+    /// All in one request, the status included.
+    AllInOne,
+    PlanAnew,
+    Gone,
+    Refused,
+    /// It is forbidden, and the operator is to end.
+    Forbidden,
+    /// The operator stops.
+    GiveUp,
+}
+
+impl Answer {
+    pub(super) fn of(error: &ClusterError) -> Self {
+        match error {
+            ClusterError::Conflict(_) => Self::Conflict,
+            ClusterError::OtherObject(_) => Self::OtherObject,
+            ClusterError::NotFound(_) => Self::NotFound,
+            ClusterError::Invalid(_) => Self::Refused,
+            ClusterError::Denied { .. } => Self::Forbidden,
+            ClusterError::Gone(_)
+            | ClusterError::Unauthorized(_)
+            | ClusterError::Busy { .. }
+            | ClusterError::Unreachable(_) => Self::Failed {
+                retry_after: error.retry_after().unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// What comes next after `answer` to `request`; `tries` are those before it.
+pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
+    match (answer, request) {
+        (Answer::Landed { is_outdated: true }, _)
+        | (Answer::Forbidden, Request::Read(Why::Conflict | Why::NoStatus)) => Next::PlanAnew,
+        (Answer::Landed { .. }, _) => Next::Done,
+        (Answer::NotFound, Request::Patch(Part::Status)) => Next::Read(Why::NoStatus),
+        (Answer::NotFound | Answer::OtherObject, _) => Next::Gone,
+        (Answer::Conflict, Request::Patch(_)) => Next::Read(Why::Conflict),
+        (Answer::Refused, Request::Patch(_)) => Next::Refused,
+        (Answer::Found(sight), Request::Read(why)) => after_read(sight, why, tries),
+        (Answer::Forbidden, _) if tries.once && tries.denials + 1 >= ENOUGH => Next::Forbidden,
+        (Answer::Failed { retry_after }, _) => again(retry_after, tries),
+        // Waiting for a permission, or for a server that makes no sense, takes its time.
+        (_, _) => again(Duration::ZERO, tries),
+    }
+}
+
+fn after_read(sight: Sight, why: Why, tries: &Tries) -> Next {
+    match (why, sight) {
+        (_, Sight::OtherObject) => Next::Gone,
+        (Why::NoStatus, _) => Next::AllInOne,
+        (Why::Conflict, Sight::Done) => Next::Done,
+        (Why::Conflict, Sight::Newer) if tries.rebinds < REBINDS => Next::Rebind,
+        (Why::Conflict | Why::ToPlan, _) => Next::PlanAnew,
+    }
+}
+
+fn again(at_least: Duration, tries: &Tries) -> Next {
+    let is_told = tries.failures >= QUIET || at_least >= LONG;
+    if tries.is_last && is_told {
+        Next::GiveUp
+    } else {
+        Next::Again { at_least, is_told }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What happens while an object is written.
+//!
+//! Must not know any wording.
+
+use std::sync::Arc;
+
+use crate::object::patch::Patch;
+use crate::object::resource::Resource;
+
+/// Something that has happened to a write.
+#[derive(Clone, Debug)]
+pub(crate) enum Patching {
+    /// This part of the patch is about to be sent.
+    Begins {
+        patch: Arc<Patch>,
+        part: PatchPart,
+    },
+    /// Others have changed the object: what is to be written is planned anew.
+    Outdated {
+        patch: Arc<Patch>,
+    },
+    /// The object is not there, or not in this version any more.
+    Skipped,
+    /// The server refuses the content, which is cut short here.
+    Refused {
+        message: String,
+        patch: String,
+    },
+    /// The operator stops before the write was done.
+    GivenUp {
+        error: String,
+    },
+    /// A handler wants to change what is not its own.
+    Foreign {
+        fields: Vec<String>,
+        owner: Owner,
+    },
+    FunctionPanicked {
+        panic: String,
+    },
+    /// The handlers of one kind have changed an object so often in a row that there are pauses from now on.
+    SelfTriggered {
+        resource: Box<Resource>,
+        times: u8,
+    },
+}
+
+/// What of a patch goes into a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchPart {
+    All,
+    Status,
+    /// All but the status.
+    Rest,
+}
+
+/// Who alone may change a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Server,
+    Operator,
+}

@@ -1,0 +1,85 @@
+//! The log lines about writes: Kopf's words wherever Kopf has such a line.
+
+use std::fmt::{self, Formatter};
+
+use serde_json::{Value, json};
+use tracing::Level;
+
+use crate::happening::patching::{Owner, PatchPart, Patching};
+use crate::object::patch::Patch;
+
+pub(super) fn level(patching: &Patching) -> Level {
+    match patching {
+        Patching::Begins { .. } | Patching::Outdated { .. } | Patching::Skipped => Level::DEBUG,
+        Patching::Foreign { .. } | Patching::SelfTriggered { .. } => Level::WARN,
+        Patching::Refused { .. } | Patching::GivenUp { .. } | Patching::FunctionPanicked { .. } => {
+            Level::ERROR
+        }
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
+    match patching {
+        Patching::Begins { patch, part } => write_begin(f, patch, *part),
+        Patching::Outdated { patch } => write!(
+            f,
+            "Could not apply the patch in full due to conflicts with newer changes. Will try on the next cycle soon. Remaining: {}",
+            patch.as_value()
+        ),
+        Patching::Skipped => {
+            f.write_str("Patching was skipped: the object does not exist anymore.")
+        }
+        Patching::Refused { message, patch } => write!(
+            f,
+            "Patching was refused: {message}. The refused patch: {patch}"
+        ),
+        Patching::GivenUp { error } => write!(
+            f,
+            "Patching failed for the last time before the exit: {error}"
+        ),
+        Patching::Foreign { fields, owner } => {
+            let whose = match owner {
+                Owner::Server => "only the server sets that",
+                Owner::Operator => "that belongs to the operator",
+            };
+            write!(
+                f,
+                "A handler wants to change {}: {whose}, so it stays as it is; everything else in the patch is written.",
+                fields.join(", ")
+            )
+        }
+        Patching::FunctionPanicked { panic } => {
+            write!(f, "A patch function is left out: {panic}")
+        }
+        Patching::SelfTriggered { resource, times } => write!(
+            f,
+            "The handlers of this object have changed it {times} times in a row, and each change was one to be handled: from now on there \
+             are pauses between them. Let a handler write only what differs from what is there, or only to the status. Said once for \
+             {resource}."
+        ),
+    }
+}
+
+/// As Kopf says it: where to, and what.
+fn write_begin(f: &mut Formatter<'_>, patch: &Patch, part: PatchPart) -> fmt::Result {
+    let (how, more) = if patch.functions().is_empty() {
+        ("Merge-patching", "")
+    } else {
+        ("JSON-patching", ", and by functions")
+    };
+    let all = patch.as_value();
+    match part {
+        PatchPart::Status => {
+            let status = json!({"status": all["status"]});
+            write!(f, "{how} the status with: {status}{more}")
+        }
+        PatchPart::All => write!(f, "{how} the resource with: {all}{more}"),
+        PatchPart::Rest => {
+            let mut rest = all.clone();
+            if let Value::Object(rest) = &mut rest {
+                rest.remove("status");
+            }
+            write!(f, "{how} the resource with: {rest}{more}")
+        }
+    }
+}
