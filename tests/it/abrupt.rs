@@ -9,69 +9,199 @@ use crate::cli::{Folder, PATIENCE, kopf_rs};
 
 scenarios! {
     an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes [tcp real];
+    who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time [tcp];
+    a_deletion_that_kills_the_process_says_what_is_in_its_way [tcp];
+    a_process_that_was_told_to_end_and_then_killed_accuses_nobody [tcp];
 }
 
-const HANDLER: &str = r#"
+const HANDLERS: &str = r#"
+use std::time::Duration;
 use kopf_rs::prelude::*;
 
 #[on_create("configmaps", labels = {"abrupt": PRESENT})]
 async fn explode(body: &Value, patch: &mut Patch, logger: Logger) {
     info!(logger, "has the handler's attention");
-    if body["data"]["fuse"] == "lit" {
+    match body["data"]["fuse"].as_str() {
+        Some("lit") => std::process::abort(),
+        Some("slow") => tokio::time::sleep(Duration::from_millis(100)).await,
+        Some("hangs") => std::future::pending().await,
+        _ => {}
+    }
+    if body["data"]["then"] == "lit" {
         std::process::abort();
     }
+    tokio::time::sleep(Duration::from_millis(200)).await;
     patch["metadata"]["annotations"]["handled"] = "yes".into();
+}
+
+#[on_delete("configmaps", labels = {"kept": PRESENT})]
+fn keep() {
+    std::process::abort();
 }
 "#;
 
 const SIGABRT: i32 = 6;
+const SIGKILL: i32 = 9;
 
 async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes(bed: Bed) {
-    create(&bed, "bomb", "lit").await;
+    create(&bed, "bomb", json!({"fuse": "lit"})).await;
     for crash in 1..=3 {
-        let mut program = operator(&bed);
-        let signal = program.ended().await.signal();
-        program.lines().until_end().await;
-        let said = program.lines().all().join("\n");
-        assert_eq!(signal, Some(SIGABRT), "crash {crash}:\n{said}");
+        let said = killed(&bed, crash).await;
         let named = "/bomb] Handler 'explode' was being called when the operator ended abruptly";
         assert_eq!(said.contains(named), crash == 3, "crash {crash}:\n{said}");
     }
-    let mut program = operator(&bed);
-    let told = |line: &str| line.contains("/bomb] Handler 'explode' is not called");
-    let told = program.lines().until("of the suspension", told).await;
-    assert!(told.contains("ERROR"), "{told}");
-    create(&bed, "other", "none").await;
-    bed.until("it is handled", "configmaps", "other", is_handled)
-        .await;
-    let called = |line: &str| line.contains("/bomb] has the handler's attention");
-    assert_eq!(program.lines().count(called), 0);
+    let mut program = operator(&bed, &["--once"]);
+    assert_eq!(program.ended().await.code(), Some(1));
+    let given_up = "Not handled: Handler 'explode' is not called for ";
+    let given_up = |line: &str| line.contains(given_up) && line.ends_with("/bomb");
+    program.lines().until("of what is left", given_up).await;
+    // A clean end does not make it good.
+    let mut program = operator(&bed, &[]);
+    let told = program
+        .lines()
+        .until("of the suspension", is_suspended("bomb"));
+    assert!(told.await.contains("ERROR"));
+    create(&bed, "other", json!({})).await;
+    until_handled(&bed, "other").await;
+    assert_eq!(program.lines().count(is_called("bomb")), 0);
     let out = json!({"data": {"fuse": "out"}});
     bed.patch("configmaps", "bomb", &out).await;
-    bed.until("it is handled", "configmaps", "bomb", is_handled)
-        .await;
-    program.signal("TERM").await;
-    assert_eq!(program.ended().await.code(), Some(0));
+    until_handled(&bed, "bomb").await;
+    end(&mut program).await;
 }
 
-async fn create(bed: &Bed, name: &str, fuse: &str) {
+async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time(bed: Bed) {
+    const OTHERS: usize = 5;
+    for number in 0..OTHERS {
+        create(&bed, &format!("good-{number}"), json!({"fuse": "slow"})).await;
+    }
+    create(&bed, "bomb", json!({"fuse": "slow", "then": "lit"})).await;
+    for crash in 1..=3 {
+        let said = killed(&bed, crash).await;
+        let many = ", as were 5 others: they are called one at a time";
+        assert_eq!(said.contains(many), crash == 3, "crash {crash}:\n{said}");
+    }
+    let mut program = operator(&bed, &[]);
+    let told = program
+        .lines()
+        .until("of the suspension", is_suspended("bomb"));
+    told.await;
+    for number in 0..OTHERS {
+        until_handled(&bed, &format!("good-{number}")).await;
+    }
+    let innocent = |line: &str| line.contains("/good-") && line.contains(" is not called for");
+    assert_eq!(program.lines().count(innocent), 0);
+    assert_eq!(program.lines().count(is_called("bomb")), 0);
+    end(&mut program).await;
+}
+
+async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(bed: Bed) {
+    bed.create(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "bomb", "labels": {"kept": "yes"}},
+    }))
+    .await;
+    let mut program = operator(&bed, &[]);
+    let guarded = |object: Option<&Value>| finalizer(object).is_some();
+    let object = bed.until("it is held", "configmaps", "bomb", guarded).await;
+    let finalizer = finalizer(Some(&object)).unwrap_or_default();
+    end(&mut program).await;
+    bed.delete("configmaps", "bomb").await;
+    for crash in 1..=3 {
+        killed(&bed, crash).await;
+    }
+    let mut program = operator(&bed, &[]);
+    let told = |line: &str| line.contains("/bomb] Handler 'keep' is not called");
+    let told = program.lines().until("of the suspension", told).await;
+    let way = format!(
+        "The deletion of the object waits for it: without it, the object goes once the finalizer '{finalizer}'"
+    );
+    assert!(told.contains(&way), "{told}");
+    let free = json!({"metadata": {"finalizers": null}});
+    bed.patch("configmaps", "bomb", &free).await;
+    let gone = |object: Option<&Value>| object.is_none();
+    bed.until("it is gone", "configmaps", "bomb", gone).await;
+    end(&mut program).await;
+}
+
+async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(bed: Bed) {
+    create(&bed, "patient", json!({"fuse": "hangs"})).await;
+    for end in ["KILL", "TERM", "TERM"] {
+        let mut program = operator(&bed, &[]);
+        let lines = program.lines().clone();
+        lines.until("of the call", is_called("patient")).await;
+        if end == "TERM" {
+            program.signal("TERM").await;
+            let stopping = |line: &str| line.contains("Operator is stopping");
+            lines.until("that it stops", stopping).await;
+        }
+        program.signal("KILL").await;
+        assert_eq!(program.ended().await.signal(), Some(SIGKILL));
+    }
+    let mut program = operator(&bed, &[]);
+    let lines = program.lines().clone();
+    lines.until("of the call", is_called("patient")).await;
+    let accused = |line: &str| line.contains("when the operator ended abruptly");
+    assert_eq!(lines.count(accused), 0);
+    end(&mut program).await;
+}
+
+// === objects ===
+
+async fn create(bed: &Bed, name: &str, data: Value) {
     bed.create(&json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "labels": {"abrupt": "yes"}},
-        "data": {"fuse": fuse},
+        "data": data,
     }))
     .await;
 }
 
-fn is_handled(object: Option<&Value>) -> bool {
-    object.is_some_and(|object| object["metadata"]["annotations"]["handled"] == "yes")
+async fn until_handled(bed: &Bed, name: &str) {
+    let is_handled = |object: Option<&Value>| {
+        object.is_some_and(|object| object["metadata"]["annotations"]["handled"] == "yes")
+    };
+    bed.until("it is handled", "configmaps", name, is_handled)
+        .await;
 }
 
+fn finalizer(object: Option<&Value>) -> Option<String> {
+    Some(object?["metadata"]["finalizers"][0].as_str()?.to_owned())
+}
+
+// === the operator ===
+
 /// The operator as a process of its own.
-fn operator(bed: &Bed) -> Program {
-    let folder = Folder::new("abrupt").file("explode.rs", HANDLER);
+fn operator(bed: &Bed, flags: &[&str]) -> Program {
+    let folder = Folder::new("abrupt").file("explode.rs", HANDLERS);
     let kubeconfig = bed.kubeconfig().display().to_string();
     let file = folder.at("explode.rs");
     let args = ["run", &file, "--kubeconfig", &kubeconfig, "-n"];
-    Program::start(kopf_rs(&[&args[..], &[bed.namespace()]].concat()), PATIENCE)
+    let args = [&args[..], &[bed.namespace()], flags].concat();
+    Program::start(kopf_rs(&args), PATIENCE)
+}
+
+/// What an operator has said until a handler killed it.
+async fn killed(bed: &Bed, crash: u32) -> String {
+    let mut program = operator(bed, &[]);
+    let signal = program.ended().await.signal();
+    program.lines().with_patience(PATIENCE).until_end().await;
+    let said = program.lines().all().join("\n");
+    assert_eq!(signal, Some(SIGABRT), "crash {crash}:\n{said}");
+    said
+}
+
+async fn end(program: &mut Program) {
+    program.signal("TERM").await;
+    assert_eq!(program.ended().await.code(), Some(0));
+}
+
+fn is_suspended(name: &str) -> impl Fn(&str) -> bool {
+    let text = format!("/{name}] Handler 'explode' is not called for this object any more");
+    move |line| line.contains(&text)
+}
+
+fn is_called(name: &str) -> impl Fn(&str) -> bool {
+    let text = format!("/{name}] has the handler's attention");
+    move |line| line.contains(&text)
 }
