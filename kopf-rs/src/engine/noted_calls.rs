@@ -33,6 +33,8 @@ const NAMED: usize = 5;
 #[derive(Debug)]
 pub(crate) struct NotedCalls {
     path: PathBuf,
+    /// Until then all calls are noted; after that, those of suspects. Nothing where no call is: after a clean end.
+    until: Option<Instant>,
     kept: Mutex<Kept>,
     /// One suspect at a time.
     turn: Arc<Semaphore>,
@@ -46,8 +48,6 @@ struct Kept {
     file: Option<LockedFile>,
     /// Longer notes are written anew.
     limit: usize,
-    /// Until then all calls are noted; after that, those of suspects. Nothing where no call is.
-    until: Option<Instant>,
     /// Suspensions that were told: handlers' ids and objects' uids.
     told: Vec<(Arc<str>, String)>,
 }
@@ -95,8 +95,8 @@ impl NotedCalls {
         let is_needed = notes.ends() > 0 || !notes.suspects().is_empty();
         Some(Self {
             path: path.to_owned(),
+            until: is_needed.then(|| Instant::now() + NOTED),
             kept: Mutex::new(Kept {
-                until: is_needed.then(|| Instant::now() + NOTED),
                 notes,
                 limit: file.length().saturating_mul(2).max(LONGEST),
                 file: Some(file),
@@ -132,11 +132,10 @@ impl NotedCalls {
 
     /// The handlers that are not to be called for an object.
     pub(crate) fn suspended(&self, uid: &str) -> Vec<Suspension> {
-        let kept = self.kept();
-        if kept.until.is_none() {
+        if self.until.is_none() {
             return Vec::new();
         }
-        kept.notes.suspended(uid)
+        self.kept().notes.suspended(uid)
     }
 
     /// How often the operator has ended abruptly in calls of a handler for an object, where that is news. It is as long as the process
@@ -153,8 +152,7 @@ impl NotedCalls {
 
     /// Wait until the object may be worked on: at once, unless it is a suspect and another one has its turn.
     pub(crate) async fn turn(&self, uid: &str) -> Option<SuspectsTurn> {
-        let is_suspect = |kept: &Kept| kept.until.is_some() && kept.notes.is_suspect(uid);
-        if !is_suspect(&self.kept()) {
+        if self.until.is_none() || !self.kept().notes.is_suspect(uid) {
             return None;
         }
         let turn = self.turn.clone().acquire_owned().await.ok()?;
@@ -175,10 +173,10 @@ impl NotedCalls {
         about: &Reference,
         persistence: &Persistence,
     ) -> Noting<'_> {
-        let mut kept = self.kept();
-        let Some(until) = kept.until else {
+        let Some(until) = self.until else {
             return Noting(None);
         };
+        let mut kept = self.kept();
         if Instant::now() >= until {
             kept.lived();
             if !kept.notes.is_suspect(&about.uid) {
@@ -281,3 +279,6 @@ impl Drop for Noting<'_> {
         self.close(false);
     }
 }
+
+#[cfg(test)]
+mod tests;

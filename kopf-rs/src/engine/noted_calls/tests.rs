@@ -1,0 +1,132 @@
+use futures_util::FutureExt as _;
+
+use super::*;
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::handler;
+use crate::handler::testing::{cause, myapp};
+use crate::reaction::suspension::state_for;
+
+/// Notes in a folder of a test's own, of one process after the other.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let file = format!("kopf-rs-{name}-{}.calls", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let _ = std::fs::remove_file(&path);
+        Self(path)
+    }
+
+    fn open(&self) -> NotedCalls {
+        NotedCalls::open(&self.0, "build-1".to_owned()).unwrap()
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+
+    /// The process dies in a call for each of these objects.
+    fn die(&self, uids: &[&str]) {
+        let notes = self.open();
+        for uid in uids {
+            std::mem::forget(begin(&notes, uid));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn call(uid: &str) -> HandlerCall {
+    let mut object = myapp();
+    object["metadata"]["uid"] = uid.into();
+    let create = handler("create", |_| async { Ok(()) });
+    let registry = Registry::new().on_create("myapps", create);
+    cause(&registry.handlers()[0], object)
+}
+
+fn begin<'a>(notes: &'a NotedCalls, uid: &str) -> Noting<'a> {
+    let about = Reference {
+        uid: uid.to_owned(),
+        ..Reference::default()
+    };
+    notes.begin(&call(uid), &about, &Persistence::named("op"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_noted_after_a_clean_end() {
+    let place = Place::new("clean");
+    let notes = place.open();
+    begin(&notes, "1").end(true);
+    assert_eq!(place.text(), "");
+    assert!(NotedCalls::open(&place.0, String::new()).is_none());
+    notes.end();
+    assert!(!place.0.exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_noted_for_ten_minutes_and_then_only_those_of_suspects() {
+    let place = Place::new("noted");
+    place.die(&[]);
+    place.die(&["1"]);
+    let notes = place.open();
+    let before = place.text().len();
+    begin(&notes, "2").end(true);
+    assert!(place.text().len() > before);
+    tokio::time::sleep(NOTED).await;
+    begin(&notes, "2").end(true);
+    let text = place.text();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    drop(begin(&notes, "1"));
+    assert_eq!(place.text().lines().count(), 4);
+    begin(&notes, "1").end(true);
+    begin(&notes, "1").end(true);
+    assert_eq!(place.text().lines().count(), 6);
+    notes.end();
+    assert!(!place.0.exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspects_have_turns_and_others_need_none() {
+    let place = Place::new("turns");
+    place.die(&[]);
+    place.die(&["1", "2", "3"]);
+    let notes = place.open();
+    let first = notes.turn("1").await;
+    assert!(first.is_some() && notes.turn("4").await.is_none());
+    assert!(notes.turn("2").now_or_never().is_none());
+    drop(first);
+    // Whoever takes too long keeps nobody waiting.
+    let start = Instant::now();
+    let second = notes.turn("2").await;
+    let third = notes.turn("3").await;
+    assert!(second.is_some() && third.is_some());
+    assert_eq!(start.elapsed().as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_suspended_stays_so_after_a_clean_end() {
+    let place = Place::new("suspended");
+    place.die(&[]);
+    place.die(&["1"]);
+    place.die(&["1"]);
+    let notes = place.open();
+    let call = call("1");
+    let state = state_for(&Persistence::named("op"), &call.handler, call.body());
+    let suspended = notes.suspended("1");
+    assert_eq!((suspended.len(), &suspended[0].state), (1, &state));
+    assert_eq!(notes.news(&call.handler, "1"), Some(2));
+    assert_eq!(notes.news(&call.handler, "1"), None);
+    notes.stopping();
+    notes.end();
+    drop(notes);
+    let notes = place.open();
+    assert_eq!(notes.suspended("1"), suspended);
+    begin(&notes, "1").end(true);
+    assert_eq!(notes.suspended("1"), []);
+    notes.end();
+    assert!(!place.0.exists());
+}
