@@ -238,7 +238,6 @@ impl Shared {
         Glance {
             handlers: &kind.handlers,
             persistence: &self.setup.persistence,
-            policy: &self.setup.policy,
             resource: &kind.resource,
             seen: &memory.seen,
         }

@@ -3,6 +3,7 @@
 //! The pure code and the engine give these; log lines are made of them in `wording`, and metrics, traces, Kubernetes Events and status
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
+pub(crate) mod handling;
 pub(crate) mod patching;
 pub(crate) mod serving;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
+use crate::happening::handling::Handling;
 use crate::happening::patching::Patching;
 use crate::happening::serving::Serving;
 
@@ -61,6 +63,8 @@ pub(crate) enum Happening {
     },
 
     // === objects ===
+    /// While its changes are handled.
+    Handling(Handling),
     /// Its watch is closed: nothing is remembered of the object, which may well be there.
     Unwatched,
 
@@ -119,4 +123,11 @@ pub(crate) enum WaitsForCall {
     Deletion,
     /// The start or the end of the operator.
     Operator,
+}
+
+impl Happening {
+    /// Whether each look at the object finds it anew: news for the first time only.
+    pub(crate) fn recurs(&self) -> bool {
+        matches!(self, Self::Handling(handling) if handling.recurs())
+    }
 }

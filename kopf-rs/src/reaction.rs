@@ -50,7 +50,6 @@ pub(crate) mod entry;
 pub(crate) mod glance;
 pub(crate) mod input;
 pub(crate) mod judge;
-pub(crate) mod line;
 mod marks;
 pub(crate) mod member;
 pub(crate) mod memory;

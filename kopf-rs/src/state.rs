@@ -20,7 +20,7 @@ use crate::object::essence::{Essence, Marks, Secrets};
 use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::state::diffbase::{AnnotatedEssence, EssenceStore};
-pub(crate) use crate::state::error::NotKept;
+pub(crate) use crate::state::error::{Damaged, NotKept};
 use crate::state::kopf::annotations::AnnotationsDiffBaseStorage;
 use crate::state::kopf::multi::SmartProgressStorage;
 use crate::state::naming::Annotations;

@@ -3,6 +3,7 @@
 //! The only place where these lines are worded. Must not know where they go.
 
 mod calls;
+pub(crate) mod handling;
 mod patching;
 mod serving;
 
@@ -24,6 +25,7 @@ impl Line<'_> {
             | Happening::Unwatched
             | Happening::RequestFailed { is_news: false, .. } => Level::DEBUG,
             Happening::OutageOver { .. } => Level::INFO,
+            Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
             Happening::HandlerSuspended { .. } => Level::ERROR,
@@ -91,6 +93,7 @@ impl fmt::Display for Line<'_> {
                 lasted,
                 recovered,
             } => outage_over(reason, *waiting, *lasted, *recovered, f),
+            Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
             Happening::Patching(patching) => patching::write(f, patching),
         }

@@ -25,7 +25,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("state", &["object", "handler"]),
     ("happening", &["object", "handler", "state"]),
     ("wording", &["object", "handler", "state", "happening"]),
-    ("reaction", &["object", "handler", "state", "happening"]),
+    // Records of handlers keep some log lines as their messages, as Kopf's do.
+    (
+        "reaction",
+        &["object", "handler", "state", "happening", "wording"],
+    ),
     ("rt", &[]),
     // A watch backs off and reads the clock: `rt` lies under everything that waits.
     ("cluster", &["object", "rt"]),

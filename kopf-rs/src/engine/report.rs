@@ -2,10 +2,15 @@
 //!
 //! The one place where happenings leave the engine. Must not know how they are worded.
 
+use std::sync::Arc;
+
 use tracing::Level;
 
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
+use crate::object::raw::Facts;
+use crate::object::reference::Reference;
+use crate::object::resource::Resource;
 use crate::rt::outage::Over;
 use crate::wording::Line;
 
@@ -35,4 +40,22 @@ pub(crate) fn report_outage_over(over: Over) {
         lasted: over.lasted,
         recovered: over.recovered,
     });
+}
+
+/// The same of an object without a worker. Nothing is made where nobody listens.
+pub(crate) fn report_about(resource: &Resource, facts: &Facts, happening: &Happening) {
+    if tracing::level_enabled!(Line(happening).level()) {
+        report(&Logger::of(Arc::new(about(resource, facts))), happening);
+    }
+}
+
+/// The object that `facts` are of.
+pub(crate) fn about(resource: &Resource, facts: &Facts) -> Reference {
+    Reference {
+        api_version: resource.api_version(),
+        kind: resource.kind.clone(),
+        name: facts.name.clone(),
+        namespace: facts.namespace.clone(),
+        uid: facts.uid.clone(),
+    }
 }

@@ -13,7 +13,10 @@ use tracing::Level;
 use crate::engine::Shared;
 use crate::engine::kind::Kind;
 use crate::engine::memory::{Memory, Version};
+use crate::engine::report::report_about;
 use crate::engine::worker::Worker;
+use crate::happening::Happening;
+use crate::happening::handling::Handling;
 use crate::object::outline::Outline;
 use crate::object::raw::Raw;
 use crate::state::trace::{Places, Sign, Trace};
@@ -81,6 +84,8 @@ impl Shared {
         let quiet = self.glance(kind, memory).is_quiet_as(&outline);
         if quiet {
             memory.trace = trace;
+            let unchanged = Happening::Handling(Handling::Unchanged);
+            report_about(&kind.resource, raw.facts(), &unchanged);
         }
         quiet
     }

@@ -10,15 +10,17 @@ use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, outcome};
 use crate::engine::key::Key;
 use crate::engine::own_thread::of_group;
+use crate::engine::report::report;
 use crate::engine::watchdog::watched;
 use crate::handler::definition::HandlerCall;
 use crate::handler::error::{HandlerResult, PermanentError};
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
+use crate::happening::Happening;
+use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::children::{Nest, Progress};
-use crate::reaction::line::Line;
 use crate::reaction::member::Offspring;
 
 /// One call of a handler of a change, and its sub-handlers of all levels. Clones share it.
@@ -109,11 +111,11 @@ impl SubhandlerRun {
             tolerant,
         } = group;
         let code = of_group(&callbacks, lifecycle.as_ref());
-        let begin = |nest: &mut Nest, lines: &mut Vec<Line>| {
+        let begin = |nest: &mut Nest, told: &mut Vec<Handling>| {
             let now = clock.now();
-            let places = nest.enroll(parent, callbacks, now, lines);
+            let places = nest.enroll(parent, callbacks, now, told);
             let places = places.map_err(PermanentError::new)?;
-            let calls = nest.pick(&places, parent, lifecycle.as_ref(), now, lines);
+            let calls = nest.pick(&places, parent, lifecycle.as_ref(), now, told);
             Ok((places, calls))
         };
         let (places, calls) = watched(code, parent.logger(), parent.uid(), || {
@@ -132,8 +134,8 @@ impl SubhandlerRun {
             if let Some(open) = self.open().as_mut() {
                 open.patch.absorb(patch);
             }
-            self.with(parent, |nest, lines| {
-                lines.append(&mut nest.attempted(place, outcome, clock.now()));
+            self.with(parent, |nest, told| {
+                told.append(&mut nest.attempted(place, outcome, clock.now()));
                 Ok(())
             })?;
         }
@@ -152,15 +154,15 @@ impl SubhandlerRun {
     fn with<T>(
         &self,
         parent: &HandlerCall,
-        ask: impl FnOnce(&mut Nest, &mut Vec<Line>) -> HandlerResult<T>,
+        ask: impl FnOnce(&mut Nest, &mut Vec<Handling>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
-        let mut lines = Vec::new();
+        let mut told = Vec::new();
         let asked = match self.open().as_mut() {
-            Some(open) => ask(&mut open.nest, &mut lines),
+            Some(open) => ask(&mut open.nest, &mut told),
             None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
         };
-        for Line { level, text, .. } in lines {
-            parent.logger().log(level, format_args!("{text}"));
+        for handling in told {
+            report(parent.logger(), &Happening::Handling(handling));
         }
         asked
     }

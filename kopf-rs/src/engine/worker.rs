@@ -18,6 +18,7 @@ use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::queue::WorkerStart;
+use crate::engine::report::about;
 use crate::engine::rivals::FIGHTS;
 use crate::engine::subhandler_run::SubhandlerRun;
 use crate::engine::transform::Transformer;
@@ -31,19 +32,19 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
 use crate::happening::Happening;
+use crate::happening::handling::Handling;
 use crate::object::event::EventType;
 use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::python::seconds;
 use crate::object::raw::Raw;
-use crate::object::reference::Reference;
 use crate::reaction::course::Plan;
 use crate::reaction::input::Input;
-use crate::reaction::line::Line;
 use crate::reaction::member::since;
 use crate::reaction::plan::plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::rt::backoff::Backoff;
+use crate::wording::Line;
 
 /// Work for an object until it may rest.
 pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
@@ -128,13 +129,7 @@ pub(super) enum Due {
 impl Worker {
     fn new(shared: Arc<Shared>, start: WorkerStart, raw: Raw, kind: Arc<Kind>) -> Self {
         let facts = raw.facts();
-        let about = Arc::new(Reference {
-            api_version: kind.resource.api_version(),
-            kind: kind.resource.kind.clone(),
-            name: facts.name.clone(),
-            namespace: facts.namespace.clone(),
-            uid: facts.uid.clone(),
-        });
+        let about = Arc::new(about(&kind.resource, facts));
         let surroundings = CauseContext {
             logger: Logger::of(about.clone()),
             memo: Memo::default(),
@@ -409,8 +404,8 @@ impl Worker {
     }
 
     /// Call what is planned.
-    async fn act(&mut self, plan: Plan, watching: bool) -> Result<Effects, Halt> {
-        self.log_all(&plan.lines);
+    async fn act(&mut self, mut plan: Plan, watching: bool) -> Result<Effects, Halt> {
+        self.report_all(std::mem::take(&mut plan.told));
         for handler in &plan.suspended {
             let deletion = Outline::of(&self.raw).is_some_and(|it| it.is_deleting());
             self.context.tell_suspended(handler, deletion);
@@ -486,8 +481,8 @@ impl Worker {
             .context
             .watched(code, || guarded(|| settle(plan, attempted, patch, now)));
         match settled {
-            Ok(effects) => {
-                self.log_all(&effects.lines);
+            Ok(mut effects) => {
+                self.report_all(std::mem::take(&mut effects.told));
                 for handler in &effects.failed {
                     self.shared().failed(handler, &self.context.about);
                 }
@@ -587,16 +582,14 @@ impl Worker {
         self.context.log(level, line);
     }
 
-    fn log_all(&mut self, lines: &[Line]) {
-        for Line {
-            level,
-            text,
-            recurs,
-        } in lines
-        {
-            let is_news = !recurs || self.said.insert(text.clone());
-            let level = if is_news { *level } else { Level::DEBUG };
-            self.log(level, format_args!("{text}"));
+    /// What each look at the object finds anew is told at DEBUG once it is no news.
+    fn report_all(&mut self, told: Vec<Handling>) {
+        for happening in told.into_iter().map(Happening::Handling) {
+            if happening.recurs() && !self.said.insert(Line(&happening).to_string()) {
+                self.log(Level::DEBUG, format_args!("{}", Line(&happening)));
+            } else {
+                self.context.report(&happening);
+            }
         }
     }
 

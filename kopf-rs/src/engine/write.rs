@@ -15,6 +15,7 @@ use crate::engine::transform::Transformer;
 use crate::engine::worker::{Due, Trouble, Worker};
 use crate::engine::writer::job::{Job, Written};
 use crate::happening::Happening;
+use crate::happening::handling::Handling;
 use crate::happening::patching::{PatchPart, Patching};
 use crate::object::body::Body;
 use crate::object::patch::Patch;
@@ -75,6 +76,8 @@ impl Worker {
     /// When to look at what an own write has made of the object.
     fn next_round(&self) -> Due {
         if self.shared().is_quiet(&self.kind, &self.memory, &self.raw) {
+            self.context
+                .report(&Happening::Handling(Handling::Unchanged));
             return Due::Never;
         }
         let pause = self.memory.self_triggered.pause();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tracing::Level;
 
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::overdue::told_while_running;
@@ -65,21 +64,21 @@ impl Activities<'_> {
     }
 
     async fn attempt(&self, handler: &Arc<Handler>, record: &mut Record) {
-        let mut lines = Vec::new();
+        let mut told = Vec::new();
         if let Some(exhausted) = Exhausted::of(handler, record, self.clock.now()) {
             self.judge()
-                .exhausted(handler, record, exhausted, &mut lines);
+                .exhausted(handler, record, exhausted, &mut told);
         } else {
             match self.call(handler, record).await {
                 Ok(outcome) => {
                     // There is no object whose status could keep a result.
-                    self.judge().attempted(handler, record, outcome, &mut lines);
+                    self.judge().attempted(handler, record, outcome, &mut told);
                 }
                 Err(Cancelled) => record.failure = true,
             }
         }
-        for line in lines {
-            self.log(line.level, format_args!("{}", line.text));
+        for handling in told {
+            report(&self.context.logger, &Happening::Handling(handling));
         }
     }
 
@@ -105,10 +104,6 @@ impl Activities<'_> {
             backoff: self.backoff,
             chance: self.chance.roll(),
         }
-    }
-
-    fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {
-        self.context.logger.log(level, line);
     }
 }
 

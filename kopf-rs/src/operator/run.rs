@@ -422,7 +422,6 @@ impl CheckedOperator {
             policy: Policy {
                 lifecycle: execution.lifecycle.clone(),
                 backoff: (execution.first_backoff, execution.longest_backoff),
-                verbose: tracing::enabled!(target: "kopf.objects", tracing::Level::DEBUG),
             },
             limits: Limits {
                 workers: settings.queueing.worker_limit,

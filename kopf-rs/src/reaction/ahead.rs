@@ -7,11 +7,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tracing::Level;
 
 use crate::handler::definition::Handler;
-use crate::object::python::seconds;
-use crate::reaction::line::Line;
+use crate::happening::handling::{Handling, StateTrouble};
 use crate::reaction::member::since;
 use crate::state::Persistence;
 use crate::state::progress::{Record, USUAL_DELAY, micros};
@@ -27,7 +25,7 @@ pub(super) fn corrected(
     handler: &Handler,
     persistence: &Persistence,
     now: Timestamp,
-    lines: &mut Vec<Line>,
+    told: &mut Vec<Handling>,
 ) -> Record {
     if record.is_final() {
         return record;
@@ -43,24 +41,21 @@ pub(super) fn corrected(
         return record;
     }
     let mut corrected = record.clone();
-    let id = &handler.id;
-    let why = "a clock was ahead, or somebody has edited the record";
-    let text = if is_too_long {
-        let at = record.delayed.map(|at| at.to_string()).unwrap_or_default();
+    let id = handler.id.clone();
+    let trouble = if is_too_long {
         corrected.wait_until(now.checked_add(longest).ok().map(micros), now);
-        let pause = seconds(longest);
-        format!(
-            "The next attempt of handler '{id}' lies ahead at {at}, later than it has asked for: {why}. It is made in {pause} seconds."
-        )
+        StateTrouble::NextAttemptAhead {
+            id,
+            at: record.delayed,
+            pause: longest,
+        }
     } else {
         let at = record.started;
-        format!(
-            "The first attempt of handler '{id}' lies ahead at {at}: {why}. Its time counts from now."
-        )
+        StateTrouble::FirstAttemptAhead { id, at }
     };
     if is_ahead {
         corrected.started = micros(now);
     }
-    lines.push(Line::recurring(Level::WARN, text));
+    told.push(Handling::State(trouble));
     corrected
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tracing::Level;
 
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
@@ -19,12 +18,12 @@ use crate::handler::registry::callback::Callback;
 use crate::handler::subject::ChangeSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
+use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::ahead::corrected;
 use crate::reaction::judge::{Judge, bare, next_chance};
-use crate::reaction::line::Line;
 use crate::reaction::member::{Exhausted, Member, Offspring, Standing, due, is_due, next_due};
 use crate::state::Persistence;
 use crate::state::progress::Record;
@@ -72,7 +71,7 @@ impl Nest {
         parent: &HandlerCall,
         callbacks: Vec<Callback>,
         now: Timestamp,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) -> Result<Vec<usize>, String> {
         let mut group = Vec::new();
         for callback in callbacks {
@@ -87,11 +86,11 @@ impl Nest {
             if !accepts(parent, &handler) {
                 continue;
             }
-            let stored = self.fetch(&handler.id, lines);
+            let stored = self.fetch(&handler.id, told);
             let held = self.held.get(&handler.id).cloned();
             let known = held.or_else(|| {
                 let found = stored.clone()?;
-                Some(corrected(found, &handler, &self.persistence, now, lines))
+                Some(corrected(found, &handler, &self.persistence, now, told))
             });
             let record = known.map(|record| self.continued(record, now));
             group.push(self.children.len());
@@ -120,7 +119,7 @@ impl Nest {
         parent: &HandlerCall,
         lifecycle: Option<&Lifecycle>,
         now: Timestamp,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) -> Vec<(usize, HandlerCall)> {
         let gone = self.gone;
         let is_due = |record: &Record| is_due(record, now, gone);
@@ -130,7 +129,7 @@ impl Nest {
             if is_due(&member.record)
                 && let Some(exhausted) = Exhausted::of(&member.handler, &member.record, now)
             {
-                judge.exhausted(&member.handler, &mut member.record, exhausted, lines);
+                judge.exhausted(&member.handler, &mut member.record, exhausted, told);
             }
         }
         let is_open = |place: &usize| is_due(&self.children[*place].member.record);
@@ -155,24 +154,24 @@ impl Nest {
         place: usize,
         outcome: Outcome,
         now: Timestamp,
-    ) -> Vec<Line> {
-        let mut lines = Vec::new();
+    ) -> Vec<Handling> {
+        let mut told = Vec::new();
         let judge = self.judge(now);
         self.chance = next_chance(self.chance);
-        let id = self.children[place].member.handler.id.clone();
-        let wake = self.wake(&id, now);
+        let wake = self.wake(&self.children[place].member.handler.id, now);
         let child = &mut self.children[place];
         child.member.record.target = Some(self.seen.clone());
         if matches!(outcome, Outcome::Waiting) {
-            lines.push(waiting(&id));
+            let handler = child.member.handler.clone();
+            told.push(Handling::WaitsForSubhandlers { handler });
             child.member.record.wait_until(wake, now);
-            return lines;
+            return told;
         }
         let Member {
             handler, record, ..
         } = &mut child.member;
-        child.result = judge.attempted(handler, record, outcome, &mut lines);
-        lines
+        child.result = judge.attempted(handler, record, outcome, &mut told);
+        told
     }
 
     /// How far a group is.
@@ -241,11 +240,14 @@ impl Nest {
         next_due(below.map(|it| &it.member.record), now)
     }
 
-    fn fetch(&self, id: &str, lines: &mut Vec<Line>) -> Option<Record> {
+    fn fetch(&self, id: &Arc<str>, told: &mut Vec<Handling>) -> Option<Record> {
         let found = self.persistence.progress.fetch(id, &self.body);
         found.unwrap_or_else(|damage| {
-            let text = format!("{damage}: the progress of handler '{id}' is lost, it starts anew.");
-            lines.push(Line::recurring(Level::WARN, text));
+            told.push(Handling::State(StateTrouble::ProgressLost {
+                id: id.clone(),
+                damage,
+                is_in_memory: false,
+            }));
             None
         })
     }
@@ -292,12 +294,6 @@ impl Nest {
             subject,
         )
     }
-}
-
-/// The line on a parent that has to wait.
-pub(super) fn waiting(id: &str) -> Line {
-    let text = format!("Handler '{id}' has unfinished sub-handlers. Will retry soon.");
-    Line::new(Level::DEBUG, text)
 }
 
 /// Note sub-handlers on their parent's record, so that they are taken off with it.

@@ -6,17 +6,17 @@ use std::time::Duration;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
 use crate::handler::lifecycle::Lifecycle;
+use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::reaction::children::Nest;
 use crate::reaction::cycle::{Cycle, Mode};
-use crate::reaction::line::Line;
 use crate::reaction::memory::Seen;
 use crate::state::Persistence;
 
 /// What to do now. Calls are made in order: first `watching`, then `changing`.
 pub(crate) struct Plan {
-    /// Log lines to write before the calls.
-    pub(crate) lines: Vec<Line>,
+    /// To be told before the calls.
+    pub(crate) told: Vec<Handling>,
     /// Raw-event handlers: each is called once, its failure only logged.
     pub(crate) watching: Vec<HandlerCall>,
     /// Changing handlers that are due and picked.

@@ -5,15 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tracing::Level;
-
 use crate::handler::definition::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
+use crate::happening::handling::Handling;
 use crate::reaction::detect::Sides;
 use crate::reaction::entry::{Entry, sub_records};
 use crate::reaction::input::Input;
-use crate::reaction::line::Line;
 use crate::reaction::member::{Declared, Exhausted, Member, Offspring, due, is_due};
 use crate::state::progress::Record;
 
@@ -242,8 +240,8 @@ impl Cycle {
     }
 }
 
-/// The lines on cycles that one for `reason` puts an end to.
-pub(super) fn supersession(reason: Reason, entries: &[Entry]) -> Vec<Line> {
+/// The cycles that one for `reason` puts an end to.
+pub(super) fn supersession(reason: Reason, entries: &[Entry]) -> Vec<Handling> {
     let mut ended: BTreeMap<Reason, [usize; 3]> = BTreeMap::new();
     for record in entries.iter().filter_map(|entry| entry.record.as_ref()) {
         if let Some(purpose) = record.purpose.filter(|it| *it != reason) {
@@ -252,23 +250,12 @@ pub(super) fn supersession(reason: Reason, entries: &[Entry]) -> Vec<Line> {
             counts[which] += 1;
         }
     }
-    let new = title(reason).to_lowercase();
-    let line = |(old, [succeeded, failed, left]): (Reason, [usize; 3])| {
-        let old = title(old);
-        let text = format!(
-            "{old} is superseded by {new}: {succeeded} succeeded; {failed} failed; {left} left to the moment."
-        );
-        Line::new(Level::INFO, text)
+    let superseded = |(ended, [succeeded, failed, left]): (_, [_; 3])| Handling::Superseded {
+        ended,
+        reason,
+        succeeded,
+        failed,
+        left,
     };
-    ended.into_iter().map(line).collect()
-}
-
-/// How Kopf calls a cycle in its log lines.
-pub(super) fn title(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Create => "Creation",
-        Reason::Update => "Updating",
-        Reason::Delete => "Deletion",
-        Reason::Resume => "Resuming",
-    }
+    ended.into_iter().map(superseded).collect()
 }

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tracing::Level;
-
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
+use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
 use crate::reaction::ahead::corrected;
 use crate::reaction::input::Input;
-use crate::reaction::line::Line;
 use crate::reaction::member::Offspring;
 use crate::state::progress::Record;
 
@@ -35,7 +33,7 @@ pub(super) struct Entry {
 pub(super) fn entries(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],
-    lines: &mut Vec<Line>,
+    told: &mut Vec<Handling>,
 ) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(changing.len());
     let held = input.seen.records();
@@ -47,19 +45,17 @@ pub(super) fn entries(
         let known = held.and_then(|held| held.get(&handler.id)).cloned();
         let (is_there, is_damaged) = (!matches!(found, Ok(None)), found.is_err());
         let stored = found.unwrap_or_else(|damage| {
-            let id = &handler.id;
-            let fate = match known {
-                Some(_) => "is taken from memory",
-                None => "is lost, it starts anew",
-            };
-            let text = format!("{damage}: the progress of handler '{id}' {fate}.");
-            lines.push(Line::recurring(Level::WARN, text));
+            told.push(Handling::State(StateTrouble::ProgressLost {
+                id: handler.id.clone(),
+                damage,
+                is_in_memory: known.is_some(),
+            }));
             None
         });
         let record = known.or_else(|| {
             let found = stored.clone()?;
             let (persistence, now) = (input.persistence, input.now);
-            Some(corrected(found, handler, persistence, now, lines))
+            Some(corrected(found, handler, persistence, now, told))
         });
         let below = record.iter().flat_map(|record| &record.subrefs);
         let below = below.filter_map(|id| offspring(input, id.as_str().into()));

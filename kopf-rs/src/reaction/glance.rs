@@ -10,7 +10,6 @@ use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::reaction::input::Policy;
 use crate::reaction::memory::Seen;
 use crate::state::Persistence;
 
@@ -18,7 +17,6 @@ use crate::state::Persistence;
 pub(crate) struct Glance<'a> {
     pub(crate) handlers: &'a [Arc<Handler>],
     pub(crate) persistence: &'a Persistence,
-    pub(crate) policy: &'a Policy,
     pub(crate) resource: &'a Resource,
     pub(crate) seen: &'a Seen,
 }
@@ -33,7 +31,7 @@ impl Glance<'_> {
     pub(crate) fn is_quiet_as(&self, outline: &Outline<'_>) -> bool {
         // A digest would have to be made of Secrets; annotations of Deployments are not those of their ReplicaSets.
         let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
-        if special || self.policy.verbose || self.seen.busy.is_some() {
+        if special || self.seen.busy.is_some() {
             return false;
         }
         let Some(held) = self.held() else {

@@ -45,8 +45,6 @@ pub(crate) struct Policy {
     pub(crate) lifecycle: Lifecycle,
     /// First and longest delay after arbitrary errors of handlers without `backoff`; doubled in between, with jitter.
     pub(crate) backoff: (Duration, Duration),
-    /// Whether lines at level DEBUG are wanted: the body of every object is in them.
-    pub(crate) verbose: bool,
 }
 
 impl Input<'_> {
@@ -68,7 +66,6 @@ impl Default for Policy {
         Self {
             lifecycle: Lifecycle::default(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
-            verbose: false,
         }
     }
 }

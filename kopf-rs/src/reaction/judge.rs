@@ -1,20 +1,21 @@
-//! What one attempt means: the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`), and Kopf's words for it.
+//! What one attempt means: the outcome table (rows 6 and 14 of `docs/coming-from-kopf.md`).
 //!
 //! Must not know other handlers, nor what is written.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tracing::Level;
 
 use crate::handler::definition::Handler;
 use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
-use crate::object::python::{seconds, timedelta};
-use crate::reaction::line::Line;
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::member::{Exhausted, since};
 use crate::state::progress::{Record, micros};
+use crate::wording::handling::Attempt;
 
 /// Longer messages are cut in the middle: they are kept on the object.
 const LONGEST_MESSAGE: usize = 4096;
@@ -34,132 +35,76 @@ pub(crate) struct Judge {
     pub(crate) chance: f64,
 }
 
-/// What has become of the handler.
-enum Verdict {
-    Success(Option<Value>),
-    Ignored,
-    Failure,
-    /// A failure because of a limit: Kopf keeps the whole line as its message.
-    GivenUp,
-    Retry(Duration),
-}
-
 impl Judge {
     /// Enter the outcome of an attempt into the record. Gives the result, if there is one.
     pub(crate) fn attempted(
         &self,
-        handler: &Handler,
+        handler: &Arc<Handler>,
         record: &mut Record,
         outcome: Outcome,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) -> Option<Value> {
-        let (verdict, words, message) = match outcome {
-            Outcome::Succeeded(result) => (Verdict::Success(result), "succeeded.".into(), None),
-            Outcome::Temporary { message, delay } => {
-                let (verdict, words) = self.temporary(handler, record, delay);
-                (verdict, format!("{words}: {message}"), Some(message))
+        let mut result = None;
+        let end = match outcome {
+            Outcome::Succeeded(given) => {
+                result = given.filter(|it| !it.is_null());
+                AttemptEnd::Succeeded
             }
-            Outcome::Permanent { message } => (
-                Verdict::Failure,
-                format!("failed permanently: {message}"),
-                Some(message),
-            ),
-            Outcome::Arbitrary { message } => {
-                let (verdict, words) = self.arbitrary(handler, record);
-                let text = format!("failed with an exception and will {words}: {message}");
-                (verdict, text, Some(message))
-            }
+            Outcome::Temporary { message, delay } => AttemptEnd::Temporary {
+                message,
+                fate: self.look_ahead(handler, record, delay),
+            },
+            Outcome::Permanent { message } => AttemptEnd::Permanent { message },
+            Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
+                message,
+                fate: self.fate(handler, record),
+            },
             Outcome::Waiting => return None,
-            Outcome::TimedOut { after } => {
-                let words = format!("has timed out after {}.", timedelta(after));
-                let message = format!("{handler} {words}");
-                (Verdict::Failure, words, Some(message))
-            }
+            Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
         };
-        let good = matches!(verdict, Verdict::Success(_));
-        let level = if good { Level::INFO } else { Level::ERROR };
-        let text = format!("{handler} {words}");
-        let message = match verdict {
-            Verdict::GivenUp => Some(text.clone()),
-            _ => message,
-        };
-        lines.push(Line::new(level, text));
-        self.enter(record, verdict, message)
+        self.enter(handler, record, end, told);
+        result
     }
 
     /// Fail a handler whose limits are reached, without a call.
     pub(crate) fn exhausted(
         &self,
-        handler: &Handler,
+        handler: &Arc<Handler>,
         record: &mut Record,
         exhausted: Exhausted,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) {
-        let words = match exhausted {
-            Exhausted::Timeout(runtime) => format!("has timed out after {}.", timedelta(runtime)),
-            Exhausted::Retries(limit) => format!("has exceeded {limit} retries."),
+        let end = match exhausted {
+            Exhausted::Timeout(after) => AttemptEnd::TimedOut { after },
+            Exhausted::Retries(limit) => AttemptEnd::RetriesExceeded { limit },
         };
-        let text = format!("{handler} {words}");
-        lines.push(Line::new(Level::ERROR, text.clone()));
-        self.enter(record, Verdict::Failure, Some(text));
+        self.enter(handler, record, end, told);
     }
 
-    fn temporary(&self, handler: &Handler, record: &Record, delay: Duration) -> (Verdict, String) {
-        let failed = "failed temporarily";
-        match self.look_ahead(handler, record, delay) {
-            None => (Verdict::Retry(delay), failed.to_owned()),
-            Some(Exhausted::Timeout(timeout)) => (
-                Verdict::GivenUp,
-                format!(
-                    "{failed} but will time out after {} seconds",
-                    seconds(timeout)
-                ),
-            ),
-            Some(Exhausted::Retries(limit)) => (
-                Verdict::GivenUp,
-                format!("{failed} but will exceed {limit} retries"),
-            ),
-        }
-    }
-
-    fn arbitrary(&self, handler: &Handler, record: &Record) -> (Verdict, String) {
+    /// What becomes of a handler after an arbitrary error.
+    fn fate(&self, handler: &Handler, record: &Record) -> Fate {
         match handler.errors() {
-            ErrorsMode::Ignored => return (Verdict::Ignored, "ignore it".to_owned()),
-            ErrorsMode::Permanent => return (Verdict::Failure, "stop now".to_owned()),
-            ErrorsMode::Temporary => {}
-        }
-        let fixed = handler.backoff();
-        let delay = fixed.unwrap_or_else(|| self.growing(record.retries));
-        match self.look_ahead(handler, record, delay) {
-            None => (
-                Verdict::Retry(delay),
-                format!("try again in {} seconds", seconds(delay)),
-            ),
-            Some(Exhausted::Timeout(timeout)) => (
-                Verdict::GivenUp,
-                format!(
-                    "stop now (it would time out in {} seconds on the next attempt)",
-                    seconds(timeout)
-                ),
-            ),
-            Some(Exhausted::Retries(limit)) => (
-                Verdict::GivenUp,
-                format!("stop now (it would exceed {limit} retries on the next attempt)"),
-            ),
+            ErrorsMode::Ignored => Fate::Ignored,
+            ErrorsMode::Permanent => Fate::Stopped,
+            ErrorsMode::Temporary => {
+                let fixed = handler.backoff();
+                let delay = fixed.unwrap_or_else(|| self.growing(record.retries));
+                self.look_ahead(handler, record, delay)
+            }
         }
     }
 
-    /// Whether another attempt after `delay` would be beyond the handler's limits.
-    fn look_ahead(&self, handler: &Handler, record: &Record, delay: Duration) -> Option<Exhausted> {
-        let runtime = since(record.started, self.now);
-        if let Some(timeout) = handler
-            .timeout()
-            .filter(|it| runtime.saturating_add(delay) >= *it)
-        {
-            return Some(Exhausted::Timeout(timeout));
+    /// Another attempt after `delay`, unless that would be beyond the handler's limits.
+    fn look_ahead(&self, handler: &Handler, record: &Record, delay: Duration) -> Fate {
+        let runtime = since(record.started, self.now).saturating_add(delay);
+        if let Some(timeout) = handler.timeout().filter(|it| runtime >= *it) {
+            return Fate::WouldTimeOut(timeout);
         }
-        let limit = handler.retries()?;
-        (record.retries.saturating_add(1) >= limit).then_some(Exhausted::Retries(limit))
+        let retries = record.retries.saturating_add(1);
+        match handler.retries().filter(|limit| retries >= *limit) {
+            Some(limit) => Fate::WouldExceed(limit),
+            None => Fate::Retried { delay },
+        }
     }
 
     /// Doubled with every attempt, give or take a fifth, never above the longest.
@@ -174,30 +119,57 @@ impl Judge {
 
     fn enter(
         &self,
+        handler: &Arc<Handler>,
         record: &mut Record,
-        verdict: Verdict,
-        message: Option<String>,
-    ) -> Option<Value> {
+        end: AttemptEnd,
+        told: &mut Vec<Handling>,
+    ) {
         let now = micros(self.now);
         record.retries = record.retries.saturating_add(1);
+        record.message = message(handler, &end).map(|it| shortened(&it, LONGEST_MESSAGE));
         record.wait_until(None, now);
-        record.message = message.map(|message| shortened(&message, LONGEST_MESSAGE));
-        match verdict {
-            Verdict::Retry(delay) => {
+        match fate(&end) {
+            Some(Fate::Retried { delay }) => {
                 record.wait_until(Some(later(now, delay)), now);
-                return None;
             }
-            Verdict::Failure | Verdict::GivenUp => record.failure = true,
-            Verdict::Success(_) | Verdict::Ignored => {
-                record.success = true;
-                record.message = None;
-            }
+            None | Some(Fate::Ignored) => record.success = true,
+            Some(_) => record.failure = true,
         }
-        record.stopped = Some(now);
-        match verdict {
-            Verdict::Success(result) => result.filter(|it| !it.is_null()),
-            _ => None,
+        record.stopped = record.is_final().then_some(now);
+        let handler = handler.clone();
+        told.push(Handling::Attempted { handler, end });
+    }
+}
+
+/// What becomes of a handler whose attempt has ended so; nothing where it has succeeded.
+fn fate(end: &AttemptEnd) -> Option<Fate> {
+    match end {
+        AttemptEnd::Succeeded => None,
+        AttemptEnd::Temporary { fate, .. } | AttemptEnd::Arbitrary { fate, .. } => Some(*fate),
+        AttemptEnd::Permanent { .. }
+        | AttemptEnd::TimedOut { .. }
+        | AttemptEnd::RetriesExceeded { .. } => Some(Fate::Stopped),
+    }
+}
+
+/// What the record says of it: the error, or all of the line where a limit is reached, as Kopf has it.
+fn message<'a>(handler: &Handler, end: &'a AttemptEnd) -> Option<Cow<'a, str>> {
+    match end {
+        AttemptEnd::Succeeded
+        | AttemptEnd::Arbitrary {
+            fate: Fate::Ignored,
+            ..
+        } => None,
+        AttemptEnd::Permanent { message }
+        | AttemptEnd::Temporary {
+            message,
+            fate: Fate::Retried { .. },
         }
+        | AttemptEnd::Arbitrary {
+            message,
+            fate: Fate::Retried { .. } | Fate::Stopped,
+        } => Some(message.into()),
+        _ => Some(Attempt(handler, end).to_string().into()),
     }
 }
 

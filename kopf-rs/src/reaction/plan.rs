@@ -5,24 +5,21 @@
 
 use std::sync::Arc;
 
-use tracing::Level;
-
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
 use crate::handler::filter::Former;
 use crate::handler::subject::EventSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
+use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::event::EventType;
-use crate::object::python::Python;
 use crate::reaction::course::{Book, Course, Plan};
-use crate::reaction::cycle::{Cycle, Mode, supersession, title};
+use crate::reaction::cycle::{Cycle, Mode, supersession};
 use crate::reaction::detect::{
     Candidate, Sides, Situation, cause, first_attempt, left_behind, object,
 };
 use crate::reaction::entry::{Entry, entries};
 use crate::reaction::input::Input;
-use crate::reaction::line::Line;
 use crate::reaction::member::{Member, Standing};
 use crate::reaction::memory::Target;
 use crate::state::finalizer;
@@ -31,7 +28,7 @@ use crate::state::finalizer;
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let mut planning = Planning {
         input,
-        lines: Vec::new(),
+        told: Vec::new(),
         calls: Vec::new(),
         suspended: Vec::new(),
     };
@@ -42,7 +39,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let of_events = suspended.into_iter().map(|call| call.handler);
     planning.suspended.extend(of_events);
     Plan {
-        lines: planning.lines,
+        told: planning.told,
         watching,
         changing: planning.calls,
         suspended: planning.suspended,
@@ -84,7 +81,7 @@ fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
 
 struct Planning<'a> {
     input: &'a Input<'a>,
-    lines: Vec<Line>,
+    told: Vec<Handling>,
     calls: Vec<HandlerCall>,
     suspended: Vec<Arc<Handler>>,
 }
@@ -132,13 +129,13 @@ impl Planning<'_> {
     /// There are handlers that may be concerned: look at the change.
     fn change(&mut self, life: Life, changing: &[&Arc<Handler>]) -> Course {
         let input = self.input;
-        let entries = entries(input, changing, &mut self.lines);
+        let entries = entries(input, changing, &mut self.told);
         let sides = self.sides(changing);
         let (situation, candidates) = self.candidates(life, changing, &sides, &entries);
         let is_guarded = matches!(life, Life::Alive { guarded: true } | Life::Dying);
         let withheld = self.withheld(&sides, situation);
         if life == Life::Dying && !withheld.is_empty() {
-            return self.await_withheld(&withheld);
+            return self.await_withheld(withheld);
         }
         let is_kept = input.rivalled || !withheld.is_empty();
         if !candidates.iter().any(|it| it.applies) {
@@ -152,8 +149,7 @@ impl Planning<'_> {
         let optional = candidates.iter().any(Candidate::is_optional_deletion);
         match (life, situation) {
             (Life::Alive { guarded: false }, _) if demanded => {
-                let text = "Adding the finalizer, thus preventing the actual deletion.";
-                self.debug(|| text.to_owned());
+                self.told.push(Handling::FinalizerAdded);
                 Course::Guard { add: true }
             }
             (Life::Alive { guarded: true }, _) if !demanded && !is_kept => self.unguard(),
@@ -181,14 +177,9 @@ impl Planning<'_> {
 
     /// Without them, the object would be released before all that is to be cleaned up is. With them, it goes on as if it had just been
     /// deleted: so nobody else is called until then, either.
-    fn await_withheld(&mut self, withheld: &[Arc<str>]) -> Course {
-        let ids: Vec<String> = withheld.iter().map(|id| format!("'{id}'")).collect();
-        let ids = ids.join(", ");
-        let text = format!(
-            "The deletion waits for handlers that are not served now: {ids}. The finalizer stays, and no deletion handler is called until they \
-             are: an earlier line says why they are not."
-        );
-        self.lines.push(Line::recurring(Level::WARN, text));
+    fn await_withheld(&mut self, withheld: Vec<Arc<str>>) -> Course {
+        self.told
+            .push(Handling::DeletionWithheld { handlers: withheld });
         nothing()
     }
 
@@ -199,8 +190,8 @@ impl Planning<'_> {
         let last = busy.and_then(|busy| busy.last.clone()).or_else(|| {
             let last = input.persistence.essence.fetch(input.body);
             last.unwrap_or_else(|damage| {
-                let text = format!("{damage}: the object is handled as if it were new.");
-                self.lines.push(Line::recurring(Level::WARN, text));
+                self.told
+                    .push(Handling::State(StateTrouble::LastHandledLost(damage)));
                 None
             })
         });
@@ -208,7 +199,7 @@ impl Planning<'_> {
         let watching = input.handlers.iter().filter(|it| it.is_for_events());
         let fields = all.chain(watching).filter_map(|it| it.field());
         let newest = input.persistence.essence_of(input.body, fields);
-        let target = Target::of(input, &newest, &mut self.lines);
+        let target = Target::of(input, &newest, &mut self.told);
         let sides = Sides::new(last, target, newest);
         if input.body.is_deleting() {
             sides.of_deletion()
@@ -261,11 +252,9 @@ impl Planning<'_> {
         entries: Vec<Entry>,
     ) -> Course {
         let input = self.input;
-        if input.policy.verbose {
-            self.describe(reason, &sides);
-        }
+        self.describe(reason, &sides);
         if mode == Mode::Persisted {
-            self.lines.extend(supersession(reason, &entries));
+            self.told.extend(supersession(reason, &entries));
         }
         let left_behind = left_behind(input, &sides, reason, selected, &entries);
         let mut cycle = Cycle::new(input, (reason, mode), sides, selected, entries);
@@ -305,11 +294,10 @@ impl Planning<'_> {
     }
 
     fn indifferent(&mut self, life: Life) -> Course {
-        let text = match life {
-            Life::Gone => "Deleted, really deleted, and we are notified.",
-            _ => "Deletion, but we are done with it, and we do not care.",
-        };
-        self.debug(|| text.to_owned());
+        self.told.push(match life {
+            Life::Gone => Handling::Deleted,
+            _ => Handling::DeletionOfOthers,
+        });
         Course::Rest {
             stale: None,
             forget: true,
@@ -317,8 +305,7 @@ impl Planning<'_> {
     }
 
     fn noop(&mut self, entries: Vec<Entry>) -> Course {
-        let text = "Something has changed, but we are not interested (the essence is the same).";
-        self.debug(|| text.to_owned());
+        self.told.push(Handling::Unchanged);
         let mut stale = Vec::new();
         for entry in entries.into_iter().filter(|entry| entry.is_there) {
             let of_subs = entry.stored.iter().flat_map(|it| &it.subrefs);
@@ -332,22 +319,16 @@ impl Planning<'_> {
     }
 
     fn unguard(&mut self) -> Course {
-        let text = "Removing the finalizer, as there are no handlers requiring it.";
-        self.debug(|| text.to_owned());
+        self.told.push(Handling::FinalizerNotNeeded);
         Course::Guard { add: false }
     }
 
     fn describe(&mut self, reason: Reason, sides: &Sides) {
-        let (title, body) = (title(reason), Python::value(self.input.body));
-        self.debug(|| format!("{title} is in progress: {body}"));
+        let body = self.input.body.clone();
+        self.told.push(Handling::InProgress { reason, body });
         if reason != Reason::Create && !sides.diff.is_empty() {
-            self.debug(|| format!("{title} diff: {}", sides.diff));
-        }
-    }
-
-    fn debug(&mut self, text: impl FnOnce() -> String) {
-        if self.input.policy.verbose {
-            self.lines.push(Line::new(Level::DEBUG, text()));
+            let diff = sides.diff.clone();
+            self.told.push(Handling::Differs { reason, diff });
         }
     }
 }

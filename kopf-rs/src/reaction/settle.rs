@@ -8,22 +8,19 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use tracing::Level;
 
-use crate::handler::definition::Handler;
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::Reason;
+use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::reaction::children::{refer, waiting};
+use crate::reaction::children::refer;
 use crate::reaction::course::{Book, Course, Plan};
-use crate::reaction::cycle::{Cycle, Mode, title};
+use crate::reaction::cycle::{Cycle, Mode};
 use crate::reaction::judge::{Judge, next_chance, shortened};
-use crate::reaction::line::Line;
 use crate::reaction::marks::marks;
 use crate::reaction::member::{Member, Offspring, next_due};
 use crate::reaction::memory::{Busy, Ongoing, Seen};
-use crate::state::NotKept;
 use crate::state::budget;
 use crate::state::diffbase::{Kept, KnownEssence};
 use crate::state::finalizer;
@@ -53,8 +50,7 @@ pub(crate) struct Effects {
     pub(crate) expected_finalizers: Option<Vec<String>>,
     /// When to plan again without an event. `now` or earlier: as soon as the patch has landed.
     pub(crate) wake_at: Option<Timestamp>,
-    /// Log lines to write.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) told: Vec<Handling>,
     /// Handlers that failed for good in this pass.
     pub(crate) failed: Vec<Arc<str>>,
     /// A change was handled to the end.
@@ -87,7 +83,7 @@ pub(crate) fn settle(
             called: attempted.iter().map(|it| it.id.clone()).collect(),
             expected_finalizers: None,
             wake_at: None,
-            lines: Vec::new(),
+            told: Vec::new(),
             failed: Vec::new(),
             concluded: false,
             seen: book.seen.clone(),
@@ -143,14 +139,14 @@ struct End {
 impl Settling {
     fn rest(mut self, stale: Option<&[Arc<str>]>, forget: bool) -> Effects {
         let mut patch = self.wanted.clone();
-        let mut lines = Vec::new();
+        let mut told = Vec::new();
         if stale.is_some() {
             self.purge_target(&mut patch);
         }
         for id in stale.into_iter().flatten() {
-            self.purge(id, &mut patch, &mut lines);
+            self.purge(id, &mut patch, &mut told);
         }
-        self.effects.lines.append(&mut lines);
+        self.effects.told.append(&mut told);
         self.hold(None);
         if forget {
             let last = self.book.seen.busy.take().and_then(|busy| busy.last);
@@ -226,11 +222,14 @@ impl Settling {
                 cycle.children.insert(child.id.clone(), child);
             }
             if matches!(outcome, Outcome::Waiting) {
-                self.effects.lines.push(waiting(&id));
+                let handler = handler.clone();
+                self.effects
+                    .told
+                    .push(Handling::WaitsForSubhandlers { handler });
                 record.wait_until(wake, self.now);
                 continue;
             }
-            let result = judge.attempted(handler, record, outcome, &mut self.effects.lines);
+            let result = judge.attempted(handler, record, outcome, &mut self.effects.told);
             if let Some(result) = result {
                 deliver(&mut self.wanted, &id, result);
             }
@@ -242,7 +241,7 @@ impl Settling {
         for member in &mut cycle.members {
             if let Some(exhausted) = member.exhausted.take() {
                 let (handler, record) = (&member.handler, &mut member.record);
-                judge.exhausted(handler, record, exhausted, &mut self.effects.lines);
+                judge.exhausted(handler, record, exhausted, &mut self.effects.told);
                 self.effects.failed.push(handler.id.clone());
             }
         }
@@ -266,11 +265,14 @@ impl Settling {
         let succeeded = cycle.members.iter().filter(|it| it.record.success).count();
         let failed = cycle.members.len() - succeeded;
         let undone = cycle.members.iter().filter(|it| !it.record.is_final());
-        let undone = undone.map(|member| left_undone(&member.handler));
-        self.effects.lines.extend(undone);
-        let title = title(cycle.reason);
-        let text = format!("{title} is processed: {succeeded} succeeded; {failed} failed.");
-        self.effects.lines.push(Line::new(Level::INFO, text));
+        let undone = undone.map(|it| it.handler.clone());
+        let undone = undone.map(|handler| Handling::LeftUndone { handler });
+        self.effects.told.extend(undone);
+        self.effects.told.push(Handling::Processed {
+            reason: cycle.reason,
+            succeeded,
+            failed,
+        });
     }
 
     /// What to remember if the write is refused: everything.
@@ -308,13 +310,13 @@ impl Settling {
     /// Some handlers are left: write down how far it is.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
         self.effects.wake_at = wake_at(cycle, self.now);
-        let (patch, stored) = self.fitting(|this, room, patch, lines| {
+        let (patch, stored) = self.fitting(|this, room, patch, told| {
             for id in &cycle.superseded {
-                this.purge(id, patch, lines);
+                this.purge(id, patch, told);
             }
             let mut records = room < Room::None;
             for (id, record) in changed(cycle).filter(|_| room < Room::None) {
-                records &= this.store(id, record, room, patch, lines);
+                records &= this.store(id, record, room, patch, told);
             }
             if changed(cycle).next().is_some() {
                 this.store_target(cycle, room, patch);
@@ -351,13 +353,10 @@ impl Settling {
             releases: deletes && finalizer::is_alone(body, name),
         };
         let target = cycle.sides.target.essence.clone();
-        let (mut patch, stored) = self
-            .fitting(|this, room, patch, lines| this.write_end(cycle, &end, room, patch, lines));
+        let (mut patch, stored) =
+            self.fitting(|this, room, patch, told| this.write_end(cycle, &end, room, patch, told));
         if deletes {
-            let text = "Removing the finalizer, thus allowing the actual deletion.";
-            self.effects
-                .lines
-                .push(Line::new(Level::DEBUG, text.into()));
+            self.effects.told.push(Handling::FinalizerReleased);
             let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
             self.effects.expected_finalizers = Some(finalizer::remove(body, name, &mut patch));
             self.effects.seen.farewell = true;
@@ -386,7 +385,7 @@ impl Settling {
         end: &End,
         room: Room,
         patch: &mut Patch,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) -> Stored {
         let mut stored = Stored {
             records: room < Room::None,
@@ -400,21 +399,21 @@ impl Settling {
         let marks = end.marks.iter().filter(|_| keeps_marks);
         let is_mark = |id: &str| marks.clone().any(|(mark, _)| **mark == *id);
         for id in cycle.on_object.iter().filter(|id| !is_mark(id)) {
-            self.purge(id, patch, lines);
+            self.purge(id, patch, told);
         }
         let children = cycle.children.keys().map(|id| &**id);
         let subs = cycle.subrefs.iter().map(String::as_str).chain(children);
         for id in subs.collect::<BTreeSet<_>>() {
-            self.purge(id, patch, lines);
+            self.purge(id, patch, told);
         }
         if room == Room::None {
             return stored;
         }
         for (id, record) in marks.clone() {
-            stored.records &= self.store(id, record, room, patch, lines);
+            stored.records &= self.store(id, record, room, patch, told);
         }
         if cycle.sides.changed {
-            stored.essence = self.store_essence(&cycle.sides.target.essence, room, patch, lines);
+            stored.essence = self.store_essence(&cycle.sides.target.essence, room, patch, told);
         }
         stored
     }
@@ -425,24 +424,24 @@ impl Settling {
         target: &KnownEssence,
         room: Room,
         patch: &mut Patch,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) -> bool {
         let last = match room {
             Room::Plenty => target.clone(),
             _ => target.reduced(),
         };
         if let (Room::Plenty, KnownEssence::Digest(_)) = (room, &last) {
-            lines.push(only_digest());
+            told.push(Handling::State(StateTrouble::OnlyDigestLeft));
         }
         let store = &self.book.persistence.essence;
         match store.store(&last, &self.book.body, patch) {
             Ok(Kept::Whole) => true,
             Ok(Kept::Digest { bytes }) => {
-                lines.push(too_large(bytes));
+                told.push(Handling::State(StateTrouble::LastHandledTooLarge { bytes }));
                 true
             }
             Err(failed) => {
-                lines.push(not_kept(&failed));
+                told.push(Handling::State(StateTrouble::NotKept(failed)));
                 false
             }
         }
@@ -456,21 +455,25 @@ impl Settling {
     /// Dress the patch with as much of ours as the object has room for.
     fn fitting(
         &mut self,
-        dress: impl Fn(&Self, Room, &mut Patch, &mut Vec<Line>) -> Stored,
+        dress: impl Fn(&Self, Room, &mut Patch, &mut Vec<Handling>) -> Stored,
     ) -> (Patch, Stored) {
         let mut size = 0;
         let rooms = [Room::Plenty, Room::Digest, Room::Short, Room::None];
         let takes_digests = self.book.persistence.essence.takes_digests();
         let possible = |room: &Room| takes_digests || matches!(room, Room::Plenty | Room::None);
         for room in rooms.into_iter().filter(possible) {
-            let (mut patch, mut lines) = (self.wanted.clone(), Vec::new());
-            let stored = dress(self, room, &mut patch, &mut lines);
+            let (mut patch, mut told) = (self.wanted.clone(), Vec::new());
+            let stored = dress(self, room, &mut patch, &mut told);
             let found = budget::annotations_after(&self.book.body, &patch);
             if found <= budget::LIMIT || room == Room::None {
                 if room > Room::Plenty {
-                    lines.push(no_room(room, size));
+                    let only_memory = room == Room::None;
+                    told.push(Handling::State(StateTrouble::NoRoom {
+                        bytes: size,
+                        only_memory,
+                    }));
                 }
-                self.effects.lines.append(&mut lines);
+                self.effects.told.append(&mut told);
                 return (patch, stored);
             }
             size = size.max(found);
@@ -485,7 +488,7 @@ impl Settling {
         record: &Record,
         room: Room,
         patch: &mut Patch,
-        lines: &mut Vec<Line>,
+        told: &mut Vec<Handling>,
     ) -> bool {
         const SHORT: usize = 64;
         let progress = &self.book.persistence.progress;
@@ -500,7 +503,7 @@ impl Settling {
         let record = short.as_ref().unwrap_or(record);
         let stored = progress.store(id, record, &self.book.body, patch);
         stored
-            .map_err(|failed| lines.push(not_kept(&failed)))
+            .map_err(|failed| told.push(Handling::State(StateTrouble::NotKept(failed))))
             .is_ok()
     }
 
@@ -535,10 +538,10 @@ impl Settling {
         progress.purge_target(&self.book.body, patch);
     }
 
-    fn purge(&self, id: &str, patch: &mut Patch, lines: &mut Vec<Line>) {
+    fn purge(&self, id: &str, patch: &mut Patch, told: &mut Vec<Handling>) {
         let progress = &self.book.persistence.progress;
         if let Err(failed) = progress.purge(id, &self.book.body, patch) {
-            lines.push(Line::new(Level::WARN, format!("{failed}.")));
+            told.push(Handling::State(StateTrouble::NotRemoved(failed)));
         }
     }
 
@@ -626,40 +629,4 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
 fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
     let called = cycle.left().filter(|it| !it.is_suspended());
     next_due(called.map(|it| &it.record), now)
-}
-
-fn not_kept(failed: &NotKept) -> Line {
-    Line::recurring(Level::WARN, format!("{failed}: memory holds it."))
-}
-
-fn too_large(bytes: usize) -> Line {
-    let text = format!(
-        "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, so \
-         on the next change handlers will see no old state. Move large values out of the object to avoid this."
-    );
-    Line::new(Level::WARN, text)
-}
-
-fn left_undone(handler: &Handler) -> Line {
-    let text = format!("{handler} is left undone: a deletion waits for deletion handlers only.");
-    Line::new(Level::WARN, text)
-}
-
-fn only_digest() -> Line {
-    let text = "The operator was restarted in the middle of this cycle, and of what it has handled only a digest is left: on the next change \
-                handlers will see no old state.";
-    Line::new(Level::INFO, text.to_owned())
-}
-
-fn no_room(room: Room, size: usize) -> Line {
-    let what = match room {
-        Room::None => "progress is kept in memory only, and handlers may run again after a restart",
-        _ => "progress is kept in short, and on the next change handlers will see no old state",
-    };
-    let text = format!(
-        "The annotations of this object would take {size} bytes of the {} that Kubernetes allows: {what}. Remove large annotations to avoid \
-         this.",
-        budget::LIMIT
-    );
-    Line::new(Level::WARN, text)
 }

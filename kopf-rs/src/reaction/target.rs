@@ -1,17 +1,15 @@
 //! Which essence a cycle is after.
 
-use tracing::Level;
-
 use crate::handler::subject::Reason;
+use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::essence::Essence;
 use crate::reaction::input::Input;
-use crate::reaction::line::Line;
 use crate::reaction::memory::{Ongoing, Target};
 use crate::state::diffbase::KnownEssence;
 
 impl Target {
     /// The target that memory holds, else the one that the object carries, else the object as it is.
-    pub(super) fn of(input: &Input<'_>, newest: &Essence, lines: &mut Vec<Line>) -> Self {
+    pub(super) fn of(input: &Input<'_>, newest: &Essence, told: &mut Vec<Handling>) -> Self {
         let deleting = input.body.is_deleting();
         let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
             Reason::Delete => deleting,
@@ -34,8 +32,7 @@ impl Target {
         }
         let carried = input.persistence.progress.fetch_target(input.body);
         let carried = carried.unwrap_or_else(|damage| {
-            let text = format!("{damage}: the cycle goes on with the object as it is.");
-            lines.push(Line::recurring(Level::WARN, text));
+            told.push(Handling::State(StateTrouble::TargetLost(damage)));
             None
         });
         let takes_digests = input.persistence.essence.takes_digests();

@@ -20,6 +20,8 @@ use crate::handler::location::DeclaredAt;
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::{self, Callback};
 use crate::handler::rules::FamilyRules;
+use crate::happening::Happening;
+use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::patch::{Patch, apply};
@@ -36,6 +38,7 @@ use crate::reaction::plan::plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::reaction::suspension::Suspension;
 use crate::state::Persistence;
+use crate::wording::Line;
 
 pub(super) const FINALIZER: &str = "op.kopf.rs/finalizer";
 pub(super) const LAST: &str = "op.kopf.rs/last-handled-configuration";
@@ -288,16 +291,9 @@ impl World {
         let plan = self.plan(event, body);
         let quiet = event != Some(EventType::Deleted) && self.is_quiet(body);
         let (calls, watched) = (plan.changing.len(), !plan.watching.is_empty());
-        self.lines
-            .extend(plan.lines.iter().map(|it| it.text.clone()));
+        self.hear(&plan.told);
         let effects = self.act(plan);
-        self.lines.extend(
-            effects
-                .lines
-                .iter()
-                .filter(|it| it.level <= Level::INFO)
-                .map(|it| it.text.clone()),
-        );
+        self.hear(&effects.told);
         self.failed
             .extend(effects.failed.iter().map(ToString::to_string));
         if quiet {
@@ -311,6 +307,12 @@ impl World {
             );
         }
         self.write(effects)
+    }
+
+    fn hear(&mut self, told: &[Handling]) {
+        let told = told.iter().cloned().map(Happening::Handling);
+        let told = told.filter(|it| Line(it).level() <= Level::INFO);
+        self.lines.extend(told.map(|it| Line(&it).to_string()));
     }
 
     pub(super) fn plan(&mut self, event: Option<EventType>, body: &Arc<Body>) -> Plan {
@@ -338,7 +340,6 @@ impl World {
         let glance = Glance {
             handlers: &self.handlers,
             persistence: &self.persistence,
-            policy: &self.policy,
             resource: &Resource::default(),
             seen: self.seen.as_ref().unwrap(),
         };

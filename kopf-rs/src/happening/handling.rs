@@ -1,0 +1,147 @@
+//! What happens while the changes of an object are handled.
+//!
+//! Must not know any wording.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::handler::definition::Handler;
+use crate::handler::subject::Reason;
+use crate::object::body::Body;
+use crate::object::diff::Diff;
+use crate::state::{Damaged, NotKept};
+
+/// Something that has happened to an object, or to one of its handlers. Cheap to make: what is large is shared.
+#[derive(Clone, Debug)]
+pub(crate) enum Handling {
+    // === attempts ===
+    /// An attempt has ended, or a handler has reached its limits without one.
+    Attempted {
+        handler: Arc<Handler>,
+        end: AttemptEnd,
+    },
+    /// Sub-handlers of it are left to be called.
+    WaitsForSubhandlers { handler: Arc<Handler> },
+    /// The deletion does not wait for it.
+    LeftUndone { handler: Arc<Handler> },
+
+    // === cycles ===
+    /// Handlers are called for that reason, or waited for.
+    InProgress { reason: Reason, body: Arc<Body> },
+    /// What has changed.
+    Differs { reason: Reason, diff: Arc<Diff> },
+    /// The cycle for another reason has been put an end to by one for `reason`: so many handlers of it.
+    Superseded {
+        ended: Reason,
+        reason: Reason,
+        succeeded: usize,
+        failed: usize,
+        left: usize,
+    },
+    /// All handlers are done: so many.
+    Processed {
+        reason: Reason,
+        succeeded: usize,
+        failed: usize,
+    },
+    /// Nothing that counts has changed.
+    Unchanged,
+
+    // === deletion ===
+    /// Handlers want to see the deletion.
+    FinalizerAdded,
+    /// No handler wants to see the deletion.
+    FinalizerNotNeeded,
+    /// All deletion handlers are done.
+    FinalizerReleased,
+    /// It is deleted, and the finalizer is not on it.
+    DeletionOfOthers,
+    /// It is no more.
+    Deleted,
+    /// Deletion handlers that are not served now hold it up.
+    DeletionWithheld { handlers: Vec<Arc<str>> },
+
+    // === state on the object ===
+    /// Something about the operator's state on the object.
+    State(StateTrouble),
+}
+
+/// What is wrong with the operator's state on an object.
+#[derive(Clone, Debug)]
+pub(crate) enum StateTrouble {
+    /// The target of the cycle cannot be read.
+    TargetLost(Damaged),
+    /// What was handled last cannot be read.
+    LastHandledLost(Damaged),
+    /// A handler's record cannot be read; it may be in memory.
+    ProgressLost {
+        id: Arc<str>,
+        damage: Damaged,
+        is_in_memory: bool,
+    },
+    /// A handler's next attempt is later than anybody has asked for: it is made after that pause.
+    NextAttemptAhead {
+        id: Arc<str>,
+        at: Option<Timestamp>,
+        pause: Duration,
+    },
+    /// A handler's first attempt lies ahead: its time counts from now.
+    FirstAttemptAhead { id: Arc<str>, at: Timestamp },
+    /// A storage has not taken something.
+    NotKept(NotKept),
+    /// A storage has not taken something off.
+    NotRemoved(NotKept),
+    /// So many bytes of what was handled last are too many for an annotation.
+    LastHandledTooLarge { bytes: usize },
+    /// After a restart, only a digest is left of what was handled.
+    OnlyDigestLeft,
+    /// The annotations would take so many bytes: progress is kept in short, or in memory only.
+    NoRoom { bytes: usize, only_memory: bool },
+}
+
+/// How an attempt has ended.
+#[derive(Clone, Debug)]
+pub(crate) enum AttemptEnd {
+    Succeeded,
+    Temporary { message: String, fate: Fate },
+    Permanent { message: String },
+    Arbitrary { message: String, fate: Fate },
+    TimedOut { after: Duration },
+    RetriesExceeded { limit: u32 },
+}
+
+/// What becomes of a handler that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Retried {
+        delay: Duration,
+    },
+    /// Its errors count as a success.
+    Ignored,
+    Stopped,
+    /// Another attempt would be beyond its timeout.
+    WouldTimeOut(Duration),
+    /// Another attempt would be beyond its retries.
+    WouldExceed(u32),
+}
+
+impl Handling {
+    /// Whether each look at the object finds it anew: news for the first time only.
+    pub(crate) fn recurs(&self) -> bool {
+        match self {
+            Self::DeletionWithheld { .. } => true,
+            Self::State(trouble) => matches!(
+                trouble,
+                StateTrouble::TargetLost(_)
+                    | StateTrouble::LastHandledLost(_)
+                    | StateTrouble::ProgressLost { .. }
+                    | StateTrouble::NextAttemptAhead { .. }
+                    | StateTrouble::FirstAttemptAhead { .. }
+                    | StateTrouble::NotKept(_)
+            ),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The log lines about objects that are handled: Kopf's words wherever Kopf has such a line.
+
+use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
+
+use tracing::Level;
+
+use crate::handler::definition::Handler;
+use crate::handler::subject::Reason;
+use crate::happening::handling::{AttemptEnd, Fate, Handling, StateTrouble};
+use crate::object::python::{Python, seconds, timedelta};
+use crate::state::budget;
+
+/// The line on an attempt. Kopf keeps some of these as messages of records, too.
+pub(crate) struct Attempt<'a>(pub(crate) &'a Handler, pub(crate) &'a AttemptEnd);
+
+/// Why a time on an object lies ahead.
+const AHEAD: &str = "a clock was ahead, or somebody has edited the record";
+
+pub(super) fn level(handling: &Handling) -> Level {
+    match handling {
+        Handling::Superseded { .. }
+        | Handling::Processed { .. }
+        | Handling::State(StateTrouble::OnlyDigestLeft)
+        | Handling::Attempted {
+            end: AttemptEnd::Succeeded,
+            ..
+        } => Level::INFO,
+        Handling::WaitsForSubhandlers { .. }
+        | Handling::InProgress { .. }
+        | Handling::Differs { .. }
+        | Handling::Unchanged
+        | Handling::FinalizerAdded
+        | Handling::FinalizerNotNeeded
+        | Handling::FinalizerReleased
+        | Handling::DeletionOfOthers
+        | Handling::Deleted => Level::DEBUG,
+        Handling::LeftUndone { .. } | Handling::DeletionWithheld { .. } | Handling::State(_) => {
+            Level::WARN
+        }
+        Handling::Attempted { .. } => Level::ERROR,
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, handling: &Handling) -> fmt::Result {
+    match handling {
+        Handling::Attempted { handler, end } => Attempt(handler, end).fmt(f),
+        Handling::WaitsForSubhandlers { handler } => {
+            write!(f, "{handler} has unfinished sub-handlers. Will retry soon.")
+        }
+        Handling::LeftUndone { handler } => write!(
+            f,
+            "{handler} is left undone: a deletion waits for deletion handlers only."
+        ),
+        Handling::InProgress { reason, body } => {
+            let (title, body) = (title(*reason), Python::value(body));
+            write!(f, "{title} is in progress: {body}")
+        }
+        Handling::Differs { reason, diff } => write!(f, "{} diff: {diff}", title(*reason)),
+        Handling::Superseded {
+            ended,
+            reason,
+            succeeded,
+            failed,
+            left,
+        } => {
+            let (ended, by) = (title(*ended), title(*reason).to_lowercase());
+            write!(
+                f,
+                "{ended} is superseded by {by}: {succeeded} succeeded; {failed} failed; {left} left to the moment."
+            )
+        }
+        Handling::Processed {
+            reason,
+            succeeded,
+            failed,
+        } => {
+            let title = title(*reason);
+            write!(
+                f,
+                "{title} is processed: {succeeded} succeeded; {failed} failed."
+            )
+        }
+        Handling::DeletionWithheld { handlers } => withheld(f, handlers),
+        Handling::State(trouble) => state(f, trouble),
+        Handling::Unchanged
+        | Handling::FinalizerAdded
+        | Handling::FinalizerNotNeeded
+        | Handling::FinalizerReleased
+        | Handling::DeletionOfOthers
+        | Handling::Deleted => f.write_str(fixed(handling)),
+    }
+}
+
+fn fixed(handling: &Handling) -> &'static str {
+    match handling {
+        Handling::Unchanged => {
+            "Something has changed, but we are not interested (the essence is the same)."
+        }
+        Handling::FinalizerAdded => "Adding the finalizer, thus preventing the actual deletion.",
+        Handling::FinalizerNotNeeded => {
+            "Removing the finalizer, as there are no handlers requiring it."
+        }
+        Handling::FinalizerReleased => "Removing the finalizer, thus allowing the actual deletion.",
+        Handling::DeletionOfOthers => "Deletion, but we are done with it, and we do not care.",
+        _ => "Deleted, really deleted, and we are notified.",
+    }
+}
+
+impl Display for Attempt<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(handler, end) = self;
+        write!(f, "{handler} ")?;
+        match end {
+            AttemptEnd::Succeeded => f.write_str("succeeded."),
+            AttemptEnd::Temporary { message, fate } => {
+                f.write_str("failed temporarily")?;
+                match fate {
+                    Fate::WouldTimeOut(limit) => {
+                        write!(f, " but will time out after {} seconds", seconds(*limit))?;
+                    }
+                    Fate::WouldExceed(limit) => write!(f, " but will exceed {limit} retries")?,
+                    Fate::Retried { .. } | Fate::Ignored | Fate::Stopped => {}
+                }
+                write!(f, ": {message}")
+            }
+            AttemptEnd::Permanent { message } => write!(f, "failed permanently: {message}"),
+            AttemptEnd::Arbitrary { message, fate } => {
+                f.write_str("failed with an exception and will ")?;
+                match fate {
+                    Fate::Retried { delay } => {
+                        write!(f, "try again in {} seconds", seconds(*delay))?;
+                    }
+                    Fate::Ignored => f.write_str("ignore it")?,
+                    Fate::Stopped => f.write_str("stop now")?,
+                    Fate::WouldTimeOut(limit) => write!(
+                        f,
+                        "stop now (it would time out in {} seconds on the next attempt)",
+                        seconds(*limit)
+                    )?,
+                    Fate::WouldExceed(limit) => write!(
+                        f,
+                        "stop now (it would exceed {limit} retries on the next attempt)"
+                    )?,
+                }
+                write!(f, ": {message}")
+            }
+            AttemptEnd::TimedOut { after } => {
+                write!(f, "has timed out after {}.", timedelta(*after))
+            }
+            AttemptEnd::RetriesExceeded { limit } => write!(f, "has exceeded {limit} retries."),
+        }
+    }
+}
+
+fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
+    match trouble {
+        StateTrouble::TargetLost(damage) => {
+            write!(f, "{damage}: the cycle goes on with the object as it is.")
+        }
+        StateTrouble::LastHandledLost(damage) => {
+            write!(f, "{damage}: the object is handled as if it were new.")
+        }
+        StateTrouble::ProgressLost {
+            id,
+            damage,
+            is_in_memory,
+        } => {
+            let fate = if *is_in_memory {
+                "is taken from memory"
+            } else {
+                "is lost, it starts anew"
+            };
+            write!(f, "{damage}: the progress of handler '{id}' {fate}.")
+        }
+        StateTrouble::NextAttemptAhead { id, at, pause } => {
+            let at = at.map(|at| at.to_string()).unwrap_or_default();
+            let pause = seconds(*pause);
+            write!(
+                f,
+                "The next attempt of handler '{id}' lies ahead at {at}, later than it has asked for: {AHEAD}. It is made in {pause} seconds."
+            )
+        }
+        StateTrouble::FirstAttemptAhead { id, at } => write!(
+            f,
+            "The first attempt of handler '{id}' lies ahead at {at}: {AHEAD}. Its time counts from now."
+        ),
+        StateTrouble::NotKept(failed) => write!(f, "{failed}: memory holds it."),
+        StateTrouble::NotRemoved(failed) => write!(f, "{failed}."),
+        StateTrouble::LastHandledTooLarge { bytes } => write!(
+            f,
+            "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, so \
+             on the next change handlers will see no old state. Move large values out of the object to avoid this."
+        ),
+        StateTrouble::OnlyDigestLeft => f.write_str(
+            "The operator was restarted in the middle of this cycle, and of what it has handled only a digest is left: on the next change \
+             handlers will see no old state.",
+        ),
+        StateTrouble::NoRoom { bytes, only_memory } => {
+            let what = if *only_memory {
+                "progress is kept in memory only, and handlers may run again after a restart"
+            } else {
+                "progress is kept in short, and on the next change handlers will see no old state"
+            };
+            write!(
+                f,
+                "The annotations of this object would take {bytes} bytes of the {} that Kubernetes allows: {what}. Remove large annotations to \
+                 avoid this.",
+                budget::LIMIT
+            )
+        }
+    }
+}
+
+fn withheld(f: &mut Formatter<'_>, handlers: &[Arc<str>]) -> fmt::Result {
+    let handlers: Vec<String> = handlers.iter().map(|id| format!("'{id}'")).collect();
+    let handlers = handlers.join(", ");
+    write!(
+        f,
+        "The deletion waits for handlers that are not served now: {handlers}. The finalizer stays, and no deletion handler is called until they \
+         are: an earlier line says why they are not."
+    )
+}
+
+/// How Kopf calls a cycle.
+fn title(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Create => "Creation",
+        Reason::Update => "Updating",
+        Reason::Delete => "Deletion",
+        Reason::Resume => "Resuming",
+    }
+}
