@@ -17,7 +17,6 @@ use std::sync::{Mutex, PoisonError};
 use kopf_rs_tests::{Lines, say};
 
 use crate::random::{Failure, Seed, assert_told_again, explore, in_virtual_time};
-use event::SWITCHED_OFF;
 use history::History;
 use record::Record;
 use simulation::{Simulation, State};
@@ -50,9 +49,6 @@ fn watches_that_come_and_go_lose_nothing() {
         troubles,
         starts,
     } = total.into_inner().expect("no panics here");
-    for (event, defect) in SWITCHED_OFF {
-        say(&format!("switched off: {event:?}: {defect}"));
-    }
     say(&format!(
         "{count} histories of queue and watches: {objects} objects, {calls} calls, {writes} writes, {troubles} troubles, {starts} starts; handlers \
          called for live objects as deleted: 0, two attempts at once on one object: 0, finished outcomes lost: 0, succeeded handlers called \

@@ -37,18 +37,6 @@ pub(super) enum Event {
     TwoVersions,
 }
 
-/// Events that happen in no history for now, each with the defect they would show.
-pub(super) const SWITCHED_OFF: [(Event, &str); 2] = [
-    (
-        Event::Served,
-        "a write to a version that is not served any more (404 page not found) passes for one to an object that is gone",
-    ),
-    (
-        Event::SecondVersion,
-        "a write to a version that is not served any more (404 page not found) passes for one to an object that is gone",
-    ),
-];
-
 impl Event {
     const ALL: [Self; 14] = [
         Self::OtherGroup,
@@ -81,8 +69,7 @@ impl Event {
         if some.contains(&Self::Definition) && dice.one_in(2) {
             some.insert(Self::Discovery);
         }
-        let off = |event: &Self| SWITCHED_OFF.iter().any(|(it, _)| it == event);
-        some.into_iter().filter(|event| !off(event)).collect()
+        some
     }
 
     /// In how many histories there is one with it.

@@ -49,10 +49,11 @@ impl History {
     pub(super) fn new(seed: Seed, mut record: Record) -> Self {
         let mut dice = Dice::new(seed.number ^ 0x5EED);
         let events = Event::some(&mut dice);
-        let naming = match dice.roll(3) {
+        let naming = match dice.roll(4) {
             _ if events.contains(&Event::TwoVersions) => Naming::Versions,
             0 => Naming::Plural,
-            1 => Naming::Group,
+            1 => Naming::Mixed,
+            2 => Naming::Group,
             _ => Naming::Version,
         };
         let roles = Roles::roll(seed.size, naming, &mut dice);

@@ -46,6 +46,8 @@ pub(super) struct Role {
 pub(super) enum Naming {
     /// By its plural: ambiguous while another group has it too.
     Plural,
+    /// Deletion handlers by its plural, all others by its group too: those are served while deletion handlers are not.
+    Mixed,
     /// In whatever version the group prefers.
     Group,
     /// In its first version.
@@ -94,7 +96,8 @@ impl Roles {
             let by_group = format!("{PLURAL}.{GROUP}");
             registry = match self.naming {
                 Naming::Plural => role.add(registry, PLURAL, callback),
-                Naming::Group => role.add(registry, by_group.as_str(), callback),
+                Naming::Mixed if role.on == "delete" => role.add(registry, PLURAL, callback),
+                Naming::Group | Naming::Mixed => role.add(registry, by_group.as_str(), callback),
                 Naming::Version => role.add(registry, (GROUP, "v1", PLURAL), callback),
                 Naming::Versions => {
                     let version = if place.is_multiple_of(2) { "v1" } else { "v2" };
