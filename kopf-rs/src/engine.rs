@@ -10,6 +10,7 @@ pub(crate) mod key;
 pub(crate) mod kind;
 mod mailbox;
 pub(crate) mod memory;
+mod missing;
 pub(crate) mod noted_calls;
 pub(crate) mod overdue;
 mod own_thread;

@@ -15,6 +15,7 @@ scenarios! {
     a_new_preferred_version_takes_over_the_objects [memory tcp];
     of_two_versions_of_a_kind_one_is_served;
     while_the_server_is_away_one_line_tells_it [memory];
+    what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards [memory];
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -163,4 +164,18 @@ async fn while_the_server_is_away_one_line_tells_it(bed: Bed) {
     assert_eq!(troubles, 1, "{:#?}", lines.all());
     let over = |line: &str| line.contains(" INFO ") && line.contains("again");
     assert_eq!(lines.count(over), 1, "{:#?}", lines.all());
+}
+
+async fn what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards(bed: Bed) {
+    let field = Field::of(bed).await;
+    let server = field.bed.in_process().expect("it is in the process");
+    let withdrawn = Fault::answer(404).on(Verb::Patch).plural(KIND).times(2);
+    let withdrawn = server.fault(withdrawn);
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(withdrawn.hits(), 2);
+    assert_eq!(field.calls.all(), ["create_fn a"]);
 }

@@ -16,6 +16,7 @@ use crate::engine::invoke::{Cancelled, guarded};
 use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Version};
+use crate::engine::missing::Missing;
 use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::queue::WorkerStart;
 use crate::engine::report::about;
@@ -82,6 +83,8 @@ pub(super) struct Worker {
     pub(super) due: Due,
     /// What handlers have done is still to be written.
     pub(super) unwritten_outcome: bool,
+    /// It was not found when it was last asked for, and no watch has told yet that it is gone.
+    pub(super) missing: Option<Missing>,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
     surroundings: CauseContext,
@@ -147,6 +150,7 @@ impl Worker {
             due: Due::Never,
             said: BTreeSet::new(),
             unwritten_outcome: false,
+            missing: None,
         };
         worker.recall(start.memory);
         worker
@@ -238,24 +242,25 @@ impl Worker {
                 self.log_interruption();
                 self.look_for_rivals(&state.raw);
                 self.memory.self_triggered.end();
+                self.missing = None;
                 self.kind = state.kind;
                 self.know(state.raw);
                 self.due = self.cycle(Some(state.event)).await;
             }
-            Turn::Again => self.due = self.cycle(None).await,
+            Turn::Again => {
+                self.due = match self.missing.take() {
+                    Some(missing) => self.look_for_it(missing.event).await,
+                    None => self.cycle(None).await,
+                };
+            }
         }
         self.memory.pace.ended(Instant::now());
     }
 
     /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
     async fn look_as(&mut self, state: Pending) {
-        let Written::Outdated(Ok(raw)) = self.read(&state.kind, false).await else {
-            // It is gone, or a newer state has come in, or the operator stops.
-            return;
-        };
         self.kind = state.kind;
-        self.know(raw);
-        self.due = self.cycle(Some(state.event)).await;
+        self.due = self.look_for_it(Some(state.event)).await;
     }
 
     /// The same uid is there again: as an object that has just been seen for the first time.
@@ -265,6 +270,7 @@ impl Worker {
         self.due = Due::Never;
         self.writer = Writer::new(&self.context);
         self.unwritten_outcome = false;
+        self.missing = None;
         self.said = BTreeSet::new();
     }
 
@@ -293,7 +299,7 @@ impl Worker {
     }
 
     /// One pass: plan, call, settle, write.
-    async fn cycle(&mut self, event: Option<EventType>) -> Due {
+    pub(super) async fn cycle(&mut self, event: Option<EventType>) -> Due {
         let plan = match self.plan(event, &self.kind.handlers) {
             Ok(plan) => plan,
             Err(panic) => return self.throttled(&panic),

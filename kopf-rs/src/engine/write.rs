@@ -94,9 +94,8 @@ impl Worker {
             Written::Forbidden(error) => self.give_up(&error),
             Written::Gone => {
                 self.report(Patching::Skipped);
-                // It may only be the version that is not served any more: another one takes over what is to be written.
                 self.unwritten_outcome = true;
-                Due::Never
+                self.is_missing(None)
             }
             Written::GivenUp(error) => {
                 let error = discreet(&self.kind.resource, error.to_string());
@@ -134,7 +133,7 @@ impl Worker {
             }
             Written::Gone => {
                 self.memory.seen.keep_for_later(patch.clone());
-                self.unwritten(Written::Gone).await;
+                self.due = self.unwritten(Written::Gone).await;
             }
             written => {
                 self.unwritten(written).await;

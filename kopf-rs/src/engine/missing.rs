@@ -1,0 +1,39 @@
+//! An object that the server does not have, and of which no watch has told yet that it is gone: it is looked for, again and again.
+//!
+//! It may be gone, which its watch will tell, however late. Or its version was not served for a moment, and no watch has anything new to
+//! tell of it: then only a look finds out that what handlers have done can be written. Must not know what is written.
+
+use crate::engine::worker::{Due, Worker};
+use crate::engine::writer::job::Written;
+use crate::object::event::EventType;
+
+/// An object that was not found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    /// What its watch has told of it, where that was not handled yet.
+    pub(super) event: Option<EventType>,
+}
+
+impl Worker {
+    /// Read the object, and go on with what is found.
+    pub(super) async fn look_for_it(&mut self, event: Option<EventType>) -> Due {
+        let kind = self.kind.clone();
+        match self.read(&kind, false).await {
+            Written::Outdated(Ok(raw)) => {
+                self.know(raw);
+                self.cycle(event).await
+            }
+            Written::Gone => self.is_missing(event),
+            // A newer state has come in, or the operator stops.
+            _ => Due::Never,
+        }
+    }
+
+    /// The server does not have it: when to look for it.
+    pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
+        self.missing = Some(Missing { event });
+        let chance = self.context.shared.chance();
+        let pause = self.trouble.refusals.next_pause(chance);
+        self.after(pause)
+    }
+}
