@@ -2,8 +2,11 @@
 //!
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
+pub(crate) mod attempt;
 mod context;
 mod crash_notes;
+mod duplicate_detection;
+mod duplicates;
 pub(crate) mod failures;
 pub(crate) mod invoke;
 pub(crate) mod key;
@@ -16,7 +19,7 @@ pub(crate) mod overdue;
 mod own_thread;
 pub(crate) mod queue;
 pub(crate) mod report;
-pub(crate) mod rivals;
+pub(crate) mod shared;
 pub(crate) mod subhandler_run;
 mod transform;
 mod turns;
@@ -25,119 +28,27 @@ pub(crate) mod worker;
 pub(crate) mod write;
 mod writer;
 
-use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::DropGuard;
 
-use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
-use crate::engine::failures::{Failure, Failures};
-use crate::engine::invoke::{Cancelled, Invoker};
-use crate::engine::key::Key;
+use crate::engine::failures::Failure;
 use crate::engine::kind::Kind;
-use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
-use crate::engine::noted_calls::NotedCalls;
-use crate::engine::overdue::told_while_running;
-use crate::engine::queue::{Queue, StreamId, WorkerStart};
-use crate::engine::report::report;
-use crate::engine::rivals::Rivals;
-use crate::engine::turns::Turns;
-use crate::handler::definition::HandlerCall;
-use crate::handler::extensions::Extensions;
-use crate::handler::memo::Memo;
-use crate::handler::outcome::Outcome;
-use crate::happening::Happening;
-use crate::object::outline::Outline;
-use crate::object::patch::Patch;
+use crate::engine::queue::{StreamId, WorkerStart};
+use crate::engine::shared::{Setup, Shared};
 use crate::object::raw::Raw;
-use crate::object::reference::Reference;
-use crate::reaction::glance::Glance;
-use crate::reaction::input::Policy;
-use crate::rt::chance::Chance;
-use crate::rt::clock::Clock;
-use crate::rt::gate::Gate;
-use crate::state::Persistence;
-
-/// Everything the workers share, given by the operator.
-pub(crate) struct Setup {
-    pub(crate) cluster: Cluster,
-    pub(crate) clock: Clock,
-    pub(crate) persistence: Persistence,
-    pub(crate) policy: Policy,
-    pub(crate) limits: Limits,
-    pub(crate) extensions: Arc<Extensions>,
-    /// The runtime of async handlers, where they have one of their own.
-    pub(crate) handlers: Option<Handle>,
-    /// Where calls are noted should the operator have ended abruptly.
-    pub(crate) notes: Option<Arc<NotedCalls>>,
-    /// The operator's memo; every object starts with a copy of it.
-    pub(crate) memo: Memo,
-    /// The operator is to end when nothing is left to do.
-    pub(crate) once: bool,
-}
-
-/// How much at a time, and how long.
-#[derive(Clone, Debug)]
-pub(crate) struct Limits {
-    /// Objects in handlers or requests at a time; `None`: no limit.
-    pub(crate) workers: Option<usize>,
-    /// Blocking handlers at a time.
-    pub(crate) blocking: usize,
-    /// First and longest pause after a failed request.
-    pub(crate) backoff: (Duration, Duration),
-    /// How long running handlers may go on when the operator stops.
-    pub(crate) exit: Duration,
-}
 
 /// Handles objects. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Engine(Arc<Shared>);
 
-/// What every worker can reach.
-pub(crate) struct Shared {
-    pub(crate) setup: Setup,
-    pub(crate) queue: Queue,
-    pub(crate) invoker: Invoker,
-    /// Closed when the operator stops: no new cycles, no retries, no sleeping.
-    pub(crate) gate: Gate,
-    workers: Option<Arc<Semaphore>>,
-    turns: Turns,
-    tasks: TaskTracker,
-    /// Everything ends now.
-    ended: CancellationToken,
-    failures: Failures,
-    rivals: Rivals,
-    /// Kinds whose handlers change their objects again and again: said of them.
-    self_triggered: Mutex<BTreeSet<u32>>,
-    /// What an operator that is to end has given up.
-    left: Mutex<BTreeSet<String>>,
-}
-
 impl Engine {
     pub(crate) fn new(setup: Setup) -> Self {
-        let limits = &setup.limits;
-        Self(Arc::new(Shared {
-            queue: Queue::default(),
-            invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
-            gate: Gate::default(),
-            workers: limits.workers.map(places),
-            turns: Turns::new(),
-            tasks: TaskTracker::new(),
-            ended: CancellationToken::new(),
-            failures: Failures::new(setup.once),
-            rivals: Rivals::default(),
-            self_triggered: Mutex::default(),
-            left: Mutex::default(),
-            setup,
-        }))
+        Self(Arc::new(Shared::new(setup)))
     }
 
     /// A watch that is about to start, maybe in place of another one.
@@ -199,10 +110,8 @@ impl Engine {
     }
 
     /// What was given up, where the operator was to end: one line each, for people.
-    pub(crate) fn left(&self) -> Vec<String> {
-        let left = self.0.left.lock();
-        let left = left.unwrap_or_else(PoisonError::into_inner);
-        left.iter().cloned().collect()
+    pub(crate) fn gave_up(&self) -> Vec<String> {
+        self.0.gave_up()
     }
 
     fn start_worker(&self, start: WorkerStart) {
@@ -222,108 +131,5 @@ impl Engine {
                 },
             }
         });
-    }
-}
-
-impl Shared {
-    pub(crate) fn chance(&self) -> &Chance {
-        self.setup.cluster.chance()
-    }
-
-    /// Whether this state of an object leaves nothing to do for handlers of changes.
-    pub(crate) fn is_quiet(&self, kind: &Kind, memory: &Memory, raw: &Raw) -> bool {
-        self.glance(kind, memory).is_quiet(raw)
-    }
-
-    fn glance<'a>(&'a self, kind: &'a Kind, memory: &'a Memory) -> Glance<'a> {
-        Glance {
-            handlers: &kind.handlers,
-            persistence: &self.setup.persistence,
-            resource: &kind.resource,
-            seen: &memory.seen,
-        }
-    }
-
-    /// Whether another call may begin for an object that is worked on already.
-    pub(crate) fn may_call(&self, key: &Key) -> bool {
-        let is_unwatched = || self.queue.peek(key, Mailbox::is_unwatched);
-        self.gate.is_open() && is_unwatched() != Some(true)
-    }
-
-    /// One attempt of a handler of an object, and what is told of it while it runs.
-    pub(crate) async fn invoke(
-        &self,
-        key: &Key,
-        about: &Reference,
-        cause: &HandlerCall,
-        patch: &mut Patch,
-    ) -> Result<Outcome, Cancelled> {
-        let handler = || cause.handler.clone();
-        report(cause.logger(), &Happening::Invoked { handler: handler() });
-        let call = self.invoker.invoke(cause, about, patch);
-        let deletion = || self.is_deletion_waiting(key);
-        let outcome = told_while_running(cause, self.setup.clock, deletion, call).await;
-        if outcome.is_err() {
-            report(cause.logger(), &Happening::Cancelled { handler: handler() });
-        }
-        outcome
-    }
-
-    /// Whether the state that waits for the object says that it is to be deleted.
-    fn is_deletion_waiting(&self, key: &Key) -> bool {
-        let state = |mailbox: &Mailbox| {
-            let state = mailbox.state()?;
-            Some((state.is_deletion(), state.raw.clone()))
-        };
-        let waiting = self.queue.peek(key, state).flatten();
-        waiting.is_some_and(|(is_deleted, raw)| {
-            is_deleted || Outline::of(&raw).is_some_and(|outline| outline.is_deleting())
-        })
-    }
-
-    /// A place for one object in handlers or requests.
-    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        match &self.workers {
-            Some(places) => places.clone().acquire_owned().await.ok(),
-            None => None,
-        }
-    }
-
-    /// Whether it is news that handlers of this kind change their objects again and again.
-    pub(crate) fn is_first_self_triggered(&self, kind: u32) -> bool {
-        let self_triggered = self.self_triggered.lock();
-        self_triggered
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(kind)
-    }
-
-    /// Give something up, since the operator is to end.
-    pub(crate) fn give_up(&self, what: String) {
-        let left = self.left.lock();
-        left.unwrap_or_else(PoisonError::into_inner).insert(what);
-    }
-
-    pub(crate) fn failed(&self, handler: &str, object: &Reference) {
-        self.failures.add(handler, object);
-    }
-}
-
-/// Places for so many objects: at least one, or nothing would ever be handled.
-fn places(limit: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_worker_limit_leaves_a_place() {
-        assert_eq!(places(0).available_permits(), 1);
-        assert_eq!(places(3).available_permits(), 3);
-        assert_eq!(
-            places(usize::MAX).available_permits(),
-            Semaphore::MAX_PERMITS
-        );
     }
 }

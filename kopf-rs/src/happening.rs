@@ -3,6 +3,7 @@
 //! The pure code and the engine give these; log lines are made of them in `wording`, and metrics, traces, Kubernetes Events and status
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
+pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod patching;
 pub(crate) mod serving;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
+use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::patching::Patching;
 use crate::happening::serving::Serving;
@@ -89,6 +91,8 @@ pub(crate) enum Happening {
         recovered: bool,
     },
     Patching(Patching),
+    /// Another operator of this name was noticed.
+    DuplicateOperator(Arc<DuplicateOperator>),
 
     // === discovery and watches ===
     Serving(Serving),

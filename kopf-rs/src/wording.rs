@@ -3,6 +3,7 @@
 //! The only place where these lines are worded. Must not know where they go.
 
 mod calls;
+mod duplicates;
 pub(crate) mod handling;
 mod patching;
 mod serving;
@@ -28,6 +29,7 @@ impl Line<'_> {
             Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
+            Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
             Happening::HandlerSuspended { .. } => Level::ERROR,
             Happening::EndedAbruptly { .. }
             | Happening::Cancelled { .. }
@@ -96,6 +98,7 @@ impl fmt::Display for Line<'_> {
             Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
             Happening::Patching(patching) => patching::write(f, patching),
+            Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }
 }

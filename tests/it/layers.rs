@@ -72,16 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const DOORS: &[&str] = &["lib", "prelude", "__private"];
 
 /// Modules whose files still import each other, each with what removes that. A row that is no longer needed is a complaint.
-const KNOWN_CYCLES: &[(&str, &str)] = &[
-    (
-        "cluster::discover",
-        "issue 11: the forms of discovery return what a module below them declares",
-    ),
-    (
-        "engine",
-        "issue 11: one actor per object; `Shared` moves out of `engine.rs`",
-    ),
-];
+const KNOWN_CYCLES: &[(&str, &str)] = &[];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use futures_util::future::try_join;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::Call;
+use crate::cluster::discover::found::{Found, call, name, or_empty};
+use crate::cluster::error::ClusterError;
 use crate::object::resource::Resource;
 
 mod aggregated;
+mod found;
 mod legacy;
 #[cfg(test)]
 mod tests;
@@ -22,14 +23,6 @@ mod tests;
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                       application/json";
-
-/// The resources of one group version, or why they are not known.
-struct Found {
-    group: String,
-    version: String,
-    resources: Vec<Resource>,
-    broken: Option<String>,
-}
 
 /// The answer to `/api` or `/apis`, in either form.
 #[derive(Deserialize)]
@@ -115,31 +108,4 @@ impl Cluster {
             self.ask_each(root.versions, root.groups).await
         }
     }
-}
-
-fn call(path: String) -> Call<'static> {
-    let asked = Asked {
-        verbs: &["get"],
-        resource: None,
-        namespace: None,
-        subresource: None,
-    };
-    Call::get(path, asked)
-}
-
-fn name(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
-    }
-}
-
-/// Go writes an empty list as `null`.
-fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -11,11 +11,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 use tracing::Level;
 
-use crate::engine::Shared;
 use crate::engine::key::Key;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::noted_calls::{Noting, SuspectsTurn};
 use crate::engine::report::report;
+use crate::engine::shared::Shared;
 use crate::engine::turns::TurnPermit;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;

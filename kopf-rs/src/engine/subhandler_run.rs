@@ -6,11 +6,11 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::Shared;
 use crate::engine::invoke::{Cancelled, outcome};
 use crate::engine::key::Key;
 use crate::engine::own_thread::of_group;
 use crate::engine::report::report;
+use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::definition::HandlerCall;
 use crate::handler::error::{HandlerResult, PermanentError};

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::Level;
 
-use crate::engine::Shared;
 use crate::engine::context::WorkerContext;
+use crate::engine::duplicates::FIGHTS;
 use crate::engine::invoke::{Cancelled, guarded};
 use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
@@ -20,7 +20,7 @@ use crate::engine::missing::Missing;
 use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::queue::WorkerStart;
 use crate::engine::report::about;
-use crate::engine::rivals::FIGHTS;
+use crate::engine::shared::Shared;
 use crate::engine::subhandler_run::SubhandlerRun;
 use crate::engine::transform::Transformer;
 use crate::engine::turns::TurnPermit;
@@ -240,7 +240,7 @@ impl Worker {
             }
             Turn::Letter(Letter::State(state)) => {
                 self.log_interruption();
-                self.look_for_rivals(&state.raw);
+                self.look_for_duplicates(&state.raw);
                 self.memory.self_triggered.end();
                 self.missing = None;
                 self.kind = state.kind;
@@ -569,7 +569,7 @@ impl Worker {
     /// The answer to an own write is the newest state from now on.
     pub(super) fn know_reply(&mut self, reply: Raw) {
         self.memory.answered = Some(Instant::now());
-        self.look_for_strangers(&reply);
+        self.look_for_unknown_records(&reply);
         self.know(reply);
     }
 

@@ -270,7 +270,7 @@ impl Worker {
         }
         match found {
             Ok(raw) => {
-                self.look_for_rivals(&raw);
+                self.look_for_duplicates(&raw);
                 self.know(raw);
                 Due::Now
             }
@@ -284,7 +284,7 @@ impl Worker {
     fn look_into_the_mail(&mut self) {
         if let Some(raw) = self.news() {
             self.memory.self_triggered.end();
-            self.look_for_rivals(&raw);
+            self.look_for_duplicates(&raw);
         }
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::engine::attempt::attempt as call_once;
 use crate::engine::invoke::{Cancelled, Invoker};
-use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
@@ -84,18 +84,20 @@ impl Activities<'_> {
 
     async fn call(&self, handler: &Arc<Handler>, record: &Record) -> Result<Outcome, Cancelled> {
         let handler = handler.clone();
-        report(
-            &self.context.logger,
-            &Happening::Invoked {
-                handler: handler.clone(),
-            },
-        );
         let attempt = attempt(record, self.clock.now());
         let subject = Subject::Activity(self.activity);
         let cause = HandlerCall::new(handler, self.context.clone(), attempt, subject);
         let (about, mut patch) = (Reference::default(), Patch::new());
-        let call = self.invoker.invoke(&cause, &about, &mut patch);
-        told_while_running(&cause, self.clock, || false, call).await
+        let deletion = || false;
+        call_once(
+            self.invoker,
+            self.clock,
+            &about,
+            &cause,
+            &mut patch,
+            deletion,
+        )
+        .await
     }
 
     fn judge(&self) -> Judge {

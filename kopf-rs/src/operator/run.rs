@@ -9,10 +9,11 @@ use tokio::runtime::Handle;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
+use crate::engine::Engine;
 use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
 use crate::engine::noted_calls::NotedCalls;
-use crate::engine::{Engine, Limits, Setup};
+use crate::engine::shared::{Limits, Setup};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::extensions::Extensions;
@@ -382,7 +383,7 @@ impl CheckedOperator {
         drop(observer);
         engine.drain().await;
         let mut unserved = ended.map_err(|error| refused(&error))?;
-        unserved.extend(engine.left());
+        unserved.extend(engine.gave_up());
         Ok(Report {
             unserved,
             failed: engine.failures(),

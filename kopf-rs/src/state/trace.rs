@@ -20,13 +20,13 @@ pub(crate) struct Trace {
 
 /// How a trace differs from an older one in a way that operators make it differ, and hardly anybody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum Evidence {
     /// Records of handlers that this operator does not have have come or changed.
-    Strange,
+    UnknownRecords,
     /// What this operator would write has come or changed.
-    Own,
+    KnownRecords,
     /// The finalizer has come.
-    Held,
+    FinalizerReadded,
 }
 
 /// The annotation names of an operator's handlers for one kind, those of their sub-handlers included.
@@ -123,13 +123,13 @@ fn is_essence(name: &str) -> bool {
 
 impl Trace {
     /// What has come of the older one `was`.
-    pub(crate) fn since(self, was: Self) -> Option<Sign> {
+    pub(crate) fn since(self, was: Self) -> Option<Evidence> {
         if self.strange != was.strange && self.strange != folded(&DefaultHasher::new()) {
-            Some(Sign::Strange)
+            Some(Evidence::UnknownRecords)
         } else if self.own != was.own && self.own != folded(&DefaultHasher::new()) {
-            Some(Sign::Own)
+            Some(Evidence::KnownRecords)
         } else {
-            (self.held && !was.held).then_some(Sign::Held)
+            (self.held && !was.held).then_some(Evidence::FinalizerReadded)
         }
     }
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// Annotations before and after, and what that means.
-    fn changes() -> [(Value, Value, Option<Sign>); 13] {
+    fn changes() -> [(Value, Value, Option<Evidence>); 13] {
         let record = r#"{"started":"2026-01-01T00:00:00Z"}"#;
         let other = r#"{"started":"2026-01-01T00:00:00Z","retries":1}"#;
         let last = "op.kopf.rs/last-handled-configuration";
@@ -169,37 +169,37 @@ mod tests {
                 json!({"a/b": "1", "op.kopf.rs/kopf-managed": "yes", "op.kopf.rs/note": "mine"}),
                 None,
             ),
-            (json!({}), json!({last: "{}"}), Some(Sign::Own)),
+            (json!({}), json!({last: "{}"}), Some(Evidence::KnownRecords)),
             (json!({last: "{}"}), json!({}), None),
             (
                 json!({}),
                 json!({"op.kopf.rs/target-configuration": r#"{"spec":{"started":1}}"#}),
-                Some(Sign::Own),
+                Some(Evidence::KnownRecords),
             ),
             (
                 json!({last: "{}"}),
                 json!({last: "{\"spec\":1}"}),
-                Some(Sign::Own),
+                Some(Evidence::KnownRecords),
             ),
             (
                 json!({}),
                 json!({"op.kopf.rs/create_fn": record}),
-                Some(Sign::Own),
+                Some(Evidence::KnownRecords),
             ),
             (
                 json!({}),
                 json!({"op.kopf.rs/create_fn.sub": record}),
-                Some(Sign::Own),
+                Some(Evidence::KnownRecords),
             ),
             (
                 json!({}),
                 json!({"op.kopf.rs/resize.spec.size": record}),
-                Some(Sign::Own),
+                Some(Evidence::KnownRecords),
             ),
             (
                 json!({}),
                 json!({"op.kopf.rs/create_fn2": record}),
-                Some(Sign::Strange),
+                Some(Evidence::UnknownRecords),
             ),
             (
                 json!({"op.kopf.rs/x": record}),
@@ -209,13 +209,13 @@ mod tests {
             (
                 json!({"op.kopf.rs/x": record}),
                 json!({"op.kopf.rs/x": other}),
-                Some(Sign::Strange),
+                Some(Evidence::UnknownRecords),
             ),
             (json!({"op.kopf.rs/x": record}), json!({}), None),
             (
                 json!({}),
                 json!({"op.kopf.rs/touch-dummy": "2026"}),
-                Some(Sign::Strange),
+                Some(Evidence::UnknownRecords),
             ),
         ]
     }
@@ -231,7 +231,7 @@ mod tests {
         let (free, held) = (trace(&json!({}), &free), trace(&json!({}), &held));
         assert_eq!(
             (held.since(free), free.since(held)),
-            (Some(Sign::Held), None)
+            (Some(Evidence::FinalizerReadded), None)
         );
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::cluster::discover::{Found, or_empty};
+use crate::cluster::discover::found::{Found, or_empty};
 use crate::object::resource::Resource;
 
 /// One API group, its versions in order of preference.

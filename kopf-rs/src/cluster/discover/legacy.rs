@@ -4,7 +4,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Deserialize;
 
 use crate::cluster::Cluster;
-use crate::cluster::discover::{Found, call, name, or_empty};
+use crate::cluster::discover::found::{Found, call, name, or_empty};
 use crate::cluster::error::ClusterError;
 use crate::object::resource::Resource;
 

@@ -1,0 +1,46 @@
+//! The log lines about other operators of the same name.
+
+use std::fmt::{self, Formatter};
+
+use tracing::Level;
+
+use crate::happening::duplicates::{DuplicateOperator, Severity};
+
+const REMEDY: &str = "give each operator a name of its own (`--name`, or `Operator::name`; in Kopf's mode a prefix and a finalizer of its own)";
+
+pub(super) fn level(duplicate: &DuplicateOperator) -> Level {
+    match duplicate.severity {
+        Severity::Possible => Level::INFO,
+        Severity::Lasting(_) | Severity::Certain => Level::WARN,
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, duplicate: &DuplicateOperator) -> fmt::Result {
+    let DuplicateOperator {
+        found,
+        prefix,
+        resource: kind,
+        object,
+        ..
+    } = duplicate;
+    match duplicate.severity {
+        Severity::Certain => write!(
+            f,
+            "Another operator keeps its state under this one's name, {prefix}, on {kind}: expected were records of {} only, found \
+             is {found} of {object}, not written here. Two operators of one name take each other's objects for handled: \
+             {REMEDY}. While another version of this operator is being replaced by this one, it is expected and will end.",
+            duplicate.handlers.join(", ")
+        ),
+        Severity::Lasting(lasted) => write!(
+            f,
+            "Another instance of this operator has been at work on {kind} for {} seconds: {found} of {object} were written, and not here. \
+             Each instance calls its handlers: run one only, or {REMEDY}.",
+            lasted.as_secs()
+        ),
+        Severity::Possible => write!(
+            f,
+            "Another instance of this operator may be at work on {kind}: {found} of {object} were written, and not here. That is \
+             expected while one instance replaces another."
+        ),
+    }
+}
