@@ -1,7 +1,8 @@
 //! The heart: what to call now, and what to change afterwards. Pure: data in, data out.
 //!
-//! `plan` detects the cause and picks the due calls; `settle` turns their outcomes into effects.
-//! Must not know tokio, `kube`, or who acts.
+//! `plan` observes the facts, decides by one table and picks the due calls; `settle` turns their outcomes into effects. To be read in this
+//! order: `input` and `memory` (what is given), `facts`, `decision`, `cycle`, `plan`, `judge`, `settle`. Must not know tokio, `kube`, or who
+//! acts.
 //!
 //! # The guarantee
 //!
@@ -45,8 +46,10 @@ mod ahead;
 pub(crate) mod children;
 pub(crate) mod course;
 pub(crate) mod cycle;
+pub(crate) mod decision;
 pub(crate) mod detect;
 pub(crate) mod entry;
+pub(crate) mod facts;
 pub(crate) mod glance;
 pub(crate) mod input;
 pub(crate) mod judge;

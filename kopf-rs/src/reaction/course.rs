@@ -9,7 +9,8 @@ use crate::handler::lifecycle::Lifecycle;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::reaction::children::Nest;
-use crate::reaction::cycle::{Cycle, Mode};
+use crate::reaction::cycle::Cycle;
+use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::memory::Seen;
 use crate::state::Persistence;
 
@@ -23,12 +24,16 @@ pub(crate) struct Plan {
     pub(crate) changing: Vec<HandlerCall>,
     /// Handlers that would be called, now or later, and are not to be for the object as it is.
     pub(crate) suspended: Vec<Arc<Handler>>,
-    pub(super) course: Course,
-    pub(super) book: Book,
+    pub(super) decision: Decision,
+    /// What is left of former cycles on the object, where it is to be taken off.
+    pub(super) stale: Vec<Arc<str>>,
+    /// Where handlers are called, or waited for, or finished.
+    pub(super) cycle: Option<Box<Cycle>>,
+    pub(super) context: PlanContext,
 }
 
-/// What `settle` needs of the plan, whatever its course.
-pub(super) struct Book {
+/// What `settle` needs of the plan, whatever its decision.
+pub(super) struct PlanContext {
     pub(super) persistence: Persistence,
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
@@ -38,40 +43,24 @@ pub(super) struct Book {
     pub(super) seen: Seen,
 }
 
-/// What this pass is about.
-pub(super) enum Course {
-    /// Nothing but what is left of former cycles; or nothing at all where the object is in nobody's scope, so that what is held stays
-    /// held.
-    Rest {
-        stale: Option<Vec<Arc<str>>>,
-        forget: bool,
-    },
-    /// The finalizer comes on or off, before anything else is done.
-    Guard { add: bool },
-    /// Handlers are called, or waited for, or finished.
-    Cycle(Box<Cycle>),
-}
-
 impl Plan {
     /// A nest for the sub-handlers of one call of [`changing`](Self::changing).
     pub(crate) fn nest(&self, parent: &Handler) -> Option<Nest> {
-        let Course::Cycle(cycle) = &self.course else {
-            return None;
-        };
+        let cycle = self.cycle.as_ref()?;
         let mut members = cycle.members.iter();
         let member = members.find(|it| it.handler.id == parent.id)?;
         Some(Nest {
-            persistence: self.book.persistence.clone(),
-            body: self.book.body.clone(),
-            held: self.book.seen.records().cloned().unwrap_or_default(),
+            persistence: self.context.persistence.clone(),
+            body: self.context.body.clone(),
+            held: self.context.seen.records().cloned().unwrap_or_default(),
             reason: cycle.reason,
             gone: cycle.mode == Mode::Gone,
             goes_on: cycle.goes_on(),
             only_resumes: member.only_resumes,
             seen: cycle.sides.seen_by(parent),
-            lifecycle: self.book.lifecycle.clone(),
-            backoff: self.book.backoff,
-            chance: self.book.chance,
+            lifecycle: self.context.lifecycle.clone(),
+            backoff: self.context.backoff,
+            chance: self.context.chance,
             children: Vec::new(),
         })
     }

@@ -9,22 +9,12 @@ use crate::handler::definition::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
+use crate::reaction::decision::Mode;
 use crate::reaction::detect::Sides;
 use crate::reaction::entry::{Entry, sub_records};
 use crate::reaction::input::Input;
 use crate::reaction::member::{Declared, Exhausted, Member, Offspring, due, is_due};
 use crate::state::progress::Record;
-
-/// What may be written for this cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Everything.
-    Persisted,
-    /// Best effort for an object that is marked for deletion and not held by us: no record is written.
-    Leaving,
-    /// Best effort for an object that is no more: nothing can be written, and there is no later.
-    Gone,
-}
 
 /// All that `settle` has to know of the cycle.
 #[derive(Clone, Debug)]

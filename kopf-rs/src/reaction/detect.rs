@@ -42,15 +42,6 @@ pub(super) struct Sides {
     handled: Option<Box<Sides>>,
 }
 
-/// What is the case with an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Situation {
-    /// To be handled.
-    Cause(Reason),
-    /// Nothing that counts has changed.
-    Noop,
-}
-
 /// A handler, and what its filters say.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
@@ -151,17 +142,15 @@ impl Sides {
     }
 
     /// The decision list. `marked`: some handler has to be called again; `initial`: not handled yet since it was listed.
-    pub(super) fn situation(&self, deleting: bool, marked: bool, initial: bool) -> Situation {
+    pub(super) fn reason(&self, deleting: bool, marked: bool, initial: bool) -> Option<Reason> {
         if deleting {
-            Situation::Cause(Reason::Delete)
+            Some(Reason::Delete)
         } else if self.created {
-            Situation::Cause(Reason::Create)
+            Some(Reason::Create)
         } else if self.changed || self.is_outrun() || marked {
-            Situation::Cause(Reason::Update)
-        } else if initial {
-            Situation::Cause(Reason::Resume)
+            Some(Reason::Update)
         } else {
-            Situation::Noop
+            initial.then_some(Reason::Resume)
         }
     }
 
@@ -205,7 +194,7 @@ impl Sides {
         &self,
         input: &Input<'_>,
         handler: &Arc<Handler>,
-        situation: Situation,
+        reason: Option<Reason>,
         marked: bool,
     ) -> Candidate {
         let (filters, field) = (handler.filters(), handler.field());
@@ -213,10 +202,6 @@ impl Sides {
         if marked {
             old = Former::Unknown;
         }
-        let reason = match situation {
-            Situation::Cause(reason) => Some(reason),
-            Situation::Noop => None,
-        };
         let applies = filters.accept_object(input.body, field, old, new)
             && filters.when.as_ref().is_none_or(|when| {
                 let change = self.change(reason, field);
@@ -243,7 +228,7 @@ impl Candidate {
         self.handler.is_for(reason, initial) && self.applies && self.concerned
     }
     /// Whether the object must not vanish before the handler has seen its deletion.
-    pub(super) fn demands_finalizer(&self) -> bool {
+    pub(super) fn needs_finalizer(&self) -> bool {
         self.applies && self.handler.needs_finalizer()
     }
     /// Whether the handler wants to see a deletion, but not to hold it up.
@@ -264,11 +249,11 @@ pub(super) fn left_behind(
     if !sides.is_outrun() || reason == Reason::Delete {
         return Vec::new();
     }
-    let (then, situation) = (sides.at_target(), Situation::Cause(reason));
+    let then = sides.at_target();
     let was_for = |handler: &Arc<Handler>| {
         // Where only the digest of the target is left, it may have been a change for anybody.
         let (then, marked) = then.as_ref().map_or((sides, true), |then| (then, false));
-        let candidate = then.candidate(input, handler, situation, marked);
+        let candidate = then.candidate(input, handler, Some(reason), marked);
         candidate.is_selected(reason, input.seen.is_initial())
     };
     let mark = |handler: &Arc<Handler>| {

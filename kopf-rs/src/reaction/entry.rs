@@ -72,6 +72,13 @@ pub(super) fn entries(
 }
 
 impl Entry {
+    /// The ids under which the object carries something.
+    pub(super) fn stored_ids(self) -> impl Iterator<Item = Arc<str>> {
+        let of_subs = self.stored.map(|it| it.subrefs).unwrap_or_default();
+        let ids = of_subs.into_iter().map(Arc::from).chain([self.id]);
+        ids.filter(move |_| self.is_there)
+    }
+
     /// Whether a handler that reacts to changes has to be called although nothing may have changed: its last attempt has seen another
     /// state than `newest`, or came to no end.
     pub(super) fn is_mark(&self, newest: &Essence, field: Option<&FieldPath>) -> bool {

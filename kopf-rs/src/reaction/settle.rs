@@ -15,8 +15,9 @@ use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::children::refer;
-use crate::reaction::course::{Book, Course, Plan};
-use crate::reaction::cycle::{Cycle, Mode};
+use crate::reaction::course::{Plan, PlanContext};
+use crate::reaction::cycle::Cycle;
+use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::judge::{Judge, next_chance, shortened};
 use crate::reaction::marks::marks;
 use crate::reaction::member::{Member, Offspring, next_due};
@@ -68,8 +69,8 @@ pub(crate) fn settle(
     patch: Patch,
     now: Timestamp,
 ) -> Effects {
-    let mut book = plan.book;
-    let mut wanted = book
+    let mut context = plan.context;
+    let mut wanted = context
         .seen
         .busy
         .as_mut()
@@ -79,30 +80,38 @@ pub(crate) fn settle(
     let settling = Settling {
         effects: Effects {
             patch: Patch::new(),
-            body: book.body.clone(),
+            body: context.body.clone(),
             called: attempted.iter().map(|it| it.id.clone()).collect(),
             expected_finalizers: None,
             wake_at: None,
             told: Vec::new(),
             failed: Vec::new(),
             concluded: false,
-            seen: book.seen.clone(),
+            seen: context.seen.clone(),
             // Every course says what it holds.
             seen_if_refused: Seen::default(),
         },
-        book,
+        context,
         wanted,
         now,
     };
-    match plan.course {
-        Course::Rest { stale, forget } => settling.rest(stale.as_deref(), forget),
-        Course::Guard { add } => settling.guard(add),
-        Course::Cycle(cycle) => settling.cycle(*cycle, attempted),
+    match (plan.decision, plan.cycle) {
+        (Decision::Handle { .. }, Some(cycle)) => settling.cycle(*cycle, attempted),
+        (Decision::AddFinalizer, _) => settling.change_finalizer(finalizer::add),
+        (Decision::RemoveFinalizer, _) => settling.change_finalizer(finalizer::remove),
+        (Decision::Purge, _) => settling.purge_all(&plan.stale),
+        (Decision::Forget, _) => settling.forget(),
+        (Decision::Nothing | Decision::AwaitDeletionHandlers | Decision::Handle { .. }, _) => {
+            settling.wait()
+        }
     }
 }
 
+/// Adds a finalizer to a patch, or removes it; gives the finalizers that the object must have for that.
+type EditFinalizers = fn(&Body, &str, &mut Patch) -> Vec<String>;
+
 struct Settling {
-    book: Book,
+    context: PlanContext,
     /// What handlers want changed, in this pass and in earlier ones that could not be written.
     wanted: Patch,
     now: Timestamp,
@@ -137,35 +146,42 @@ struct End {
 }
 
 impl Settling {
-    fn rest(mut self, stale: Option<&[Arc<str>]>, forget: bool) -> Effects {
-        let mut patch = self.wanted.clone();
-        let mut told = Vec::new();
-        if stale.is_some() {
-            self.purge_target(&mut patch);
-        }
-        for id in stale.into_iter().flatten() {
+    /// What is remembered stays so; what is still to be written is written.
+    fn wait(mut self) -> Effects {
+        let patch = self.wanted.clone();
+        self.hold(None);
+        self.finish(patch)
+    }
+
+    /// Of what was remembered, only what was handled last counts on.
+    fn forget(mut self) -> Effects {
+        let last = self.context.seen.busy.as_ref();
+        self.remember(Busy {
+            last: last.and_then(|busy| busy.last.clone()),
+            ..Busy::default()
+        });
+        self.wait()
+    }
+
+    fn purge_all(mut self, stale: &[Arc<str>]) -> Effects {
+        let (mut patch, mut told) = (self.wanted.clone(), Vec::new());
+        self.purge_target(&mut patch);
+        for id in stale {
             self.purge(id, &mut patch, &mut told);
         }
         self.effects.told.append(&mut told);
         self.hold(None);
-        if forget {
-            let last = self.book.seen.busy.take().and_then(|busy| busy.last);
-            self.remember(Busy {
-                last,
-                ..Busy::default()
-            });
-        }
+        let last = self.context.seen.busy.take().and_then(|busy| busy.last);
+        self.remember(Busy {
+            last,
+            ..Busy::default()
+        });
         self.finish(patch)
     }
 
-    fn guard(mut self, add: bool) -> Effects {
-        let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
+    fn change_finalizer(mut self, edit: EditFinalizers) -> Effects {
+        let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
         let mut patch = self.wanted.clone();
-        let edit = if add {
-            finalizer::add
-        } else {
-            finalizer::remove
-        };
         self.effects.expected_finalizers = Some(edit(body, name, &mut patch));
         let stays = !body.is_deleting() || !finalizer::is_alone(body, name);
         self.effects.wake_at = stays.then_some(self.now);
@@ -197,8 +213,8 @@ impl Settling {
     fn judge(&mut self, cycle: &mut Cycle, attempted: Vec<Attempted>) {
         let mut judge = Judge {
             now: self.now,
-            backoff: self.book.backoff,
-            chance: self.book.chance,
+            backoff: self.context.backoff,
+            chance: self.context.chance,
         };
         for Attempted {
             id,
@@ -258,7 +274,7 @@ impl Settling {
     }
 
     fn announce(&mut self, cycle: &Cycle) {
-        let busy = self.book.seen.busy.as_ref();
+        let busy = self.context.seen.busy.as_ref();
         if cycle.members.is_empty() || busy.is_some_and(|busy| busy.announced) {
             return;
         }
@@ -277,7 +293,7 @@ impl Settling {
 
     /// What to remember if the write is refused: everything.
     fn hold(&mut self, cycle: Option<&Cycle>) {
-        let mut seen = self.book.seen.clone();
+        let mut seen = self.context.seen.clone();
         let mut busy = seen.busy.take().map(|busy| *busy).unwrap_or_default();
         busy.patch = self.wanted.clone();
         if let Some(cycle) = cycle {
@@ -326,7 +342,7 @@ impl Settling {
                 essence: false,
             }
         });
-        let last = self.book.seen.busy.take().and_then(|busy| busy.last);
+        let last = self.context.seen.busy.take().and_then(|busy| busy.last);
         self.remember(Busy {
             ongoing: ongoing(cycle),
             records: if self.is_reliable(stored) && !cycle.is_damaged {
@@ -342,7 +358,7 @@ impl Settling {
 
     /// All are final: write down what was handled, clean up, let go.
     fn conclude(mut self, cycle: &Cycle) -> Effects {
-        let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
+        let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
         let deletes = cycle.reason == Reason::Delete;
         let end = End {
             marks: if deletes {
@@ -357,7 +373,7 @@ impl Settling {
             self.fitting(|this, room, patch, told| this.write_end(cycle, &end, room, patch, told));
         if deletes {
             self.effects.told.push(Handling::FinalizerReleased);
-            let (body, name) = (&self.book.body, &self.book.persistence.finalizer);
+            let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
             self.effects.expected_finalizers = Some(finalizer::remove(body, name, &mut patch));
             self.effects.seen.farewell = true;
         }
@@ -366,7 +382,7 @@ impl Settling {
         self.effects.seen.handled_once = true;
         self.effects.concluded = true;
         let held = !self.is_reliable(stored);
-        let last = self.book.seen.busy.take().and_then(|busy| busy.last);
+        let last = self.context.seen.busy.take().and_then(|busy| busy.last);
         self.remember(Busy {
             records: end.marks.into_iter().filter(|_| held).collect(),
             last: match (cycle.sides.changed, stored.essence) {
@@ -395,7 +411,7 @@ impl Settling {
             return stored;
         }
         self.purge_target(patch);
-        let keeps_marks = self.book.persistence.progress.keeps_targets();
+        let keeps_marks = self.context.persistence.progress.keeps_targets();
         let marks = end.marks.iter().filter(|_| keeps_marks);
         let is_mark = |id: &str| marks.clone().any(|(mark, _)| **mark == *id);
         for id in cycle.on_object.iter().filter(|id| !is_mark(id)) {
@@ -433,8 +449,8 @@ impl Settling {
         if let (Room::Plenty, KnownEssence::Digest(_)) = (room, &last) {
             told.push(Handling::State(StateTrouble::OnlyDigestLeft));
         }
-        let store = &self.book.persistence.essence;
-        match store.store(&last, &self.book.body, patch) {
+        let store = &self.context.persistence.essence;
+        match store.store(&last, &self.context.body, patch) {
             Ok(Kept::Whole) => true,
             Ok(Kept::Digest { bytes }) => {
                 told.push(Handling::State(StateTrouble::LastHandledTooLarge { bytes }));
@@ -449,7 +465,7 @@ impl Settling {
 
     /// Whether the object alone tells all about the records.
     fn is_reliable(&self, stored: Stored) -> bool {
-        stored.records && self.book.persistence.progress.keeps_targets()
+        stored.records && self.context.persistence.progress.keeps_targets()
     }
 
     /// Dress the patch with as much of ours as the object has room for.
@@ -459,12 +475,12 @@ impl Settling {
     ) -> (Patch, Stored) {
         let mut size = 0;
         let rooms = [Room::Plenty, Room::Digest, Room::Short, Room::None];
-        let takes_digests = self.book.persistence.essence.takes_digests();
+        let takes_digests = self.context.persistence.essence.takes_digests();
         let possible = |room: &Room| takes_digests || matches!(room, Room::Plenty | Room::None);
         for room in rooms.into_iter().filter(possible) {
             let (mut patch, mut told) = (self.wanted.clone(), Vec::new());
             let stored = dress(self, room, &mut patch, &mut told);
-            let found = budget::annotations_after(&self.book.body, &patch);
+            let found = budget::annotations_after(&self.context.body, &patch);
             if found <= budget::LIMIT || room == Room::None {
                 if room > Room::Plenty {
                     let only_memory = room == Room::None;
@@ -491,7 +507,7 @@ impl Settling {
         told: &mut Vec<Handling>,
     ) -> bool {
         const SHORT: usize = 64;
-        let progress = &self.book.persistence.progress;
+        let progress = &self.context.persistence.progress;
         let short = record
             .message
             .as_deref()
@@ -501,7 +517,7 @@ impl Settling {
             ..record.clone()
         });
         let record = short.as_ref().unwrap_or(record);
-        let stored = progress.store(id, record, &self.book.body, patch);
+        let stored = progress.store(id, record, &self.context.body, patch);
         stored
             .map_err(|failed| told.push(Handling::State(StateTrouble::NotKept(failed))))
             .is_ok()
@@ -511,7 +527,7 @@ impl Settling {
     /// not be what this write makes of it. A deletion keeps that of the cycle
     /// before, and resuming has none.
     fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
-        let (target, progress) = (&cycle.sides.target, &self.book.persistence.progress);
+        let (target, progress) = (&cycle.sides.target, &self.context.persistence.progress);
         let has_target = target.is_fixed && cycle.reason != Reason::Resume;
         if !has_target {
             return self.purge_target(patch);
@@ -523,7 +539,7 @@ impl Settling {
         let is_short = room > Room::Plenty || !(cycle.sides.is_outrun() || self.wants_essence());
         let reduced = is_short.then(|| target.essence.reduced());
         let target = reduced.as_ref().unwrap_or(&target.essence);
-        progress.store_target(target, &self.book.body, patch);
+        progress.store_target(target, &self.context.body, patch);
     }
 
     /// Whether this very write may make the object something else than it is.
@@ -534,13 +550,13 @@ impl Settling {
     }
 
     fn purge_target(&self, patch: &mut Patch) {
-        let progress = &self.book.persistence.progress;
-        progress.purge_target(&self.book.body, patch);
+        let progress = &self.context.persistence.progress;
+        progress.purge_target(&self.context.body, patch);
     }
 
     fn purge(&self, id: &str, patch: &mut Patch, told: &mut Vec<Handling>) {
-        let progress = &self.book.persistence.progress;
-        if let Err(failed) = progress.purge(id, &self.book.body, patch) {
+        let progress = &self.context.persistence.progress;
+        if let Err(failed) = progress.purge(id, &self.context.body, patch) {
             told.push(Handling::State(StateTrouble::NotRemoved(failed)));
         }
     }
@@ -553,7 +569,7 @@ impl Settling {
     /// What handlers want is asked for in full: what of it the object says already can only be told when it is written.
     fn finish(mut self, patch: Patch) -> Effects {
         const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
-        if self.book.gone {
+        if self.context.gone {
             self.effects.expected_finalizers = None;
             return self.effects;
         }
@@ -564,7 +580,7 @@ impl Settling {
         if let (Some(_), Some(list)) = (all.get(&FINALIZERS), list) {
             all.set(&FINALIZERS, list);
         }
-        all.absorb(patch.effective(&self.book.body));
+        all.absorb(patch.effective(&self.context.body));
         self.effects.patch = all;
         self.effects
     }

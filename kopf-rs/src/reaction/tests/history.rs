@@ -18,7 +18,8 @@ use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::reaction::children::Progress;
-use crate::reaction::course::{Course, Plan};
+use crate::reaction::course::Plan;
+use crate::reaction::decision::Decision;
 use crate::reaction::settle::{Attempted, Effects, settle};
 
 /// A small random number generator (xorshift): the same seed gives the same history.
@@ -181,7 +182,13 @@ impl History {
                 None => return true,
             }
         }
-        let resumes = matches!(&plan.course, Course::Cycle(it) if it.reason == Reason::Resume);
+        let resumes = matches!(
+            plan.decision,
+            Decision::Handle {
+                reason: Reason::Resume,
+                ..
+            }
+        );
         let effects = settle(plan, attempted, patch, self.world.now);
         if self.wild && self.dice.one_in(8) {
             self.edit();

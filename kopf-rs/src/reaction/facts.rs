@@ -1,0 +1,183 @@
+//! What is the case with an object: its life, what has changed since it was handled last, and what the filters of handlers say of that.
+//!
+//! Filters are evaluated once per plan, here. Must not know what follows from the facts.
+
+use std::sync::Arc;
+
+use crate::handler::definition::Handler;
+use crate::handler::subject::Reason;
+use crate::happening::handling::{Handling, StateTrouble};
+use crate::object::event::EventType;
+use crate::reaction::detect::{Candidate, Sides};
+use crate::reaction::entry::{Entry, entries};
+use crate::reaction::input::Input;
+use crate::reaction::memory::Target;
+use crate::state::finalizer;
+
+/// All that a decision depends on.
+pub(super) struct Facts {
+    pub(super) life: Life,
+    /// What there is to handle; nothing where nothing has changed that counts.
+    pub(super) reason: Option<Reason>,
+    /// Nothing where no handler could be concerned, whatever has changed.
+    pub(super) seen: Option<Seeing>,
+    /// Those of the deletion handlers that are not served now for which the object has to stay.
+    pub(super) withheld: Vec<Arc<str>>,
+    /// Another operator adds the finalizer again and again.
+    pub(super) is_rivalled: bool,
+    pub(super) deletion_was_handled: bool,
+}
+
+/// What handlers there are for what has changed.
+pub(super) struct Seeing {
+    pub(super) sides: Sides,
+    pub(super) entries: Vec<Entry>,
+    pub(super) candidates: Vec<Candidate>,
+}
+
+/// Whether the object is to stay, and whether the operator's finalizer is on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    Living {
+        has_finalizer: bool,
+    },
+    /// Marked for deletion.
+    Terminating {
+        has_finalizer: bool,
+    },
+    Gone,
+}
+
+impl Facts {
+    /// Whether the filters of some handler let the object pass.
+    pub(super) fn is_in_scope(&self) -> bool {
+        self.candidates().any(|it| it.applies)
+    }
+    pub(super) fn needs_finalizer(&self) -> bool {
+        self.candidates().any(Candidate::needs_finalizer)
+    }
+    /// Whether some handler wants to see the deletion without holding it up.
+    pub(super) fn wants_to_see_deletion(&self) -> bool {
+        self.candidates().any(Candidate::is_optional_deletion)
+    }
+    fn candidates(&self) -> impl Iterator<Item = &Candidate> {
+        self.seen.iter().flat_map(|seen| &seen.candidates)
+    }
+}
+
+/// Find out what is the case.
+pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
+    let life = life(input);
+    let handlers = input.handlers.iter();
+    let changing: Vec<_> = handlers.filter(|it| it.is_for_changes()).collect();
+    let holds = !matches!(
+        life,
+        Life::Gone
+            | Life::Terminating {
+                has_finalizer: false
+            }
+    );
+    let mut facts = Facts {
+        life,
+        reason: None,
+        seen: None,
+        withheld: Vec::new(),
+        is_rivalled: input.rivalled,
+        deletion_was_handled: input.seen.farewell,
+    };
+    let may_concern = if holds {
+        !(changing.is_empty() && input.withheld.is_empty())
+    } else {
+        changing.iter().any(|it| it.is_optional_deletion())
+    };
+    if may_concern {
+        let entries = entries(input, &changing, told);
+        let sides = sides(input, &changing, told);
+        let (reason, candidates) = candidates(input, &changing, &sides, &entries);
+        facts.reason = reason;
+        let is_held =
+            life != (Life::Living {
+                has_finalizer: false,
+            }) && holds;
+        if is_held {
+            facts.withheld = withheld(input, &sides, reason);
+        }
+        facts.seen = Some(Seeing {
+            sides,
+            entries,
+            candidates,
+        });
+    }
+    facts
+}
+
+fn life(input: &Input<'_>) -> Life {
+    let has_finalizer = finalizer::is_on(input.body, &input.persistence.finalizer);
+    if input.event == Some(EventType::Deleted) {
+        Life::Gone
+    } else if input.body.is_deleting() {
+        Life::Terminating { has_finalizer }
+    } else {
+        Life::Living { has_finalizer }
+    }
+}
+
+fn withheld(input: &Input<'_>, sides: &Sides, reason: Option<Reason>) -> Vec<Arc<str>> {
+    let holds = |handler: &&Arc<Handler>| {
+        let candidate = sides.candidate(input, handler, reason, false);
+        candidate.needs_finalizer()
+    };
+    let withheld = input.withheld.iter().filter(holds);
+    withheld.map(|handler| handler.id.clone()).collect()
+}
+
+/// What was handled last, what the object is now, and what the cycle is after.
+fn sides(input: &Input<'_>, changing: &[&Arc<Handler>], told: &mut Vec<Handling>) -> Sides {
+    // Memory has it where the object could not take it: what the object carries then is older, or damaged.
+    let busy = input.seen.busy.as_ref();
+    let last = busy.and_then(|busy| busy.last.clone()).or_else(|| {
+        let last = input.persistence.essence.fetch(input.body);
+        last.unwrap_or_else(|damage| {
+            told.push(Handling::State(StateTrouble::LastHandledLost(damage)));
+            None
+        })
+    });
+    let all = changing.iter().copied();
+    let watching = input.handlers.iter().filter(|it| it.is_for_events());
+    let fields = all.chain(watching).filter_map(|it| it.field());
+    let newest = input.persistence.essence_of(input.body, fields);
+    let target = Target::of(input, &newest, told);
+    let sides = Sides::new(last, target, newest);
+    if input.body.is_deleting() {
+        sides.of_deletion()
+    } else {
+        sides
+    }
+}
+
+/// The reason, and the handlers with what their filters say.
+fn candidates(
+    input: &Input<'_>,
+    changing: &[&Arc<Handler>],
+    sides: &Sides,
+    entries: &[Entry],
+) -> (Option<Reason>, Vec<Candidate>) {
+    let is_living = matches!(life(input), Life::Living { .. });
+    let entry = |handler: &Handler| entries.iter().find(|entry| entry.id == handler.id);
+    let is_marked = |handler: &Handler| {
+        is_living
+            && handler.reacts_to_differences()
+            && entry(handler).is_some_and(|it| it.is_mark(&sides.newest, handler.field()))
+    };
+    let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
+    let reason = |marked| sides.reason(!is_living, marked, input.seen.is_initial());
+    let supposed = reason(marked.contains(&true));
+    let candidate = |(handler, marked): (&&Arc<Handler>, bool)| {
+        let record = entry(handler).and_then(|entry| entry.record.as_ref());
+        let sides = sides.of(handler, record);
+        sides.candidate(input, handler, supposed, marked)
+    };
+    let candidates: Vec<_> = changing.iter().zip(marked).map(candidate).collect();
+    let still = candidates.iter().any(|it| it.marked && it.applies);
+    (reason(still), candidates)
+}
