@@ -25,6 +25,7 @@ scenarios! {
     whoever_has_changed_the_object_is_not_called_again_after_a_kill;
     a_second_change_calls_all_children_again [memory tcp];
     misused_children_are_told [memory tcp];
+    a_childs_filter_that_panics_fails_its_parent_for_a_while [memory];
     no_child_begins_once_the_operator_stops [memory];
 }
 
@@ -64,6 +65,30 @@ fn progress(object: &Value) -> Vec<String> {
     keys.filter_map(|key| key.strip_prefix("tester.kopf.rs/parent"))
         .map(str::to_owned)
         .collect()
+}
+
+async fn a_childs_filter_that_panics_fails_its_parent_for_a_while(bed: Bed) {
+    let field = Field::of(bed).await;
+    let (calls, asked) = (field.calls.clone(), Arc::new(AtomicBool::new(false)));
+    let parent = handler("parent", move |cause: Context| {
+        let asked = asked.clone();
+        let picky = child("child", &calls, 0).when(move |_| {
+            assert!(asked.swap(true, Ordering::Relaxed), "no opinion yet");
+            true
+        });
+        async move {
+            cause.subhandlers()?.add(picky);
+            Ok(())
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), parent));
+    field.create("one", json!({})).await;
+    field.until("it is handled", "one", is_handled).await;
+    working.stop().await;
+    let failed = "Handler 'parent' failed with an exception and will try again in";
+    let told = field.line(failed).await;
+    assert!(told.contains("no opinion yet"), "{told}");
+    assert_eq!(field.calls.all(), ["parent/child 0"]);
 }
 
 async fn a_parent_is_done_when_its_children_are(bed: Bed) {
@@ -408,7 +433,8 @@ async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(bed: Be
     field.calls.until(2).await;
     let waits = |object: &Value| {
         let annotations = &object["metadata"]["annotations"];
-        !annotations["tester.kopf.rs/wait"].is_null()
+        let record = annotations["tester.kopf.rs/wait"].as_str();
+        record.is_some_and(|record| record.contains("\"retries\":1"))
     };
     field.until("the second one waits", "o", waits).await;
     first.kill().await;

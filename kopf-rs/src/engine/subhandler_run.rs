@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::invoke::{Cancelled, outcome};
+use crate::engine::invoke::{Cancelled, guarded, outcome};
 use crate::engine::key::Key;
 use crate::engine::own_thread::of_group;
 use crate::engine::report::report;
@@ -118,9 +118,11 @@ impl SubhandlerRun {
             let calls = nest.pick(&places, parent, lifecycle.as_ref(), now, told);
             Ok((places, calls))
         };
-        let (places, calls) = watched(code, parent.logger(), parent.uid(), || {
-            self.with(parent, begin)
-        })?;
+        let picked = watched(code, parent.logger(), parent.uid(), || {
+            // Filters and lifecycles of users may panic, within the parent's call or after it: an error of the parent in either case.
+            guarded(|| self.with(parent, begin))
+        });
+        let (places, calls) = picked??;
         for (place, cause) in calls {
             let Inner { shared, key, .. } = &*self.0;
             if !shared.may_call(key) {
