@@ -243,7 +243,9 @@ impl Pair<'_> {
         let resumes = restarted && run.reason == "resume";
         // Where one of a family has to be called again, all are.
         let related = run.role.children || run.role.is_child;
-        let excused = resumes || related || self.is_anew() || self.is_forgotten();
+        // What nothing holds keeps nothing.
+        let is_lost = restarted && run.role.optional;
+        let excused = resumes || related || self.is_anew() || is_lost;
         (known && same && !excused)
             .then(|| format!("{}: twice: {former}, then {run}", self.life.name))
     }
