@@ -15,6 +15,7 @@ scenarios! {
     a_handler_whose_watch_is_closed_ends_and_is_written;
     a_version_that_changes_while_a_handler_runs_causes_no_second_call;
     a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call;
+    what_has_ended_while_no_version_is_served_is_written_when_one_is_again [memory];
     a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold;
     objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first [memory];
 }
@@ -300,4 +301,40 @@ async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_tol
         field.calls.all(),
         ["create_fn a", "DELETED a", "delete_fn a"]
     );
+}
+
+async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(bed: Bed) {
+    let field = Field::bare(bed);
+    let kind = format!("{}.{}", plural(&field), field.group);
+    let crd = twin(&field, &field.group);
+    field.bed.apply(&crd.to_string()).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create_fn = field.handler("create_fn", move |_| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            Ok(json!({"made": true}))
+        }
+    });
+    let working = field.start(Registry::new().on_create(plural(&field).as_str(), create_fn));
+    create(&field, "v1", "a").await;
+    field.calls.until(1).await;
+    let mut version = crd["spec"]["versions"][0].clone();
+    for served in [false, true] {
+        version["served"] = json!(served);
+        let merge = json!({"spec": {"versions": [version]}});
+        field.bed.patch(DEFINITIONS, &kind, &merge).await;
+        if !served {
+            field.line(STOPPING).await;
+            gate.open(2);
+            field.line("Patching was skipped").await;
+            // A minute of virtual time, in which there is nowhere to write.
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+    }
+    let handled = |object: Option<&Value>| object.is_some_and(is_handled);
+    field.bed.until("it is handled", &kind, "a", handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a"]);
 }

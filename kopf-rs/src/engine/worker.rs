@@ -278,12 +278,18 @@ impl Worker {
     async fn unwatched(&mut self) -> Due {
         /// The server refuses the outcomes themselves.
         const REFUSED: u32 = 3;
+        /// For so long, its version may not be served at all.
+        const UNSERVED: Duration = Duration::from_secs(600);
+        let until = Instant::now() + UNSERVED;
         while self.unwritten_outcome && self.trouble.refused < REFUSED {
             if self.context.has_state() {
                 // It is watched again.
                 return Due::Now;
             }
+            let shared = self.shared();
+            let is_last = !shared.gate.is_open() || shared.setup.once || Instant::now() >= until;
             match self.write_unwritten().await {
+                Due::At(_) if is_last => break,
                 Due::Now => {}
                 Due::At(at) => {
                     self.context.sleep_until(at).await;
@@ -512,6 +518,7 @@ impl Worker {
     async fn write_unwritten(&mut self) -> Due {
         match self.unwritten_effects(false).await {
             Some(effects) => self.deliver(effects).await,
+            None if self.missing.is_some() => self.is_missing(None),
             None => Due::Never,
         }
     }
@@ -519,9 +526,15 @@ impl Worker {
     /// What is still to be written to the object as it is now; nothing where that is not known, or pointless.
     async fn unwritten_effects(&mut self, is_last: bool) -> Option<Effects> {
         let kind = self.kind.clone();
-        let Written::Outdated(Ok(raw)) = self.read(&kind, is_last).await else {
-            return None;
+        let raw = match self.read(&kind, is_last).await {
+            Written::Outdated(Ok(raw)) => raw,
+            Written::Gone => {
+                self.missing = Some(Missing { event: None });
+                return None;
+            }
+            _ => return None,
         };
+        self.missing = None;
         self.know(raw);
         let plan = self.plan(None, &self.kind.handlers).ok()?;
         self.settle(plan, Vec::new(), Patch::new()).ok()
