@@ -43,21 +43,21 @@
 //! its filters exclude a handler, and creation handlers, which are owed one successful run.
 
 mod ahead;
-pub(crate) mod children;
-pub(crate) mod course;
+pub(crate) mod comparison;
 pub(crate) mod cycle;
 pub(crate) mod decision;
-pub(crate) mod detect;
 pub(crate) mod entry;
 pub(crate) mod facts;
-pub(crate) mod glance;
+pub(crate) mod fast_path;
 pub(crate) mod input;
 pub(crate) mod judge;
 mod marks;
 pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod plan;
+pub(crate) mod planned;
 pub(crate) mod settle;
+pub(crate) mod subhandlers;
 pub(crate) mod suspension;
 mod target;
 

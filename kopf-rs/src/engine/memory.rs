@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::handler::memo::Memo;
 use crate::object::event::EventType;
-use crate::reaction::memory::Seen;
+use crate::reaction::memory::ObjectMemory;
 use crate::state::trace::Trace;
 
 /// The memory of one object.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    pub(crate) seen: Seen,
+    pub(crate) seen: ObjectMemory,
     /// Made when first needed; dropped again where nothing is in it and nobody holds it.
     pub(crate) memo: Option<Memo>,
     /// The newest version handled or written by us.
@@ -32,7 +32,7 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn first(event: EventType) -> Self {
         Self {
-            seen: Seen::first(event),
+            seen: ObjectMemory::first(event),
             ..Self::default()
         }
     }

@@ -36,7 +36,7 @@ use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
-use crate::reaction::glance::Glance;
+use crate::reaction::fast_path::FastPath;
 use crate::reaction::input::Policy;
 use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
@@ -119,12 +119,12 @@ impl Shared {
     }
 
     /// Whether this state of an object leaves nothing to do for handlers of changes.
-    pub(crate) fn is_quiet(&self, kind: &Kind, memory: &Memory, raw: &Raw) -> bool {
-        self.glance(kind, memory).is_quiet(raw)
+    pub(crate) fn is_already_handled(&self, kind: &Kind, memory: &Memory, raw: &Raw) -> bool {
+        self.fast_path(kind, memory).is_already_handled(raw)
     }
 
-    fn glance<'a>(&'a self, kind: &'a Kind, memory: &'a Memory) -> Glance<'a> {
-        Glance {
+    fn fast_path<'a>(&'a self, kind: &'a Kind, memory: &'a Memory) -> FastPath<'a> {
+        FastPath {
             handlers: &kind.handlers,
             persistence: &self.setup.persistence,
             resource: &kind.resource,
@@ -179,7 +179,7 @@ impl Shared {
         if memory.trace.is_some() && memory.trace != trace {
             return false;
         }
-        let quiet = self.glance(kind, memory).is_quiet_as(&outline);
+        let quiet = self.fast_path(kind, memory).is_already_handled_as(&outline);
         if quiet {
             memory.trace = trace;
             let unchanged = Happening::Handling(Handling::Unchanged);

@@ -20,8 +20,8 @@ use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::reaction::children::{Nest, Progress};
-use crate::reaction::member::Offspring;
+use crate::reaction::member::SubhandlerRecord;
+use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
 
 /// One call of a handler of a change, and its sub-handlers of all levels. Clones share it.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ struct Inner {
 
 /// What the call has come to so far.
 struct Open {
-    nest: Nest,
+    plan: SubhandlerPlan,
     patch: Patch,
 }
 
@@ -51,13 +51,18 @@ struct Runner {
 type Calling<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Cancelled>> + Send + 'a>>;
 
 impl SubhandlerRun {
-    pub(super) fn new(shared: Arc<Shared>, key: Key, about: Arc<Reference>, nest: Nest) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        key: Key,
+        about: Arc<Reference>,
+        plan: SubhandlerPlan,
+    ) -> Self {
         let patch = Patch::new();
         Self(Arc::new(Inner {
             shared,
             key,
             about,
-            open: Mutex::new(Some(Open { nest, patch })),
+            open: Mutex::new(Some(Open { plan, patch })),
         }))
     }
 
@@ -84,7 +89,7 @@ impl SubhandlerRun {
             let open = self.open();
             let left = open
                 .as_ref()
-                .is_some_and(|open| open.nest.is_left(&call.handler.id));
+                .is_some_and(|open| open.plan.is_left(&call.handler.id));
             Ok(if left {
                 Outcome::Waiting
             } else {
@@ -94,12 +99,12 @@ impl SubhandlerRun {
     }
 
     /// What the sub-handlers have come to, and what they want changed.
-    pub(super) fn end(self, patch: &mut Patch) -> Vec<Offspring> {
-        let Some(Open { nest, patch: own }) = self.open().take() else {
+    pub(super) fn end(self, patch: &mut Patch) -> Vec<SubhandlerRecord> {
+        let Some(Open { plan, patch: own }) = self.open().take() else {
             return Vec::new();
         };
         patch.absorb(own);
-        nest.into_children()
+        plan.into_records()
     }
 
     /// One pass over a group.
@@ -111,11 +116,11 @@ impl SubhandlerRun {
             tolerant,
         } = group;
         let code = of_group(&callbacks, lifecycle.as_ref());
-        let begin = |nest: &mut Nest, told: &mut Vec<Handling>| {
+        let begin = |plan: &mut SubhandlerPlan, told: &mut Vec<Handling>| {
             let now = clock.now();
-            let places = nest.enroll(parent, callbacks, now, told);
+            let places = plan.register(parent, callbacks, now, told);
             let places = places.map_err(PermanentError::new)?;
-            let calls = nest.pick(&places, parent, lifecycle.as_ref(), now, told);
+            let calls = plan.pick(&places, parent, lifecycle.as_ref(), now, told);
             Ok((places, calls))
         };
         let picked = watched(code, parent.logger(), parent.uid(), || {
@@ -136,12 +141,12 @@ impl SubhandlerRun {
             if let Some(open) = self.open().as_mut() {
                 open.patch.absorb(patch);
             }
-            self.with(parent, |nest, told| {
-                told.append(&mut nest.attempted(place, outcome, clock.now()));
+            self.with(parent, |plan, told| {
+                told.append(&mut plan.attempted(place, outcome, clock.now()));
                 Ok(())
             })?;
         }
-        match self.with(parent, |nest, _| Ok(nest.progress(&places)))? {
+        match self.with(parent, |plan, _| Ok(plan.progress(&places)))? {
             Progress::Done => Ok(()),
             Progress::Left => Err(Unfinished.into()),
             Progress::Failed(_) if tolerant => Ok(()),
@@ -152,15 +157,15 @@ impl SubhandlerRun {
         }
     }
 
-    /// Ask the nest, and log what it has to say.
+    /// Ask the plan, and log what it has to say.
     fn with<T>(
         &self,
         parent: &HandlerCall,
-        ask: impl FnOnce(&mut Nest, &mut Vec<Handling>) -> HandlerResult<T>,
+        ask: impl FnOnce(&mut SubhandlerPlan, &mut Vec<Handling>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
         let mut told = Vec::new();
         let asked = match self.open().as_mut() {
-            Some(open) => ask(&mut open.nest, &mut told),
+            Some(open) => ask(&mut open.plan, &mut told),
             None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
         };
         for handling in told {

@@ -39,10 +39,10 @@ use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::python::seconds;
 use crate::object::raw::Raw;
-use crate::reaction::course::Plan;
 use crate::reaction::input::Input;
 use crate::reaction::member::since;
 use crate::reaction::plan::plan;
+use crate::reaction::planned::Plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::rt::backoff::Backoff;
 use crate::wording::Line;
@@ -450,11 +450,11 @@ impl Worker {
             if !self.context.may_call() {
                 break;
             }
-            let Some(nest) = plan.nest(&cause.handler) else {
+            let Some(subhandler_plan) = plan.subhandler_plan(&cause.handler) else {
                 break;
             };
             let key = self.context.key.clone();
-            let run = SubhandlerRun::new(shared.clone(), key, about.clone(), nest);
+            let run = SubhandlerRun::new(shared.clone(), key, about.clone(), subhandler_plan);
             let mut changed = patch.clone();
             let noted = self.context.note(cause);
             let called = run.call(cause.clone(), &mut changed).await;
@@ -462,16 +462,16 @@ impl Worker {
             if called.is_ok() {
                 *patch = changed;
             }
-            let children = run.end(patch);
+            let subhandlers = run.end(patch);
             let stopped = called.is_err();
-            if stopped && children.is_empty() && attempted.is_empty() {
+            if stopped && subhandlers.is_empty() && attempted.is_empty() {
                 return Err(Cancelled);
             }
-            if !stopped || !children.is_empty() {
+            if !stopped || !subhandlers.is_empty() {
                 attempted.push(Attempted {
                     id: cause.handler.id.clone(),
                     outcome: called.unwrap_or(Outcome::Waiting),
-                    children,
+                    subhandlers,
                 });
             }
             if stopped {

@@ -22,7 +22,7 @@ use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::reaction::judge::shortened;
-use crate::reaction::memory::Seen;
+use crate::reaction::memory::ObjectMemory;
 use crate::reaction::settle::Effects;
 
 impl Worker {
@@ -64,7 +64,7 @@ impl Worker {
     }
 
     /// Remember what has landed. Whether the object has changed by it.
-    fn has_landed(&mut self, seen: Seen, reply: Raw) -> bool {
+    fn has_landed(&mut self, seen: ObjectMemory, reply: Raw) -> bool {
         self.memory.seen = seen;
         self.trouble = Trouble::default();
         self.unwritten_outcome = false;
@@ -75,7 +75,10 @@ impl Worker {
 
     /// When to look at what an own write has made of the object.
     fn next_round(&self) -> Due {
-        if self.shared().is_quiet(&self.kind, &self.memory, &self.raw) {
+        if self
+            .shared()
+            .is_already_handled(&self.kind, &self.memory, &self.raw)
+        {
             self.context
                 .report(&Happening::Handling(Handling::Unchanged));
             return Due::Never;

@@ -9,11 +9,11 @@ use crate::handler::definition::Handler;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
+use crate::reaction::comparison::Comparison;
 use crate::reaction::decision::Mode;
-use crate::reaction::detect::Sides;
 use crate::reaction::entry::{Entry, sub_records};
 use crate::reaction::input::Input;
-use crate::reaction::member::{Declared, Exhausted, Member, Offspring, due, is_due};
+use crate::reaction::member::{Declared, Exhausted, Member, SubhandlerRecord, due, is_due};
 use crate::state::progress::Record;
 
 /// All that `settle` has to know of the cycle.
@@ -21,7 +21,7 @@ use crate::state::progress::Record;
 pub(super) struct Cycle {
     pub(super) reason: Reason,
     pub(super) mode: Mode,
-    pub(super) sides: Sides,
+    pub(super) comparison: Comparison,
     pub(super) members: Vec<Member>,
     /// Marks of handlers that are no members any more, and have not seen the target.
     pub(super) left_behind: Vec<(Arc<str>, Record)>,
@@ -32,7 +32,7 @@ pub(super) struct Cycle {
     /// This process has begun the cycle.
     pub(super) ongoing: bool,
     /// Sub-handlers, as far as they are known in this pass.
-    pub(super) children: BTreeMap<Arc<str>, Offspring>,
+    pub(super) subhandlers: BTreeMap<Arc<str>, SubhandlerRecord>,
     /// Ids with anything on the object: to be taken off at the end.
     pub(super) on_object: Vec<Arc<str>>,
     /// Sub-handlers' ids that go with them.
@@ -46,7 +46,7 @@ impl Cycle {
     pub(super) fn new(
         input: &Input<'_>,
         (reason, mode): (Reason, Mode),
-        sides: Sides,
+        comparison: Comparison,
         selected: &[Arc<Handler>],
         entries: Vec<Entry>,
     ) -> Self {
@@ -62,11 +62,11 @@ impl Cycle {
             unwritten: Vec::new(),
             superseded: Vec::new(),
             ongoing,
-            children: sub_records(input, &entries),
+            subhandlers: sub_records(input, &entries),
             on_object: Vec::new(),
             subrefs: Vec::new(),
             is_damaged: entries.iter().any(|entry| entry.is_damaged),
-            sides,
+            comparison,
         };
         for handler in selected {
             if cycle.members.iter().any(|it| it.handler.id == handler.id) {
@@ -100,7 +100,7 @@ impl Cycle {
 
     /// Whether what was done for the reason of this cycle was done in this cycle, whatever state it has seen.
     pub(super) fn goes_on(&self) -> bool {
-        self.ongoing || self.sides.target.is_fixed
+        self.ongoing || self.comparison.target.is_fixed
     }
 
     /// The record as it is in this cycle. What was finished before the cycle, and on another state than there is now, counts for
@@ -122,7 +122,7 @@ impl Cycle {
         let of_this = record.purpose == Some(self.reason) && (self.goes_on() || deletion);
         let stands = declared.only_resumes || of_this;
         let field = handler.field();
-        if record.is_final() && !stands && !record.saw(&self.sides.newest, field) {
+        if record.is_final() && !stands && !record.saw(&self.comparison.newest, field) {
             return record.again(Some(self.reason), input.now);
         }
         Record {
@@ -140,7 +140,7 @@ impl Cycle {
         record: &Record,
         declared: Declared,
     ) -> Record {
-        let newest = &self.sides.newest;
+        let newest = &self.comparison.newest;
         if !declared.sees_deletions && record.is_final() && record.saw(newest, handler.field()) {
             return Record {
                 purpose: Some(self.reason),

@@ -10,7 +10,7 @@ use crate::object::essence::Essence;
 use crate::object::path::FieldPath;
 use crate::reaction::ahead::corrected;
 use crate::reaction::input::Input;
-use crate::reaction::member::Offspring;
+use crate::reaction::member::SubhandlerRecord;
 use crate::state::progress::Record;
 
 /// The record of one handler id, as it is known before the pass.
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// It cannot be read.
     pub(super) is_damaged: bool,
     /// Its sub-handlers.
-    pub(super) below: Vec<Offspring>,
+    pub(super) below: Vec<SubhandlerRecord>,
 }
 
 /// Read the records of all changing handlers.
@@ -58,7 +58,7 @@ pub(super) fn entries(
             Some(corrected(found, handler, persistence, now, told))
         });
         let below = record.iter().flat_map(|record| &record.subrefs);
-        let below = below.filter_map(|id| offspring(input, id.as_str().into()));
+        let below = below.filter_map(|id| sub_record(input, id.as_str().into()));
         entries.push(Entry {
             id: handler.id.clone(),
             below: below.collect(),
@@ -98,7 +98,10 @@ impl Entry {
 }
 
 /// The sub-handlers that memory or the object know of.
-pub(super) fn sub_records(input: &Input<'_>, entries: &[Entry]) -> BTreeMap<Arc<str>, Offspring> {
+pub(super) fn sub_records(
+    input: &Input<'_>,
+    entries: &[Entry],
+) -> BTreeMap<Arc<str>, SubhandlerRecord> {
     let is_child = |id: &str| {
         let below = |entry: &Entry| {
             id.strip_prefix(&*entry.id)
@@ -108,18 +111,18 @@ pub(super) fn sub_records(input: &Input<'_>, entries: &[Entry]) -> BTreeMap<Arc<
     };
     let held = input.seen.records().into_iter().flatten();
     let in_memory = held.filter(|(id, _)| is_child(id));
-    let in_memory = in_memory.filter_map(|(id, _)| offspring(input, id.clone()));
+    let in_memory = in_memory.filter_map(|(id, _)| sub_record(input, id.clone()));
     let on_object = entries.iter().flat_map(|entry| entry.below.iter().cloned());
     let all = on_object.chain(in_memory);
     all.map(|child| (child.id.clone(), child)).collect()
 }
 
 /// What is known of a sub-handler.
-fn offspring(input: &Input<'_>, id: Arc<str>) -> Option<Offspring> {
+fn sub_record(input: &Input<'_>, id: Arc<str>) -> Option<SubhandlerRecord> {
     let stored = input.persistence.progress.fetch(&id, input.body);
     let stored = stored.ok().flatten();
     let known = input.seen.records().and_then(|held| held.get(&id)).cloned();
-    Some(Offspring {
+    Some(SubhandlerRecord {
         record: known.or_else(|| stored.clone())?,
         id,
         stored,

@@ -8,7 +8,7 @@ use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::event::EventType;
-use crate::reaction::detect::{Candidate, Sides};
+use crate::reaction::comparison::{Candidate, Comparison};
 use crate::reaction::entry::{Entry, entries};
 use crate::reaction::input::Input;
 use crate::reaction::memory::Target;
@@ -20,7 +20,7 @@ pub(super) struct Facts {
     /// What there is to handle; nothing where nothing has changed that counts.
     pub(super) reason: Option<Reason>,
     /// Nothing where no handler could be concerned, whatever has changed.
-    pub(super) seen: Option<Seeing>,
+    pub(super) change: Option<ChangeFacts>,
     /// Those of the deletion handlers that are not served now for which the object has to stay.
     pub(super) withheld: Vec<Arc<str>>,
     /// Another operator adds the finalizer again and again.
@@ -29,8 +29,8 @@ pub(super) struct Facts {
 }
 
 /// What handlers there are for what has changed.
-pub(super) struct Seeing {
-    pub(super) sides: Sides,
+pub(super) struct ChangeFacts {
+    pub(super) comparison: Comparison,
     pub(super) entries: Vec<Entry>,
     pub(super) candidates: Vec<Candidate>,
 }
@@ -61,7 +61,7 @@ impl Facts {
         self.candidates().any(Candidate::is_optional_deletion)
     }
     fn candidates(&self) -> impl Iterator<Item = &Candidate> {
-        self.seen.iter().flat_map(|seen| &seen.candidates)
+        self.change.iter().flat_map(|change| &change.candidates)
     }
 }
 
@@ -80,10 +80,10 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
     let mut facts = Facts {
         life,
         reason: None,
-        seen: None,
+        change: None,
         withheld: Vec::new(),
         is_rivalled: input.rivalled,
-        deletion_was_handled: input.seen.farewell,
+        deletion_was_handled: input.seen.deletion_was_handled,
     };
     let may_concern = if holds {
         !(changing.is_empty() && input.withheld.is_empty())
@@ -92,18 +92,18 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
     };
     if may_concern {
         let entries = entries(input, &changing, told);
-        let sides = sides(input, &changing, told);
-        let (reason, candidates) = candidates(input, &changing, &sides, &entries);
+        let comparison = comparison(input, &changing, told);
+        let (reason, candidates) = candidates(input, &changing, &comparison, &entries);
         facts.reason = reason;
         let is_held =
             life != (Life::Living {
                 has_finalizer: false,
             }) && holds;
         if is_held {
-            facts.withheld = withheld(input, &sides, reason);
+            facts.withheld = withheld(input, &comparison, reason);
         }
-        facts.seen = Some(Seeing {
-            sides,
+        facts.change = Some(ChangeFacts {
+            comparison,
             entries,
             candidates,
         });
@@ -122,9 +122,9 @@ fn life(input: &Input<'_>) -> Life {
     }
 }
 
-fn withheld(input: &Input<'_>, sides: &Sides, reason: Option<Reason>) -> Vec<Arc<str>> {
+fn withheld(input: &Input<'_>, comparison: &Comparison, reason: Option<Reason>) -> Vec<Arc<str>> {
     let holds = |handler: &&Arc<Handler>| {
-        let candidate = sides.candidate(input, handler, reason, false);
+        let candidate = comparison.candidate(input, handler, reason, false);
         candidate.needs_finalizer()
     };
     let withheld = input.withheld.iter().filter(holds);
@@ -132,26 +132,32 @@ fn withheld(input: &Input<'_>, sides: &Sides, reason: Option<Reason>) -> Vec<Arc
 }
 
 /// What was handled last, what the object is now, and what the cycle is after.
-fn sides(input: &Input<'_>, changing: &[&Arc<Handler>], told: &mut Vec<Handling>) -> Sides {
+fn comparison(
+    input: &Input<'_>,
+    changing: &[&Arc<Handler>],
+    told: &mut Vec<Handling>,
+) -> Comparison {
     // Memory has it where the object could not take it: what the object carries then is older, or damaged.
-    let busy = input.seen.busy.as_ref();
-    let last = busy.and_then(|busy| busy.last.clone()).or_else(|| {
-        let last = input.persistence.essence.fetch(input.body);
-        last.unwrap_or_else(|damage| {
-            told.push(Handling::State(StateTrouble::LastHandledLost(damage)));
-            None
-        })
-    });
+    let in_progress = input.seen.in_progress.as_ref();
+    let last = in_progress
+        .and_then(|in_progress| in_progress.last.clone())
+        .or_else(|| {
+            let last = input.persistence.essence.fetch(input.body);
+            last.unwrap_or_else(|damage| {
+                told.push(Handling::State(StateTrouble::LastHandledLost(damage)));
+                None
+            })
+        });
     let all = changing.iter().copied();
     let watching = input.handlers.iter().filter(|it| it.is_for_events());
     let fields = all.chain(watching).filter_map(|it| it.field());
     let newest = input.persistence.essence_of(input.body, fields);
     let target = Target::of(input, &newest, told);
-    let sides = Sides::new(last, target, newest);
+    let comparison = Comparison::new(last, target, newest);
     if input.body.is_deleting() {
-        sides.of_deletion()
+        comparison.of_deletion()
     } else {
-        sides
+        comparison
     }
 }
 
@@ -159,7 +165,7 @@ fn sides(input: &Input<'_>, changing: &[&Arc<Handler>], told: &mut Vec<Handling>
 fn candidates(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],
-    sides: &Sides,
+    comparison: &Comparison,
     entries: &[Entry],
 ) -> (Option<Reason>, Vec<Candidate>) {
     let is_living = matches!(life(input), Life::Living { .. });
@@ -167,15 +173,15 @@ fn candidates(
     let is_marked = |handler: &Handler| {
         is_living
             && handler.reacts_to_differences()
-            && entry(handler).is_some_and(|it| it.is_mark(&sides.newest, handler.field()))
+            && entry(handler).is_some_and(|it| it.is_mark(&comparison.newest, handler.field()))
     };
     let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
-    let reason = |marked| sides.reason(!is_living, marked, input.seen.is_initial());
+    let reason = |marked| comparison.reason(!is_living, marked, input.seen.is_initial());
     let supposed = reason(marked.contains(&true));
     let candidate = |(handler, marked): (&&Arc<Handler>, bool)| {
         let record = entry(handler).and_then(|entry| entry.record.as_ref());
-        let sides = sides.of(handler, record);
-        sides.candidate(input, handler, supposed, marked)
+        let comparison = comparison.of(handler, record);
+        comparison.candidate(input, handler, supposed, marked)
     };
     let candidates: Vec<_> = changing.iter().zip(marked).map(candidate).collect();
     let still = candidates.iter().any(|it| it.marked && it.applies);

@@ -12,7 +12,7 @@ use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::reaction::member::Standing;
-use crate::reaction::memory::Seen;
+use crate::reaction::memory::ObjectMemory;
 use crate::reaction::suspension::{Suspension, state_for};
 use crate::state::Persistence;
 
@@ -26,7 +26,7 @@ pub(crate) struct Input<'a> {
     pub(crate) body: &'a Arc<Body>,
     /// The watch event being handled; `None` for the reply of an own write and for a wake-up.
     pub(crate) event: Option<EventType>,
-    pub(crate) seen: &'a Seen,
+    pub(crate) seen: &'a ObjectMemory,
     pub(crate) surroundings: &'a CauseContext,
     /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
     pub(crate) rivalled: bool,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::reaction::cycle::Cycle;
-use crate::reaction::member::Offspring;
+use crate::reaction::member::SubhandlerRecord;
 use crate::state::progress::Record;
 
 /// The records of handlers whose last attempt has seen another state than the one stored as handled. Who has seen the newest is done with
@@ -21,10 +21,10 @@ pub(super) fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
                 .map(|child| &child.record)
                 .chain([record])
         };
-        if family().all(|record| record.saw_known(&cycle.sides.target.essence, field)) {
+        if family().all(|record| record.saw_known(&cycle.comparison.target.essence, field)) {
             continue;
         }
-        let saw_newest = |record: &Record| record.saw(&cycle.sides.newest, field);
+        let saw_newest = |record: &Record| record.saw(&cycle.comparison.newest, field);
         if family().all(saw_newest) {
             marks.push((id.clone(), record.as_mark()));
             continue;
@@ -42,7 +42,7 @@ pub(super) fn marks(cycle: &Cycle, now: Timestamp) -> Vec<(Arc<str>, Record)> {
 }
 
 /// The sub-handlers below a handler, or below another sub-handler, as far as there is anything known of them.
-fn below<'a>(cycle: &'a Cycle, record: &'a Record) -> impl Iterator<Item = &'a Offspring> {
+fn below<'a>(cycle: &'a Cycle, record: &'a Record) -> impl Iterator<Item = &'a SubhandlerRecord> {
     let ids = record.subrefs.iter();
-    ids.filter_map(|id| cycle.children.get(id.as_str()))
+    ids.filter_map(|id| cycle.subhandlers.get(id.as_str()))
 }

@@ -55,7 +55,7 @@ pub(crate) enum Exhausted {
 
 /// What `settle` has to know of a sub-handler.
 #[derive(Clone, Debug)]
-pub(crate) struct Offspring {
+pub(crate) struct SubhandlerRecord {
     pub(super) id: Arc<str>,
     pub(super) record: Record,
     /// What the object carries.

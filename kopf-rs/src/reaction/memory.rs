@@ -9,22 +9,22 @@ use crate::object::patch::Patch;
 use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 
-/// The few facts of an object that live in memory. Opaque to the engine: made by [`Seen::first`], replaced by what `settle` gives.
+/// The few facts of an object that live in memory. Opaque to the engine: made by [`ObjectMemory::first`], replaced by what `settle` gives.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObjectMemory {
     /// Whether the first event of this object came from a listing.
     pub(super) listed: bool,
     /// Whether some cycle of it has been finished in this process.
     pub(super) handled_once: bool,
     /// Whether its deletion has been handled.
-    pub(super) farewell: bool,
+    pub(super) deletion_was_handled: bool,
     /// Boxed: most objects are at rest and have none of this.
-    pub(super) busy: Option<Box<Busy>>,
+    pub(super) in_progress: Option<Box<InProgress>>,
 }
 
 /// What is remembered of an unfinished cycle, or of what could not be written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Busy {
+pub(super) struct InProgress {
     pub(super) ongoing: Option<Ongoing>,
     /// Records that are newer than those on the object.
     pub(super) records: BTreeMap<Arc<str>, Record>,
@@ -54,7 +54,7 @@ pub(super) struct Target {
     pub(super) is_fixed: bool,
 }
 
-impl Seen {
+impl ObjectMemory {
     /// What is known of an object after its first event.
     pub(crate) fn first(event: EventType) -> Self {
         Self {
@@ -64,31 +64,35 @@ impl Seen {
     }
     /// Give up what handlers wanted changed: the server has refused its content and would again. Their outcomes stay.
     pub(crate) fn without_patch(mut self) -> Self {
-        if let Some(busy) = &mut self.busy {
-            busy.patch = Patch::new();
+        if let Some(in_progress) = &mut self.in_progress {
+            in_progress.patch = Patch::new();
         }
         self
     }
     /// Whether something that handlers want changed is still to be written.
     pub(crate) fn wants(&self) -> bool {
-        self.busy.as_ref().is_some_and(|it| !it.patch.is_empty())
+        self.in_progress
+            .as_ref()
+            .is_some_and(|it| !it.patch.is_empty())
     }
     /// Something that handlers want changed is still to be written.
     pub(crate) fn keep_for_later(&mut self, patch: Patch) {
-        self.busy.get_or_insert_default().patch.absorb(patch);
+        self.in_progress.get_or_insert_default().patch.absorb(patch);
     }
     pub(super) fn ongoing(&self) -> Option<&Ongoing> {
-        self.busy.as_ref()?.ongoing.as_ref()
+        self.in_progress.as_ref()?.ongoing.as_ref()
     }
     pub(super) fn records(&self) -> Option<&BTreeMap<Arc<str>, Record>> {
-        self.busy.as_ref().map(|busy| &busy.records)
+        self.in_progress
+            .as_ref()
+            .map(|in_progress| &in_progress.records)
     }
     pub(super) fn is_initial(&self) -> bool {
         self.listed && !self.handled_once
     }
 }
 
-impl Busy {
+impl InProgress {
     /// For the memory of an object; nothing where there is nothing to remember.
     pub(super) fn boxed(self) -> Option<Box<Self>> {
         let is_idle = self.ongoing.is_none()

@@ -12,14 +12,14 @@ use crate::handler::subject::EventSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
-use crate::reaction::course::{Plan, PlanContext};
+use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
-use crate::reaction::detect::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::entry::Entry;
-use crate::reaction::facts::{Facts, Life, Seeing, observe};
+use crate::reaction::facts::{ChangeFacts, Facts, Life, observe};
 use crate::reaction::input::Input;
 use crate::reaction::member::{Member, Standing};
+use crate::reaction::planned::{Plan, PlanContext};
 
 /// Detect the cause, pick the due calls, decide on the finalizer.
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
@@ -67,26 +67,26 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
         }),
         Decision::Purge => {
             told.push(Handling::Unchanged);
-            let entries = facts.seen.into_iter().flat_map(|seen| seen.entries);
+            let entries = facts.change.into_iter().flat_map(|change| change.entries);
             plan.stale = entries.flat_map(Entry::stored_ids).collect();
         }
         Decision::AddFinalizer => told.push(Handling::FinalizerAdded),
         Decision::RemoveFinalizer => told.push(Handling::FinalizerNotNeeded),
         Decision::Handle { reason, mode } => {
-            if let Some(seen) = facts.seen {
-                handle(input, (reason, mode), seen, plan);
+            if let Some(change) = facts.change {
+                handle(input, (reason, mode), change, plan);
             }
         }
     }
 }
 
 /// Select the handlers, and pick those to call now.
-fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), seen: Seeing, plan: &mut Plan) {
-    let Seeing {
-        sides,
+fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts, plan: &mut Plan) {
+    let ChangeFacts {
+        comparison,
         entries,
         candidates,
-    } = seen;
+    } = change;
     let is_selected = |it: &&Candidate| match mode {
         Mode::Persisted => it.is_selected(reason, input.seen.is_initial()),
         Mode::Terminating | Mode::Gone => it.is_optional_deletion(),
@@ -95,21 +95,21 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), seen: Seeing, plan:
     let selected: Vec<_> = selected.map(|it| it.handler.clone()).collect();
     let body = input.body.clone();
     plan.told.push(Handling::InProgress { reason, body });
-    if reason != Reason::Create && !sides.diff.is_empty() {
-        let diff = sides.diff.clone();
+    if reason != Reason::Create && !comparison.diff.is_empty() {
+        let diff = comparison.diff.clone();
         plan.told.push(Handling::Differs { reason, diff });
     }
     if mode == Mode::Persisted {
         plan.told.extend(supersession(reason, &entries));
     }
-    let left_behind = left_behind(input, &sides, reason, &selected, &entries);
-    let mut cycle = Cycle::new(input, (reason, mode), sides, &selected, entries);
+    let left_behind = left_behind(input, &comparison, reason, &selected, &entries);
+    let mut cycle = Cycle::new(input, (reason, mode), comparison, &selected, entries);
     cycle.left_behind = left_behind;
-    let sides = cycle.sides.clone();
+    let comparison = cycle.comparison.clone();
     let call = |member: &Member| {
         let (handler, attempt) = (&member.handler, member.attempt(input.now));
-        let sides = sides.of(handler, Some(&member.record));
-        let change = sides.change(Some(reason), handler.field());
+        let comparison = comparison.of(handler, Some(&member.record));
+        let change = comparison.change(Some(reason), handler.field());
         cause(input, handler, change, attempt)
     };
     plan.changing = cycle.pick(input).into_iter().map(call).collect();

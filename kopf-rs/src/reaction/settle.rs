@@ -14,14 +14,14 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::reaction::children::refer;
-use crate::reaction::course::{Plan, PlanContext};
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::judge::{Judge, next_chance, shortened};
 use crate::reaction::marks::marks;
-use crate::reaction::member::{Member, Offspring, next_due};
-use crate::reaction::memory::{Busy, Ongoing, Seen};
+use crate::reaction::member::{Member, SubhandlerRecord, next_due};
+use crate::reaction::memory::{InProgress, ObjectMemory, Ongoing};
+use crate::reaction::planned::{Plan, PlanContext};
+use crate::reaction::subhandlers::refer;
 use crate::state::budget;
 use crate::state::diffbase::{Kept, KnownEssence};
 use crate::state::finalizer;
@@ -34,7 +34,7 @@ pub(crate) struct Attempted {
     pub(crate) id: Arc<str>,
     pub(crate) outcome: Outcome,
     /// Its sub-handlers.
-    pub(crate) children: Vec<Offspring>,
+    pub(crate) subhandlers: Vec<SubhandlerRecord>,
 }
 
 /// What is to be done after the calls.
@@ -57,9 +57,9 @@ pub(crate) struct Effects {
     /// A change was handled to the end.
     pub(crate) concluded: bool,
     /// To remember once the patch has landed (or was empty).
-    pub(crate) seen: Seen,
+    pub(crate) seen: ObjectMemory,
     /// To remember where the patch was refused: outcomes that still have to be written, so that no handler runs twice.
-    pub(crate) seen_if_refused: Seen,
+    pub(crate) seen_if_refused: ObjectMemory,
 }
 
 /// Turn outcomes into effects. `attempted` are calls of [`Plan::changing`]; `patch` is what all called handlers have put in.
@@ -72,9 +72,9 @@ pub(crate) fn settle(
     let mut context = plan.context;
     let mut wanted = context
         .seen
-        .busy
+        .in_progress
         .as_mut()
-        .map(|busy| busy.patch.take())
+        .map(|in_progress| in_progress.patch.take())
         .unwrap_or_default();
     wanted.absorb(patch);
     let settling = Settling {
@@ -89,7 +89,7 @@ pub(crate) fn settle(
             concluded: false,
             seen: context.seen.clone(),
             // Every course says what it holds.
-            seen_if_refused: Seen::default(),
+            seen_if_refused: ObjectMemory::default(),
         },
         context,
         wanted,
@@ -155,10 +155,10 @@ impl Settling {
 
     /// Of what was remembered, only what was handled last counts on.
     fn forget(mut self) -> Effects {
-        let last = self.context.seen.busy.as_ref();
-        self.remember(Busy {
-            last: last.and_then(|busy| busy.last.clone()),
-            ..Busy::default()
+        let last = self.context.seen.in_progress.as_ref();
+        self.remember(InProgress {
+            last: last.and_then(|in_progress| in_progress.last.clone()),
+            ..InProgress::default()
         });
         self.wait()
     }
@@ -171,10 +171,15 @@ impl Settling {
         }
         self.effects.told.append(&mut told);
         self.hold(None);
-        let last = self.context.seen.busy.take().and_then(|busy| busy.last);
-        self.remember(Busy {
+        let last = self
+            .context
+            .seen
+            .in_progress
+            .take()
+            .and_then(|in_progress| in_progress.last);
+        self.remember(InProgress {
             last,
-            ..Busy::default()
+            ..InProgress::default()
         });
         self.finish(patch)
     }
@@ -193,14 +198,14 @@ impl Settling {
         self.judge(&mut cycle, attempted);
         let over = cycle.is_over();
         if cycle.reason != Reason::Delete {
-            cycle.sides.target.is_fixed |= is_begun_by_somebody(&cycle);
+            cycle.comparison.target.is_fixed |= is_begun_by_somebody(&cycle);
         }
         if over {
             self.announce(&cycle);
         }
         self.hold(Some(&cycle));
         if cycle.mode != Mode::Persisted {
-            return self.farewell(&cycle, over);
+            return self.best_effort_deletion(&cycle, over);
         }
         if over {
             self.conclude(&cycle)
@@ -219,7 +224,7 @@ impl Settling {
         for Attempted {
             id,
             outcome,
-            children,
+            subhandlers,
         } in attempted
         {
             let Some(member) = cycle.members.iter_mut().find(|it| it.handler.id == id) else {
@@ -228,14 +233,14 @@ impl Settling {
             let (handler, record) = (&member.handler, &mut member.record);
             // A deletion is the last change: what counts is what was handled before it.
             if cycle.reason != Reason::Delete {
-                record.target = Some(cycle.sides.seen_by(handler));
+                record.target = Some(cycle.comparison.observed_by(handler));
             }
-            refer(record, children.iter().map(|child| &*child.id));
+            refer(record, subhandlers.iter().map(|child| &*child.id));
             cycle.subrefs.extend(record.subrefs.iter().cloned());
-            let wake = next_due(children.iter().map(|child| &child.record), self.now);
-            for mut child in children {
+            let wake = next_due(subhandlers.iter().map(|child| &child.record), self.now);
+            for mut child in subhandlers {
                 self.adopt(&mut child);
-                cycle.children.insert(child.id.clone(), child);
+                cycle.subhandlers.insert(child.id.clone(), child);
             }
             if matches!(outcome, Outcome::Waiting) {
                 let handler = handler.clone();
@@ -264,7 +269,7 @@ impl Settling {
     }
 
     /// Take over what a sub-handler has come to in this pass.
-    fn adopt(&mut self, child: &mut Offspring) {
+    fn adopt(&mut self, child: &mut SubhandlerRecord) {
         if let Some(result) = child.result.take() {
             deliver(&mut self.wanted, &child.id, result);
         }
@@ -274,8 +279,9 @@ impl Settling {
     }
 
     fn announce(&mut self, cycle: &Cycle) {
-        let busy = self.context.seen.busy.as_ref();
-        if cycle.members.is_empty() || busy.is_some_and(|busy| busy.announced) {
+        let in_progress = self.context.seen.in_progress.as_ref();
+        if cycle.members.is_empty() || in_progress.is_some_and(|in_progress| in_progress.announced)
+        {
             return;
         }
         let succeeded = cycle.members.iter().filter(|it| it.record.success).count();
@@ -294,29 +300,33 @@ impl Settling {
     /// What to remember if the write is refused: everything.
     fn hold(&mut self, cycle: Option<&Cycle>) {
         let mut seen = self.context.seen.clone();
-        let mut busy = seen.busy.take().map(|busy| *busy).unwrap_or_default();
-        busy.patch = self.wanted.clone();
+        let mut in_progress = seen
+            .in_progress
+            .take()
+            .map(|in_progress| *in_progress)
+            .unwrap_or_default();
+        in_progress.patch = self.wanted.clone();
         if let Some(cycle) = cycle {
-            busy.records.extend(records(cycle));
-            busy.ongoing = ongoing(cycle);
-            busy.announced |= cycle.is_over();
+            in_progress.records.extend(records(cycle));
+            in_progress.ongoing = ongoing(cycle);
+            in_progress.announced |= cycle.is_over();
         }
-        seen.busy = busy.boxed();
+        seen.in_progress = in_progress.boxed();
         self.effects.seen_if_refused = seen;
     }
 
     /// Best effort for an object that is not ours to hold: memory is all there is.
-    fn farewell(mut self, cycle: &Cycle, over: bool) -> Effects {
+    fn best_effort_deletion(mut self, cycle: &Cycle, over: bool) -> Effects {
         if over || cycle.mode == Mode::Gone {
-            self.effects.seen.farewell = true;
-            self.effects.seen_if_refused.farewell = true;
-            self.effects.seen.busy = None;
+            self.effects.seen.deletion_was_handled = true;
+            self.effects.seen_if_refused.deletion_was_handled = true;
+            self.effects.seen.in_progress = None;
         } else {
             self.effects.wake_at = wake_at(cycle, self.now);
-            self.remember(Busy {
+            self.remember(InProgress {
                 records: records(cycle),
                 ongoing: ongoing(cycle),
-                ..Busy::default()
+                ..InProgress::default()
             });
         }
         let patch = self.wanted.clone();
@@ -342,8 +352,13 @@ impl Settling {
                 essence: false,
             }
         });
-        let last = self.context.seen.busy.take().and_then(|busy| busy.last);
-        self.remember(Busy {
+        let last = self
+            .context
+            .seen
+            .in_progress
+            .take()
+            .and_then(|in_progress| in_progress.last);
+        self.remember(InProgress {
             ongoing: ongoing(cycle),
             records: if self.is_reliable(stored) && !cycle.is_damaged {
                 BTreeMap::new()
@@ -351,7 +366,7 @@ impl Settling {
                 records(cycle)
             },
             last,
-            ..Busy::default()
+            ..InProgress::default()
         });
         self.finish(patch)
     }
@@ -368,29 +383,34 @@ impl Settling {
             },
             releases: deletes && finalizer::is_alone(body, name),
         };
-        let target = cycle.sides.target.essence.clone();
+        let target = cycle.comparison.target.essence.clone();
         let (mut patch, stored) =
             self.fitting(|this, room, patch, told| this.write_end(cycle, &end, room, patch, told));
         if deletes {
             self.effects.told.push(Handling::FinalizerReleased);
             let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
             self.effects.expected_finalizers = Some(finalizer::remove(body, name, &mut patch));
-            self.effects.seen.farewell = true;
+            self.effects.seen.deletion_was_handled = true;
         }
-        let again = !end.marks.is_empty() || (!deletes && cycle.sides.is_outrun());
+        let again = !end.marks.is_empty() || (!deletes && cycle.comparison.target_is_superseded());
         self.effects.wake_at = again.then_some(self.now);
         self.effects.seen.handled_once = true;
         self.effects.concluded = true;
         let held = !self.is_reliable(stored);
-        let last = self.context.seen.busy.take().and_then(|busy| busy.last);
-        self.remember(Busy {
+        let last = self
+            .context
+            .seen
+            .in_progress
+            .take()
+            .and_then(|in_progress| in_progress.last);
+        self.remember(InProgress {
             records: end.marks.into_iter().filter(|_| held).collect(),
-            last: match (cycle.sides.changed, stored.essence) {
+            last: match (cycle.comparison.changed, stored.essence) {
                 (true, false) => Some(target),
                 (true, true) => None,
                 (false, _) => last,
             },
-            ..Busy::default()
+            ..InProgress::default()
         });
         self.finish(patch)
     }
@@ -417,8 +437,8 @@ impl Settling {
         for id in cycle.on_object.iter().filter(|id| !is_mark(id)) {
             self.purge(id, patch, told);
         }
-        let children = cycle.children.keys().map(|id| &**id);
-        let subs = cycle.subrefs.iter().map(String::as_str).chain(children);
+        let subhandlers = cycle.subhandlers.keys().map(|id| &**id);
+        let subs = cycle.subrefs.iter().map(String::as_str).chain(subhandlers);
         for id in subs.collect::<BTreeSet<_>>() {
             self.purge(id, patch, told);
         }
@@ -428,8 +448,9 @@ impl Settling {
         for (id, record) in marks.clone() {
             stored.records &= self.store(id, record, room, patch, told);
         }
-        if cycle.sides.changed {
-            stored.essence = self.store_essence(&cycle.sides.target.essence, room, patch, told);
+        if cycle.comparison.changed {
+            stored.essence =
+                self.store_essence(&cycle.comparison.target.essence, room, patch, told);
         }
         stored
     }
@@ -527,7 +548,7 @@ impl Settling {
     /// not be what this write makes of it. A deletion keeps that of the cycle
     /// before, and resuming has none.
     fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
-        let (target, progress) = (&cycle.sides.target, &self.context.persistence.progress);
+        let (target, progress) = (&cycle.comparison.target, &self.context.persistence.progress);
         let has_target = target.is_fixed && cycle.reason != Reason::Resume;
         if !has_target {
             return self.purge_target(patch);
@@ -536,7 +557,8 @@ impl Settling {
         if room == Room::None {
             return;
         }
-        let is_short = room > Room::Plenty || !(cycle.sides.is_outrun() || self.wants_essence());
+        let is_short = room > Room::Plenty
+            || !(cycle.comparison.target_is_superseded() || self.wants_essence());
         let reduced = is_short.then(|| target.essence.reduced());
         let target = reduced.as_ref().unwrap_or(&target.essence);
         progress.store_target(target, &self.context.body, patch);
@@ -562,8 +584,8 @@ impl Settling {
     }
 
     /// What to remember once the patch has landed.
-    fn remember(&mut self, busy: Busy) {
-        self.effects.seen.busy = busy.boxed();
+    fn remember(&mut self, in_progress: InProgress) {
+        self.effects.seen.in_progress = in_progress.boxed();
     }
 
     /// What handlers want is asked for in full: what of it the object says already can only be told when it is written.
@@ -603,30 +625,33 @@ fn deliver(patch: &mut Patch, id: &str, result: Value) {
 fn changed(cycle: &Cycle) -> impl Iterator<Item = (&Arc<str>, &Record)> {
     let members = cycle.members.iter();
     let members = members.map(|it| (&it.handler.id, &it.record, &it.stored));
-    let children = cycle.children.values();
-    let children = children.map(|it| (&it.id, &it.record, &it.stored));
+    let subhandlers = cycle.subhandlers.values();
+    let subhandlers = subhandlers.map(|it| (&it.id, &it.record, &it.stored));
     let differs = |(id, record, stored): (_, _, &Option<Record>)| {
         (stored.as_ref() != Some(record)).then_some((id, record))
     };
     let unwritten = cycle.unwritten.iter().map(|(id, record)| (id, record));
-    members.chain(children).filter_map(differs).chain(unwritten)
+    members
+        .chain(subhandlers)
+        .filter_map(differs)
+        .chain(unwritten)
 }
 
 fn records(cycle: &Cycle) -> BTreeMap<Arc<str>, Record> {
     let pair = |member: &Member| (member.handler.id.clone(), member.record.clone());
     let members = cycle.members.iter().map(pair);
-    let children = cycle.children.iter();
-    let children = children.map(|(id, child)| (id.clone(), child.record.clone()));
+    let subhandlers = cycle.subhandlers.iter();
+    let subhandlers = subhandlers.map(|(id, child)| (id.clone(), child.record.clone()));
     let unwritten = cycle.unwritten.iter().cloned();
-    members.chain(unwritten).chain(children).collect()
+    members.chain(unwritten).chain(subhandlers).collect()
 }
 
 /// Whether some handler or sub-handler is done with the cycle.
 fn is_begun_by_somebody(cycle: &Cycle) -> bool {
     let members = cycle.members.iter().map(|member| &member.record);
-    let children = cycle.children.values().map(|child| &child.record);
+    let subhandlers = cycle.subhandlers.values().map(|child| &child.record);
     let is_done = |it: &Record| it.is_final() && it.purpose == Some(cycle.reason);
-    members.chain(children).any(is_done)
+    members.chain(subhandlers).any(is_done)
 }
 
 /// The cycle has begun once something was attempted; until then its target is whatever the object is.
@@ -634,8 +659,8 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
     let begun = |record: &Record| record.retries > 0;
     let begun = cycle.goes_on()
         || cycle.members.iter().any(|member| begun(&member.record))
-        || cycle.children.values().any(|child| begun(&child.record));
-    let target = &cycle.sides.target;
+        || cycle.subhandlers.values().any(|child| begun(&child.record));
+    let target = &cycle.comparison.target;
     begun.then(|| Ongoing {
         reason: cycle.reason,
         target: target.is_fixed.then(|| target.essence.clone()),

@@ -42,13 +42,13 @@ fn a_second_change_reaches_those_who_had_finished() {
         world.calls(),
         "u1 update#0 u2 update#0 u2 update#1 u1 update#0"
     );
-    let sides: Vec<_> = world
+    let comparison: Vec<_> = world
         .told
         .iter()
         .map(|it| it.split_once(" by ").unwrap().0)
         .collect();
-    assert!(sides[2].ends_with(r#"{"spec":{"a":1}} -> {"spec":{"a":3}}"#));
-    assert!(sides[3].ends_with(r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#));
+    assert!(comparison[2].ends_with(r#"{"spec":{"a":1}} -> {"spec":{"a":3}}"#));
+    assert!(comparison[3].ends_with(r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#));
     assert_eq!(
         (world.last_handled(), world.records()),
         (json!({"spec": {"a": 3}}), String::new())

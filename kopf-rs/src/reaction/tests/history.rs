@@ -17,10 +17,10 @@ use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
-use crate::reaction::children::Progress;
-use crate::reaction::course::Plan;
 use crate::reaction::decision::Decision;
+use crate::reaction::planned::Plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
+use crate::reaction::subhandlers::Progress;
 
 /// A small random number generator (xorshift): the same seed gives the same history.
 struct Dice(u64);
@@ -61,14 +61,14 @@ struct History {
 }
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    fn roll(&mut self, comparison: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % 1_000_003).unwrap() % sides
+        usize::try_from(self.0 % 1_000_003).unwrap() % comparison
     }
-    fn one_in(&mut self, sides: usize) -> bool {
-        self.roll(sides) == 0
+    fn one_in(&mut self, comparison: usize) -> bool {
+        self.roll(comparison) == 0
     }
 }
 
@@ -200,26 +200,31 @@ impl History {
     fn call(&mut self, plan: &Plan, cause: &HandlerCall, patch: &mut Patch) -> Option<Attempted> {
         let id = cause.handler.id.clone();
         let mut outcome = self.attempt(cause, patch)?;
-        let mut children = Vec::new();
+        let mut subhandlers = Vec::new();
         let names = self.world.subs.get(&*id).cloned();
         if let (Some(names), Outcome::Succeeded(_)) = (names, &outcome) {
-            let (mut nest, now) = (plan.nest(&cause.handler).unwrap(), self.world.now);
+            let (mut subs, now) = (
+                plan.subhandler_plan(&cause.handler).unwrap(),
+                self.world.now,
+            );
             let callbacks = names.into_iter().map(sub_handler).collect();
-            let group = nest.enroll(cause, callbacks, now, &mut Vec::new()).unwrap();
-            for (place, sub) in nest.pick(&group, cause, None, now, &mut Vec::new()) {
+            let group = subs
+                .register(cause, callbacks, now, &mut Vec::new())
+                .unwrap();
+            for (place, sub) in subs.pick(&group, cause, None, now, &mut Vec::new()) {
                 let outcome = self.attempt(&sub, patch)?;
-                nest.attempted(place, outcome, now);
+                subs.attempted(place, outcome, now);
             }
-            if nest.progress(&group) == Progress::Left {
+            if subs.progress(&group) == Progress::Left {
                 outcome = Outcome::Waiting;
             }
-            children = nest.into_children();
+            subhandlers = subs.into_records();
         }
         self.ended(cause, &outcome);
         Some(Attempted {
             id,
             outcome,
-            children,
+            subhandlers,
         })
     }
 
@@ -431,12 +436,12 @@ fn history(seed: u64) -> usize {
             .take(resumed)
             .all(|it| may_resume(&it.id))
     );
-    farewell(&mut history);
+    deleted_at_last(&mut history);
     history.attempts
 }
 
 /// The object is deleted, at last: it goes, and those who asked for it have seen it.
-fn farewell(history: &mut History) {
+fn deleted_at_last(history: &mut History) {
     let demanded = history.world.handlers.iter().any(|it| &*it.id == "d");
     let object = history.world.object.as_ref().unwrap();
     let held = object["metadata"]["finalizers"] == json!([FINALIZER]);

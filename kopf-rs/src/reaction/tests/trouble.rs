@@ -84,7 +84,7 @@ fn refused_content_can_be_given_up() {
     world.seen = world
         .seen
         .take()
-        .map(super::super::memory::Seen::without_patch);
+        .map(super::super::memory::ObjectMemory::without_patch);
     world.again();
     assert_eq!(
         (world.calls(), world.last_handled()),

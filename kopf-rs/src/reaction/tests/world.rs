@@ -29,13 +29,13 @@ use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
-use crate::reaction::children::Progress;
-use crate::reaction::course::Plan;
-use crate::reaction::glance::Glance;
+use crate::reaction::fast_path::FastPath;
 use crate::reaction::input::{Input, Policy};
-use crate::reaction::memory::Seen;
+use crate::reaction::memory::ObjectMemory;
 use crate::reaction::plan::plan;
+use crate::reaction::planned::Plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
+use crate::reaction::subhandlers::Progress;
 use crate::reaction::suspension::Suspension;
 use crate::state::Persistence;
 use crate::wording::Line;
@@ -68,10 +68,10 @@ pub(super) struct World {
     pub(super) subs: BTreeMap<String, Vec<&'static str>>,
     /// So many writes are refused.
     pub(super) refuse: usize,
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<ObjectMemory>,
     pub(super) wake_at: Option<Timestamp>,
     pub(super) failed: Vec<String>,
-    /// Passes that could have been spared by a glance.
+    /// Passes that could have been spared by the fast path.
     pub(super) quiet: usize,
     pub(super) persistence: Persistence,
     pub(super) suspended: Vec<Suspension>,
@@ -289,7 +289,7 @@ impl World {
     /// One pass; whether the object has changed by it.
     pub(super) fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
         let plan = self.plan(event, body);
-        let quiet = event != Some(EventType::Deleted) && self.is_quiet(body);
+        let quiet = event != Some(EventType::Deleted) && self.is_already_handled(body);
         let (calls, watched) = (plan.changing.len(), !plan.watching.is_empty());
         self.hear(&plan.told);
         let effects = self.act(plan);
@@ -298,7 +298,7 @@ impl World {
             .extend(effects.failed.iter().map(ToString::to_string));
         if quiet {
             self.quiet += 1;
-            let nothing = effects.wake_at.is_none() && effects.seen.busy.is_none();
+            let nothing = effects.wake_at.is_none() && effects.seen.in_progress.is_none();
             let left = effects.patch.clone().effective(&effects.body);
             let unwritten = left.is_empty() || watched;
             assert!(
@@ -316,7 +316,7 @@ impl World {
     }
 
     pub(super) fn plan(&mut self, event: Option<EventType>, body: &Arc<Body>) -> Plan {
-        let first = Seen::first(event.unwrap_or(EventType::Modified));
+        let first = ObjectMemory::first(event.unwrap_or(EventType::Modified));
         let seen = self.seen.get_or_insert(first);
         plan(&Input {
             handlers: &self.handlers,
@@ -336,14 +336,14 @@ impl World {
     }
 
     /// What the engine asks before it plans.
-    fn is_quiet(&self, body: &Body) -> bool {
-        let glance = Glance {
+    fn is_already_handled(&self, body: &Body) -> bool {
+        let fast_path = FastPath {
             handlers: &self.handlers,
             persistence: &self.persistence,
             resource: &Resource::default(),
             seen: self.seen.as_ref().unwrap(),
         };
-        glance.is_quiet(&Raw::parse(&body.to_string()).unwrap())
+        fast_path.is_already_handled(&Raw::parse(&body.to_string()).unwrap())
     }
 
     pub(super) fn act(&mut self, plan: Plan) -> Effects {
@@ -370,26 +370,30 @@ impl World {
     fn call(&mut self, plan: &Plan, cause: &HandlerCall, patch: &mut Patch) -> Attempted {
         let id = cause.handler.id.clone();
         let mut outcome = self.attempt(cause, patch);
-        let mut children = Vec::new();
+        let mut subhandlers = Vec::new();
         if let (Some(names), Outcome::Succeeded(_)) = (self.subs.get(&*id).cloned(), &outcome) {
-            let (mut nest, now, mut lines) = (plan.nest(&cause.handler).unwrap(), self.now, vec![]);
+            let (mut subs, now, mut lines) = (
+                plan.subhandler_plan(&cause.handler).unwrap(),
+                self.now,
+                vec![],
+            );
             let callbacks = names.into_iter().map(sub_handler).collect();
-            let group = nest.enroll(cause, callbacks, now, &mut lines).unwrap();
-            for (place, sub) in nest.pick(&group, cause, None, now, &mut lines) {
+            let group = subs.register(cause, callbacks, now, &mut lines).unwrap();
+            for (place, sub) in subs.pick(&group, cause, None, now, &mut lines) {
                 let outcome = self.attempt(&sub, patch);
-                nest.attempted(place, outcome, now);
+                subs.attempted(place, outcome, now);
             }
-            outcome = match nest.progress(&group) {
+            outcome = match subs.progress(&group) {
                 Progress::Done => outcome,
                 Progress::Left => Outcome::Waiting,
                 Progress::Failed(message) => Outcome::Permanent { message },
             };
-            children = nest.into_children();
+            subhandlers = subs.into_records();
         }
         Attempted {
             id,
             outcome,
-            children,
+            subhandlers,
         }
     }
 

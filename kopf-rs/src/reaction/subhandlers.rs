@@ -24,12 +24,14 @@ use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::ahead::corrected;
 use crate::reaction::judge::{Judge, bare, next_chance};
-use crate::reaction::member::{Exhausted, Member, Offspring, Standing, due, is_due, next_due};
+use crate::reaction::member::{
+    Exhausted, Member, Standing, SubhandlerRecord, due, is_due, next_due,
+};
 use crate::state::Persistence;
 use crate::state::progress::Record;
 
 /// The sub-handlers of all levels under one call of a handler.
-pub(crate) struct Nest {
+pub(crate) struct SubhandlerPlan {
     pub(super) persistence: Persistence,
     pub(super) body: Arc<Body>,
     pub(super) held: BTreeMap<Arc<str>, Record>,
@@ -45,11 +47,11 @@ pub(crate) struct Nest {
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
     pub(super) chance: f64,
-    pub(super) children: Vec<Child>,
+    pub(super) subhandlers: Vec<PlannedSubhandler>,
 }
 
 /// One sub-handler.
-pub(super) struct Child {
+pub(super) struct PlannedSubhandler {
     parent: Arc<str>,
     member: Member,
     result: Option<Value>,
@@ -64,9 +66,9 @@ pub(crate) enum Progress {
     Failed(String),
 }
 
-impl Nest {
+impl SubhandlerPlan {
     /// Take in what `parent` has registered: places of those whose filters let the change pass.
-    pub(crate) fn enroll(
+    pub(crate) fn register(
         &mut self,
         parent: &HandlerCall,
         callbacks: Vec<Callback>,
@@ -77,7 +79,7 @@ impl Nest {
         for callback in callbacks {
             let handler = parent.handler.subhandler(callback)?;
             if self
-                .children
+                .subhandlers
                 .iter()
                 .any(|it| it.member.handler.id == handler.id)
             {
@@ -93,8 +95,8 @@ impl Nest {
                 Some(corrected(found, &handler, &self.persistence, now, told))
             });
             let record = known.map(|record| self.continued(record, now));
-            group.push(self.children.len());
-            self.children.push(Child {
+            group.push(self.subhandlers.len());
+            self.subhandlers.push(PlannedSubhandler {
                 parent: parent.handler.id.clone(),
                 member: Member {
                     record: record.unwrap_or_else(|| Record::fresh(self.reason, now)),
@@ -125,18 +127,18 @@ impl Nest {
         let is_due = |record: &Record| is_due(record, now, gone);
         let judge = self.judge(now);
         for place in group {
-            let member = &mut self.children[*place].member;
+            let member = &mut self.subhandlers[*place].member;
             if is_due(&member.record)
                 && let Some(exhausted) = Exhausted::of(&member.handler, &member.record, now)
             {
                 judge.exhausted(&member.handler, &mut member.record, exhausted, told);
             }
         }
-        let is_open = |place: &usize| is_due(&self.children[*place].member.record);
+        let is_open = |place: &usize| is_due(&self.subhandlers[*place].member.record);
         let open: Vec<usize> = group.iter().copied().filter(is_open).collect();
         let candidates: Vec<DueHandler<'_>> = open
             .iter()
-            .map(|place| due(&self.children[*place].member))
+            .map(|place| due(&self.subhandlers[*place].member))
             .collect();
         let all = Lifecycle::AllAtOnce;
         let lifecycle = lifecycle.unwrap_or(&self.lifecycle);
@@ -158,8 +160,8 @@ impl Nest {
         let mut told = Vec::new();
         let judge = self.judge(now);
         self.chance = next_chance(self.chance);
-        let wake = self.wake(&self.children[place].member.handler.id, now);
-        let child = &mut self.children[place];
+        let wake = self.wake(&self.subhandlers[place].member.handler.id, now);
+        let child = &mut self.subhandlers[place];
         child.member.record.target = Some(self.seen.clone());
         if matches!(outcome, Outcome::Waiting) {
             let handler = child.member.handler.clone();
@@ -176,7 +178,7 @@ impl Nest {
 
     /// How far a group is.
     pub(crate) fn progress(&self, group: &[usize]) -> Progress {
-        let members = || group.iter().map(|place| &self.children[*place].member);
+        let members = || group.iter().map(|place| &self.subhandlers[*place].member);
         if members().any(|member| !member.record.is_final()) {
             return Progress::Left;
         }
@@ -196,17 +198,17 @@ impl Nest {
 
     /// Whether sub-handlers of `parent` are left to be done.
     pub(crate) fn is_left(&self, parent: &str) -> bool {
-        let mut of_parent = self.children.iter().filter(|it| *it.parent == *parent);
+        let mut of_parent = self.subhandlers.iter().filter(|it| *it.parent == *parent);
         of_parent.any(|it| !it.member.record.is_final())
     }
 
-    pub(crate) fn into_children(self) -> Vec<Offspring> {
+    pub(crate) fn into_records(self) -> Vec<SubhandlerRecord> {
         let ids: Vec<_> = self
-            .children
+            .subhandlers
             .iter()
             .map(|it| it.member.handler.id.clone())
             .collect();
-        let offspring = |child: Child| {
+        let record = |child: PlannedSubhandler| {
             let Member {
                 handler,
                 mut record,
@@ -216,14 +218,14 @@ impl Nest {
             let below = format!("{}/", handler.id);
             let below = ids.iter().filter(|id| id.starts_with(&below));
             refer(&mut record, below.map(|id| &**id));
-            Offspring {
+            SubhandlerRecord {
                 id: handler.id.clone(),
                 record,
                 stored,
                 result: child.result,
             }
         };
-        self.children.into_iter().map(offspring).collect()
+        self.subhandlers.into_iter().map(record).collect()
     }
 
     fn judge(&self, now: Timestamp) -> Judge {
@@ -236,7 +238,7 @@ impl Nest {
 
     /// When the first of those below `parent` is due.
     fn wake(&self, parent: &str, now: Timestamp) -> Option<Timestamp> {
-        let below = self.children.iter().filter(|it| *it.parent == *parent);
+        let below = self.subhandlers.iter().filter(|it| *it.parent == *parent);
         next_due(below.map(|it| &it.member.record), now)
     }
 
@@ -273,7 +275,7 @@ impl Nest {
     }
 
     fn call(&self, place: usize, parent: &HandlerCall, now: Timestamp) -> HandlerCall {
-        let member = &self.children[place].member;
+        let member = &self.subhandlers[place].member;
         let field = member.handler.field();
         let subject = match &parent.subject {
             Subject::Change(subject) => Subject::Change(ChangeSubject {

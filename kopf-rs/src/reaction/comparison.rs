@@ -1,6 +1,6 @@
-//! Which reason a change has, and for which handlers it is one.
+//! What was handled last compared with the object as it is: which reason a change has, and for which handlers it is one.
 //!
-//! Filters are evaluated once per plan, here. Must not know what was attempted before, but for the marks it is told of.
+//! Must not know what was attempted before, but for the marks it is told of.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::reaction::memory::Target;
 use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 
-/// The two sides of a change: what was handled last, and the object as it is now. And the target of the cycle, which the object may have
+/// What was handled last compared with the object as it is now. And the target of the cycle, which the object may have
 /// left behind.
 #[derive(Clone, Debug)]
-pub(super) struct Sides {
+pub(super) struct Comparison {
     last: Option<KnownEssence>,
     /// What was handled last, as handlers see it.
     old: Option<Arc<Value>>,
@@ -38,8 +38,8 @@ pub(super) struct Sides {
     /// Whether the target is to be stored as last handled in the end.
     pub(super) changed: bool,
     created: bool,
-    /// In a deletion: the sides for those who have handled the target of the cycle that the deletion has put an end to.
-    handled: Option<Box<Sides>>,
+    /// In a deletion: the comparison for handlers that have handled the target of the cycle which the deletion has ended.
+    handled: Option<Box<Comparison>>,
 }
 
 /// A handler, and what its filters say.
@@ -54,7 +54,7 @@ pub(super) struct Candidate {
     pub(super) marked: bool,
 }
 
-impl Sides {
+impl Comparison {
     pub(super) fn new(last: Option<KnownEssence>, target: Target, newest: Essence) -> Self {
         let created = last.is_none();
         let is_target = |last: &KnownEssence| last.is_same(&target.essence);
@@ -107,7 +107,7 @@ impl Sides {
         }
     }
 
-    /// The sides for a handler with that record.
+    /// The comparison for a handler with that record.
     pub(super) fn of(&self, handler: &Handler, record: Option<&Record>) -> &Self {
         let has_handled_target = |record: &Record| {
             let succeeded = record.success || record.purpose == Some(Reason::Delete);
@@ -120,7 +120,7 @@ impl Sides {
     }
 
     /// Whether the object has changed since the cycle began.
-    pub(super) fn is_outrun(&self) -> bool {
+    pub(super) fn target_is_superseded(&self) -> bool {
         !self.target.essence.is(&self.newest)
     }
 
@@ -134,7 +134,7 @@ impl Sides {
     }
 
     /// What a handler called now gets to see, and is told of: its field, or everything.
-    pub(super) fn seen_by(&self, handler: &Handler) -> Sight {
+    pub(super) fn observed_by(&self, handler: &Handler) -> Sight {
         Sight::Of {
             essence: self.newest.clone(),
             field: handler.field().cloned(),
@@ -147,7 +147,7 @@ impl Sides {
             Some(Reason::Delete)
         } else if self.created {
             Some(Reason::Create)
-        } else if self.changed || self.is_outrun() || marked {
+        } else if self.changed || self.target_is_superseded() || marked {
             Some(Reason::Update)
         } else {
             initial.then_some(Reason::Resume)
@@ -241,18 +241,20 @@ impl Candidate {
 /// target must hear of it should it come back: by then it is stored as handled.
 pub(super) fn left_behind(
     input: &Input<'_>,
-    sides: &Sides,
+    comparison: &Comparison,
     reason: Reason,
     selected: &[Arc<Handler>],
     entries: &[Entry],
 ) -> Vec<(Arc<str>, Record)> {
-    if !sides.is_outrun() || reason == Reason::Delete {
+    if !comparison.target_is_superseded() || reason == Reason::Delete {
         return Vec::new();
     }
-    let then = sides.at_target();
+    let then = comparison.at_target();
     let was_for = |handler: &Arc<Handler>| {
         // Where only the digest of the target is left, it may have been a change for anybody.
-        let (then, marked) = then.as_ref().map_or((sides, true), |then| (then, false));
+        let (then, marked) = then
+            .as_ref()
+            .map_or((comparison, true), |then| (then, false));
         let candidate = then.candidate(input, handler, Some(reason), marked);
         candidate.is_selected(reason, input.seen.is_initial())
     };
@@ -261,15 +263,15 @@ pub(super) fn left_behind(
         let entry = entries.iter().find(|entry| entry.id == handler.id);
         let done = entry.and_then(|entry| Some((entry, entry.record.as_ref()?)));
         let done = done.filter(|(_, record)| record.is_final());
-        let saw_target = |it: &Record| it.saw_known(&sides.target.essence, field);
+        let saw_target = |it: &Record| it.saw_known(&comparison.target.essence, field);
         match done {
             Some((entry, _)) if entry.all(saw_target) => return None,
             // Done with what is now: it counts as long as that is.
-            Some((entry, record)) if entry.all(|it| it.saw(&sides.newest, field)) => {
+            Some((entry, record)) if entry.all(|it| it.saw(&comparison.newest, field)) => {
                 Some(record.as_mark())
             }
             _ => Some(Record {
-                target: Some(sides.seen_by(handler)),
+                target: Some(comparison.observed_by(handler)),
                 ..Record::begun(input.now)
             }),
         }

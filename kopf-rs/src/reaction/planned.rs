@@ -8,10 +8,10 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::lifecycle::Lifecycle;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
-use crate::reaction::children::Nest;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
-use crate::reaction::memory::Seen;
+use crate::reaction::memory::ObjectMemory;
+use crate::reaction::subhandlers::SubhandlerPlan;
 use crate::state::Persistence;
 
 /// What to do now. Calls are made in order: first `watching`, then `changing`.
@@ -40,16 +40,16 @@ pub(super) struct PlanContext {
     pub(super) chance: f64,
     pub(super) body: Arc<Body>,
     pub(super) gone: bool,
-    pub(super) seen: Seen,
+    pub(super) seen: ObjectMemory,
 }
 
 impl Plan {
-    /// A nest for the sub-handlers of one call of [`changing`](Self::changing).
-    pub(crate) fn nest(&self, parent: &Handler) -> Option<Nest> {
+    /// The plan of the sub-handlers of one call of [`changing`](Self::changing).
+    pub(crate) fn subhandler_plan(&self, parent: &Handler) -> Option<SubhandlerPlan> {
         let cycle = self.cycle.as_ref()?;
         let mut members = cycle.members.iter();
         let member = members.find(|it| it.handler.id == parent.id)?;
-        Some(Nest {
+        Some(SubhandlerPlan {
             persistence: self.context.persistence.clone(),
             body: self.context.body.clone(),
             held: self.context.seen.records().cloned().unwrap_or_default(),
@@ -57,11 +57,11 @@ impl Plan {
             gone: cycle.mode == Mode::Gone,
             goes_on: cycle.goes_on(),
             only_resumes: member.only_resumes,
-            seen: cycle.sides.seen_by(parent),
+            seen: cycle.comparison.observed_by(parent),
             lifecycle: self.context.lifecycle.clone(),
             backoff: self.context.backoff,
             chance: self.context.chance,
-            children: Vec::new(),
+            subhandlers: Vec::new(),
         })
     }
 }

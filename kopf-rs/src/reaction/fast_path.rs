@@ -1,7 +1,7 @@
-//! A glance at an object's text: most states that come in ask for nothing, and that can be told without a tree.
+//! The fast path: most states that come in ask for nothing, and that can be told from their text, without a tree.
 //!
 //! Own writes come back as replies and as watch lines, a start lists what was handled before, and others write statuses. Promises that
-//! [`Glance::is_quiet`] never holds where `plan` would find something to do or to remember; that it fails to hold means nothing.
+//! [`FastPath::is_already_handled`] never holds where `plan` would find something to do or to remember; that it fails to hold means nothing.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::reaction::memory::Seen;
+use crate::reaction::memory::ObjectMemory;
 use crate::state::Persistence;
 
 /// What the meaning of a state depends on beside the state itself.
-pub(crate) struct Glance<'a> {
+pub(crate) struct FastPath<'a> {
     pub(crate) handlers: &'a [Arc<Handler>],
     pub(crate) persistence: &'a Persistence,
     pub(crate) resource: &'a Resource,
-    pub(crate) seen: &'a Seen,
+    pub(crate) seen: &'a ObjectMemory,
 }
 
-impl Glance<'_> {
+impl FastPath<'_> {
     /// Whether no handler of changes is to be called for this state, nothing to be written, and nothing to be remembered.
-    pub(crate) fn is_quiet(&self, raw: &Raw) -> bool {
-        Outline::of(raw).is_some_and(|outline| self.is_quiet_as(&outline))
+    pub(crate) fn is_already_handled(&self, raw: &Raw) -> bool {
+        Outline::of(raw).is_some_and(|outline| self.is_already_handled_as(&outline))
     }
 
     /// The same for a text that is taken apart already.
-    pub(crate) fn is_quiet_as(&self, outline: &Outline<'_>) -> bool {
+    pub(crate) fn is_already_handled_as(&self, outline: &Outline<'_>) -> bool {
         // A digest would have to be made of Secrets; annotations of Deployments are not those of their ReplicaSets.
         let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
-        if special || self.seen.busy.is_some() {
+        if special || self.seen.in_progress.is_some() {
             return false;
         }
         let Some(held) = self.held() else {
