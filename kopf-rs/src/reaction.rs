@@ -26,7 +26,8 @@
 //!    write that finds the object to be something else, and no write is made for its sake. After a restart the cycle goes on with that T,
 //!    and a record that is final and was made for the reason of the cycle stands, whatever it has seen: points 1 and 2 do the rest. Where
 //!    only the digest of T is left, since the object changed after the last write or has no room, that digest is stored as last handled: the
-//!    next cycle knows that something has changed and not what, so everybody whose filters let it through is called, and `old` is empty.
+//!    next cycle knows that something has changed and not what, so everybody whose filters let it through is called; `old` is empty, which
+//!    a log line says. Where there is no room for a newer record, the target stays beside the records that are there.
 //!    A handler that has tried without finishing is called even where no difference from L to N concerns it: L may be what was reverted to.
 //!    Where records carry no digests (storages of users, Kopf's formats) there is no place for T either: after a restart it is N, and what
 //!    has finished is not called again. The same holds where our records are beside a last-handled state in a storage of a user, which
@@ -40,7 +41,8 @@
 //! gap at twice the price.
 //!
 //! Outside the guarantee: what happens to an object after it was marked for deletion (deletion supersedes everything), changes while
-//! its filters exclude a handler, and creation handlers, which are owed one successful run.
+//! its filters exclude a handler, and handlers of creation or of nothing but resuming, with their sub-handlers, which are owed one successful
+//! run each.
 
 mod ahead;
 pub(crate) mod comparison;

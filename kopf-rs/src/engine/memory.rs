@@ -29,6 +29,13 @@ pub(crate) struct Memory {
     pub(crate) fights: u8,
 }
 
+/// An object that was not found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    /// What its watch has told of it, where that was not handled yet.
+    pub(super) event: Option<EventType>,
+}
+
 impl Memory {
     pub(crate) fn first(event: EventType) -> Self {
         Self {

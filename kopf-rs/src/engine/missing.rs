@@ -3,16 +3,10 @@
 //! It may be gone, which its watch will tell, however late. Or its version was not served for a moment, and no watch has anything new to
 //! tell of it: then only a look finds out that what handlers have done can be written. Must not know what is written.
 
+use crate::engine::memory::Missing;
 use crate::engine::worker::{Due, Worker};
 use crate::engine::writer::job::Written;
 use crate::object::event::EventType;
-
-/// An object that was not found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Missing {
-    /// What its watch has told of it, where that was not handled yet.
-    pub(super) event: Option<EventType>,
-}
 
 impl Worker {
     /// Read the object, and go on with what is found.
