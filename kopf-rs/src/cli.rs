@@ -37,16 +37,38 @@ not everything could be handled; 2 wrong usage; 130 and 143 ended by a second SI
 /// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
 ///
 /// Functions in another crate are only found where that crate is mentioned: `kopf_rs::main!(my_handlers, others);`.
-/// The operator's name is the package's: what it keeps on objects is under `{name}.kopf.rs`.
+/// The operator's name is the package's: what it keeps on objects is under `{name}.kopf.rs`. With the feature `mimalloc` the program's
+/// allocator is mimalloc.
 #[macro_export]
 macro_rules! main {
     ($($handlers:ident),* $(,)?) => {
         $(extern crate $handlers as _;)*
 
+        $crate::__kopf_allocator!();
+
         fn main() -> ::std::process::ExitCode {
             $crate::cli::run(::core::env!("CARGO_PKG_NAME"), ::core::env!("CARGO_PKG_VERSION"))
         }
     };
+}
+
+/// The feature is this crate's, so it is asked here and not where [`main!`](crate::main) is expanded.
+#[cfg(feature = "mimalloc")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kopf_allocator {
+    () => {
+        #[global_allocator]
+        static KOPF_RS_ALLOCATOR: $crate::__private::MiMalloc = $crate::__private::MiMalloc;
+    };
+}
+
+/// Without the feature `mimalloc`: the system's, or the program's own.
+#[cfg(not(feature = "mimalloc"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kopf_allocator {
+    () => {};
 }
 
 /// Run as the command line says; the operator takes the name of its handlers' package. Give what it returns to `main`'s caller.

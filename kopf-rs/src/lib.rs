@@ -28,6 +28,7 @@
 //! | `linkme` | | they are collected by the linker, without code before `main`; wins over `inventory` |
 //! | `cli` | yes | `kopf_rs::main!()`, the flags, the log lines |
 //! | `embedded` | yes | the API server behind `--embedded` |
+//! | `mimalloc` | yes | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst. Switch it off for one of your own |
 //! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
 
 // The one public list of the framework: what is not re-exported here is internal.
