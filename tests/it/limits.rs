@@ -15,6 +15,7 @@ scenarios! {
     so_many_objects_are_worked_on_at_a_time;
     who_waits_for_a_retry_keeps_nobody_out;
     who_waits_for_a_place_is_handled_as_it_is_then [memory];
+    the_time_of_a_handler_counts_from_its_first_attempt [memory];
     nothing_begins_once_the_operator_stops [memory];
     no_more_objects_are_planned_than_can_be_written_soon [memory];
     handlers_that_run_for_long_keep_nobody_out [memory];
@@ -128,6 +129,30 @@ async fn who_waits_for_a_place_is_handled_as_it_is_then(bed: Bed) {
     let report = working.stop().await;
     assert_eq!(field.calls.all(), ["slow_fn slow", "timed_fn timed"]);
     assert_eq!(report.failed, []);
+}
+
+async fn the_time_of_a_handler_counts_from_its_first_attempt(bed: Bed) {
+    let field = Field::of(bed).await;
+    let first = field.handler("first_fn", |_| async { Ok(Value::Null) });
+    let timed = field.handler("timed_fn", |_| async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(field.selector(), first)
+        .on_create(field.selector(), timed.timeout(5));
+    let names = ["a", "b", "c"];
+    for name in names {
+        field.create(name, json!({})).await;
+    }
+    let operator = field.operator(registry).settings(one_at_a_time());
+    let working = Working::start(&field.bed, operator);
+    for name in names {
+        field.until("it is handled", name, is_handled).await;
+    }
+    let report = working.stop().await;
+    assert_eq!(report.failed, []);
+    assert_eq!(field.calls.all().len(), 2 * names.len());
 }
 
 async fn nothing_begins_once_the_operator_stops(bed: Bed) {

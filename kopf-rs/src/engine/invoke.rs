@@ -216,6 +216,9 @@ impl Invoker {
     /// What is left of the handler's timeout.
     fn left(&self, cause: &HandlerCall) -> Option<Duration> {
         let limit = cause.handler.timeout()?;
+        if cause.attempt.is_first {
+            return Some(limit);
+        }
         let spent = self.clock.now().duration_since(cause.attempt.started);
         Some(limit.saturating_sub(Duration::try_from(spent).unwrap_or_default()))
     }

@@ -47,7 +47,9 @@ pub(crate) struct CauseContext {
 pub(crate) struct Attempt {
     /// From 0.
     pub(crate) retry: u32,
-    /// When the first attempt was due.
+    /// Whether none was made before: where sub-handlers are left, another call of their parent is no retry.
+    pub(crate) is_first: bool,
+    /// When the first attempt began.
     pub(crate) started: Timestamp,
     /// Time since then.
     pub(crate) runtime: Duration,
@@ -138,7 +140,7 @@ impl Cause {
     pub fn retry(&self) -> u32 {
         self.attempt.retry
     }
-    /// When the first attempt was due.
+    /// When the first attempt began.
     #[must_use]
     pub fn started(&self) -> SystemTime {
         self.attempt.started.into()

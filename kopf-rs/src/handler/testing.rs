@@ -66,6 +66,7 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
     };
     let attempt = Attempt {
         retry: 2,
+        is_first: false,
         started: Timestamp::UNIX_EPOCH,
         runtime: Duration::from_secs(90),
     };

@@ -69,6 +69,7 @@ impl Activities<'_> {
             self.judge()
                 .exhausted(handler, record, exhausted, &mut told);
         } else {
+            record.begin(self.clock.now());
             match self.call(handler, record).await {
                 Ok(outcome) => {
                     // There is no object whose status could keep a result.

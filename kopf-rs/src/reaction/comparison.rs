@@ -318,6 +318,7 @@ pub(super) fn object(input: &Input<'_>) -> SubjectObject {
 pub(super) fn first_attempt(input: &Input<'_>) -> Attempt {
     Attempt {
         retry: 0,
+        is_first: true,
         started: input.now,
         runtime: Duration::ZERO,
     }

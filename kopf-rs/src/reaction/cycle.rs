@@ -215,18 +215,22 @@ impl Cycle {
                 member.exhausted = Exhausted::of(&member.handler, &member.record, now);
             }
         }
-        let open: Vec<&Member> = self
-            .members
-            .iter()
-            .filter(|it| it.exhausted.is_none() && is_due(it))
-            .collect();
-        if gone {
-            return open;
+        let members = self.members.iter().enumerate();
+        let open = members.filter(|(_, it)| it.exhausted.is_none() && is_due(it));
+        let (open, candidates): (Vec<usize>, Vec<DueHandler<'_>>) =
+            open.map(|(place, it)| (place, due(it))).unzip();
+        let picked: Vec<usize> = if gone {
+            open
+        } else {
+            let lifecycle: &Lifecycle = &input.policy.lifecycle;
+            let picked = lifecycle.pick(input.body, &candidates, input.chance);
+            picked.into_iter().map(|place| open[place]).collect()
+        };
+        for place in &picked {
+            self.members[*place].record.begin(now);
         }
-        let candidates: Vec<DueHandler<'_>> = open.iter().map(|it| due(it)).collect();
-        let lifecycle: &Lifecycle = &input.policy.lifecycle;
-        let picked = lifecycle.pick(input.body, &candidates, input.chance);
-        picked.into_iter().map(|place| open[place]).collect()
+        let picked = picked.into_iter();
+        picked.map(|place| &self.members[place]).collect()
     }
 }
 

@@ -98,8 +98,7 @@ impl Member {
     /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last chance.
     pub(super) fn is_left(&self, is_persisted_deletion: bool) -> bool {
         let record = &self.record;
-        let was_called = record.retries > 0 || record.delayed.is_some();
-        let had_its_chance = is_persisted_deletion && !self.holds && was_called;
+        let had_its_chance = is_persisted_deletion && !self.holds && record.was_called();
         !record.is_final() && !had_its_chance
     }
 
@@ -113,10 +112,11 @@ impl Member {
 }
 
 impl Exhausted {
-    /// The limit that `handler` has reached, if any.
+    /// The limit that `handler` has reached, if any. No time runs out before the first attempt.
     pub(crate) fn of(handler: &Handler, record: &Record, now: Timestamp) -> Option<Self> {
         let runtime = since(record.started, now);
-        if handler.timeout().is_some_and(|timeout| runtime >= timeout) {
+        let is_over = |timeout| record.was_called() && runtime >= timeout;
+        if handler.timeout().is_some_and(is_over) {
             return Some(Self::Timeout(runtime));
         }
         let limit = handler.retries()?;
@@ -128,6 +128,7 @@ impl Exhausted {
 pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
     Attempt {
         retry: record.retries,
+        is_first: !record.was_called(),
         started: record.started,
         runtime: since(record.started, now),
     }

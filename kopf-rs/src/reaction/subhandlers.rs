@@ -146,7 +146,10 @@ impl SubhandlerPlan {
         let picked = lifecycle.pick(parent.body(), &candidates, self.chance);
         let picked = picked.into_iter().map(|place| open[place]);
         picked
-            .map(|place| (place, self.call(place, parent, now)))
+            .map(|place| {
+                self.subhandlers[place].member.record.begin(now);
+                (place, self.call(place, parent, now))
+            })
             .collect()
     }
 

@@ -137,6 +137,16 @@ impl Record {
             target: None,
         }
     }
+    /// An attempt is about to be made: the handler's time counts from the first one.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        if !self.was_called() {
+            self.started = micros(now);
+        }
+    }
+    /// Whether an attempt was made, even if it has only waited for sub-handlers.
+    pub(crate) fn was_called(&self) -> bool {
+        self.retries > 0 || self.delayed.is_some()
+    }
     /// Whether there is nothing more to attempt.
     pub(crate) fn is_final(&self) -> bool {
         self.success || self.failure
