@@ -57,6 +57,8 @@ pub(crate) struct Traits {
     pub(crate) review: bool,
     /// Comes with the server, not from a CRD.
     pub(crate) builtin: bool,
+    /// Its definition is being deleted.
+    pub(crate) terminating: bool,
 }
 
 /// The scale subresource: where the numbers are.
@@ -308,6 +310,15 @@ impl Kind {
                 "update",
                 "watch",
             ]
+        }
+    }
+
+    /// The verbs that discovery names: fewer than are served while the definition is being deleted.
+    pub(crate) fn discovered_verbs(&self) -> &'static [&'static str] {
+        if self.traits.terminating {
+            &["delete", "deletecollection", "get", "list", "watch"]
+        } else {
+            self.verbs()
         }
     }
 

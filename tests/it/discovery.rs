@@ -8,7 +8,7 @@ use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, KIND, definition, is_handled};
+use crate::operating::{Field, KIND, Working, definition, is_handled};
 
 scenarios! {
     a_kind_that_comes_while_discovery_is_out_is_served_afterwards [memory];
@@ -16,6 +16,8 @@ scenarios! {
     of_two_versions_of_a_kind_one_is_served;
     while_the_server_is_away_one_line_tells_it [memory];
     what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards [memory];
+    objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart;
+    objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_are_released;
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -178,4 +180,73 @@ async fn what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards(bed: 
     working.stop().await;
     assert_eq!(withdrawn.hits(), 2);
     assert_eq!(field.calls.all(), ["create_fn a"]);
+}
+
+/// Deletion handlers alone: they hold the objects.
+fn of_deletions(field: &Field) -> Registry {
+    let selector = format!("{KIND}.{}", field.group);
+    Registry::new().on_delete(selector.as_str(), field.noting("delete_fn"))
+}
+
+/// Define the kind, and let an operator hold the object `a` of it.
+async fn hold(field: &Field) -> Working {
+    define(field, &[("v1", true, true)]).await;
+    let working = field.start(of_deletions(field));
+    field.create("a", json!({})).await;
+    let is_held = |object: &Value| !object["metadata"]["finalizers"].is_null();
+    field.until("it is held", "a", is_held).await;
+    working
+}
+
+/// Delete the definition, and await that the server says so, also to those who ask what it serves.
+async fn undefine(field: &Field) {
+    field.bed.delete(DEFINITIONS, &field.kind()).await;
+    let is_terminating = |found: Option<&Value>| {
+        let conditions = found.and_then(|it| it["status"]["conditions"].as_array());
+        conditions.is_some_and(|all| all.iter().any(|it| it["type"] == "Terminating"))
+    };
+    let what = "the definition is being deleted";
+    field
+        .bed
+        .until(what, DEFINITIONS, &field.kind(), is_terminating)
+        .await;
+}
+
+async fn until_undefined(field: &Field) {
+    let gone = |found: Option<&Value>| found.is_none();
+    let what = "the definition is gone";
+    field
+        .bed
+        .until(what, DEFINITIONS, &field.kind(), gone)
+        .await;
+}
+
+async fn objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart(bed: Bed) {
+    let field = Field::bare(bed);
+    hold(&field).await.stop().await;
+    undefine(&field).await;
+    let path = format!("/apis/{}/v1", field.group);
+    let served = field.bed.request("GET", &path, None).await;
+    let served = served.expect("the version is served");
+    let verbs = ["delete", "deletecollection", "get", "list", "watch"];
+    assert_eq!(served["resources"][0]["verbs"], json!(verbs));
+    let working = field.start(of_deletions(&field));
+    until_undefined(&field).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["delete_fn a"]);
+}
+
+async fn objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_are_released(
+    bed: Bed,
+) {
+    let field = Field::bare(bed);
+    let working = hold(&field).await;
+    define(&field, &[("v1", false, true)]).await;
+    let unwatched = format!("Stopping the watch-stream for {KIND}.v1.{}", field.group);
+    field.line(&unwatched).await;
+    undefine(&field).await;
+    define(&field, &[("v1", true, true)]).await;
+    until_undefined(&field).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["delete_fn a"]);
 }

@@ -124,6 +124,7 @@ fn parse(line: &str, kinds: &mut Kinds) -> Kind {
             create_on_update: has('c'),
             review: has('r'),
             builtin: true,
+            terminating: false,
         },
         scale: has('x').then(|| Scale {
             spec: ".spec.replicas".to_owned(),

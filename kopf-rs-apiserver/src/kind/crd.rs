@@ -17,7 +17,7 @@ use crate::cascade;
 use crate::convert::{Conversion, Schemas};
 use crate::managed::outline::Outline;
 use crate::managed::{self, Author, Kept, Single};
-use crate::object::{Body, Stored, at_path, map_mut, text};
+use crate::object::{Body, Stored, at_path, map_mut, metadata, text};
 use crate::schema;
 use crate::store::Store;
 use crate::typed;
@@ -82,11 +82,9 @@ pub(crate) fn fill_status(body: &mut Body) {
     }
 }
 
-/// After a definition was written: accept its names, say so, serve its kinds.
+/// After a definition was written: accept its names, say so, serve its kinds. While it is being deleted, too: objects that are held are
+/// served, in the versions that it says.
 pub(crate) fn settle(store: &mut Store, stored: &Arc<Stored>) {
-    if stored.slim.terminating {
-        return;
-    }
     let before = stored.body();
     let mut body = before.clone();
     fill_names(&mut body);
@@ -313,6 +311,7 @@ fn template(body: &Body, collection: super::CollectionId, stored_version: &str) 
         namespaced: string(".spec.scope") == "Namespaced",
         traits: Traits {
             generation: true,
+            terminating: metadata(body).is_some_and(|meta| meta.contains_key("deletionTimestamp")),
             ..Traits::default()
         },
         collection,
@@ -404,6 +403,7 @@ pub(crate) fn empty(store: &mut Store, definition: &Stored) {
     let Some(definition) = found else {
         return;
     };
+    restore(store, &body);
     if let Some(kind) = kind_of(store, &definition) {
         let instances: Vec<String> = store
             .collection(kind.collection)

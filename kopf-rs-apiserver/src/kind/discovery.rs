@@ -101,7 +101,7 @@ fn describe_kind(kind: &Kind) -> Value {
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": kind.verbs(),
+        "verbs": kind.discovered_verbs(),
     });
     if !kind.short_names.is_empty() {
         answer["shortNames"] = json!(kind.short_names);
@@ -217,7 +217,7 @@ fn aggregate_kind(group: &Group, version: &Version, kind: &Kind) -> Value {
         "responseKind": response_kind,
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": kind.verbs(),
+        "verbs": kind.discovered_verbs(),
     });
     if !kind.short_names.is_empty() {
         answer["shortNames"] = json!(kind.short_names);

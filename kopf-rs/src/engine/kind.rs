@@ -54,13 +54,18 @@ impl Kind {
         Self { withheld, ..self }
     }
 
-    /// Whether nothing about it has changed.
+    /// Whether nothing about it has changed that a watch depends on. What may be done with it does not count: the verbs that discovery
+    /// names become fewer when the definition is being deleted, and the objects that are left are watched on.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |these: &[Arc<Handler>], those: &[Arc<Handler>]| {
             let mut pairs = these.iter().zip(those);
             these.len() == those.len() && pairs.all(|(this, that)| Arc::ptr_eq(this, that))
         };
-        self.resource == other.resource
+        let without_verbs = |resource: &Resource| Resource {
+            verbs: Vec::new(),
+            ..resource.clone()
+        };
+        without_verbs(&self.resource) == without_verbs(&other.resource)
             && same(&self.handlers, &other.handlers)
             && same(&self.withheld, &other.withheld)
     }

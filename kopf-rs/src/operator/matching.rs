@@ -260,7 +260,14 @@ fn is_unwatchable(resource: &Resource) -> bool {
 
 /// Whether the handler's progress cannot be kept on such objects.
 fn is_unpatchable(resource: &Resource, handler: &Handler) -> bool {
-    lacks(resource, "patch") && handler.persists_progress()
+    lacks(resource, "patch") && !is_being_deleted(resource) && handler.persists_progress()
+}
+
+/// Whether its definition is being deleted. Discovery names no verb that writes then, though only creations are refused: the objects that
+/// finalizers hold must be released by a PATCH.
+fn is_being_deleted(resource: &Resource) -> bool {
+    let writes = ["create", "update", "patch"];
+    !lacks(resource, "deletecollection") && writes.iter().all(|verb| lacks(resource, verb))
 }
 
 fn lacks(resource: &Resource, verb: &str) -> bool {

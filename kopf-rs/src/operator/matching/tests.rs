@@ -180,6 +180,9 @@ fn what_cannot_be_watched_or_patched_is_told_where_it_was_asked_for() {
     for unfit in [silent, fixed] {
         assert_eq!(matched(&["*"], &[unfit]), (vec![], vec![]));
     }
+    let is_being_deleted = with(&["delete", "deletecollection", "get", "list", "watch"]);
+    let (served, unserved) = matched(&["widgets"], std::slice::from_ref(&is_being_deleted));
+    assert_eq!((served.len(), unserved), (1, vec![]));
 }
 
 #[test]
