@@ -1,7 +1,7 @@
 //! Random histories: dice, seeds, the search for a failure and for a small one, virtual time.
 //!
-//! `KOPF_RS_HISTORIES=n` plays so many. A failure is made small, told from its beginning, and named by a seed; `KOPF_RS_SEED=n@size` plays that
-//! one again, and tells what the operator has logged. Must not know what histories are about.
+//! `KOPF_RS_HISTORIES=n` plays so many, `KOPF_RS_FIRST=n` begins with that one. A failure is made small, told from its beginning, and named by
+//! a seed; `KOPF_RS_SEED=n@size` plays that one again, and tells what the operator has logged. Must not know what histories are about.
 
 pub(crate) mod dice;
 
@@ -39,20 +39,26 @@ pub(crate) fn explore<T>(
         replay(seed, play);
         return None;
     }
-    let count = std::env::var("KOPF_RS_HISTORIES").ok();
-    let count = count.map_or(default, |it| it.parse().expect("a number of histories"));
-    let next = AtomicU64::new(0);
+    let number = |name, default| match std::env::var(name) {
+        Ok(it) => it.parse().expect("a number of histories"),
+        Err(_) => default,
+    };
+    let (count, first) = (
+        number("KOPF_RS_HISTORIES", default),
+        number("KOPF_RS_FIRST", 0),
+    );
+    let (next, end) = (AtomicU64::new(first), first + count);
     let failed = Mutex::new(None);
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
+            if number >= end {
                 return;
             }
             match play(Seed::of(number), None) {
                 Ok(outcome) => add(outcome),
                 Err(failure) => {
-                    next.store(count, Ordering::Relaxed);
+                    next.store(end, Ordering::Relaxed);
                     let mut failed = failed.lock().expect("no panics here");
                     failed.get_or_insert((Seed::of(number), failure));
                 }
