@@ -3,6 +3,7 @@
 //! Given `now`, writes into a patch. Must not know time nor send anything, nor when or why it is asked.
 
 pub(crate) mod budget;
+pub(crate) mod changes;
 pub(crate) mod diffbase;
 mod error;
 pub(crate) mod finalizer;

@@ -21,9 +21,9 @@ use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::reaction::judge::shortened;
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::settle::Effects;
+use crate::state::progress::shortened;
 
 impl Worker {
     /// Write what there is to write; when to look at the object again.

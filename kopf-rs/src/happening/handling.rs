@@ -11,7 +11,8 @@ use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
-use crate::state::{Damaged, NotKept};
+use crate::state::Damaged;
+use crate::state::changes::WriteTrouble;
 
 /// Something that has happened to an object, or to one of its handlers. Cheap to make: what is large is shared.
 #[derive(Clone, Debug)]
@@ -89,16 +90,8 @@ pub(crate) enum StateTrouble {
     },
     /// A handler's first attempt lies ahead: its time counts from now.
     FirstAttemptAhead { id: Arc<str>, at: Timestamp },
-    /// A storage has not taken something.
-    NotKept(NotKept),
-    /// A storage has not taken something off.
-    NotRemoved(NotKept),
-    /// So many bytes of what was handled last are too many for an annotation.
-    LastHandledTooLarge { bytes: usize },
-    /// After a restart, only a digest is left of what was handled.
-    OnlyDigestLeft,
-    /// The annotations would take so many bytes: progress is kept in short, or in memory only.
-    NoRoom { bytes: usize, only_memory: bool },
+    /// Not all of it could be written.
+    Write(WriteTrouble),
 }
 
 /// How an attempt has ended.
@@ -139,7 +132,7 @@ impl Handling {
                     | StateTrouble::ProgressLost { .. }
                     | StateTrouble::NextAttemptAhead { .. }
                     | StateTrouble::FirstAttemptAhead { .. }
-                    | StateTrouble::NotKept(_)
+                    | StateTrouble::Write(WriteTrouble::NotKept(_))
             ),
             _ => false,
         }

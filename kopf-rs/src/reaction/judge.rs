@@ -14,7 +14,7 @@ use crate::handler::options::ErrorsMode;
 use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::member::{Exhausted, since};
-use crate::state::progress::{Record, micros};
+use crate::state::progress::{Record, micros, shortened};
 use crate::wording::handling::Attempt;
 
 /// Longer messages are cut in the middle: they are kept on the object.
@@ -195,19 +195,4 @@ pub(super) fn bare<'a>(handler: &Handler, message: &'a str) -> &'a str {
 
 fn later(now: Timestamp, delay: Duration) -> Timestamp {
     now.checked_add(delay).map_or(Timestamp::MAX, micros)
-}
-
-/// `text`, or its beginning and its end.
-pub(crate) fn shortened(text: &str, longest: usize) -> String {
-    if text.len() <= longest {
-        return text.to_owned();
-    }
-    let half = longest.saturating_sub(3) / 2;
-    let head = (0..=half).rev().find(|at| text.is_char_boundary(*at));
-    let tail = (text.len() - half..=text.len()).find(|at| text.is_char_boundary(*at));
-    format!(
-        "{}...{}",
-        &text[..head.unwrap_or(0)],
-        &text[tail.unwrap_or(text.len())..]
-    )
 }

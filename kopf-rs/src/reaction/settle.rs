@@ -1,7 +1,7 @@
 //! From outcomes to effects.
 //!
 //! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
-//! Promises that an annotation of ours never makes the object too large. Must not know how it is sent.
+//! Must not know how it is sent, nor how the operator's state is kept on objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
-use crate::reaction::judge::{Judge, next_chance, shortened};
+use crate::reaction::judge::{Judge, next_chance};
 use crate::reaction::marks::marks;
 use crate::reaction::member::{Member, SubhandlerRecord, next_due};
 use crate::reaction::memory::{InProgress, ObjectMemory, Ongoing};
 use crate::reaction::planned::{Plan, PlanContext};
 use crate::reaction::subhandlers::refer;
-use crate::state::budget;
-use crate::state::diffbase::{Kept, KnownEssence};
+use crate::state::changes::{Changes, TargetChange, Written};
+use crate::state::diffbase::KnownEssence;
 use crate::state::finalizer;
 use crate::state::progress::Record;
 
@@ -118,33 +118,6 @@ struct Settling {
     effects: Effects,
 }
 
-/// How much of ours goes onto the object, where all of it would be too much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Room {
-    Plenty,
-    /// A digest instead of the essence.
-    Digest,
-    /// And messages cut short.
-    Short,
-    /// Nothing: memory has to do.
-    None,
-}
-
-/// What has found its place in a patch.
-#[derive(Clone, Copy, Debug)]
-struct Stored {
-    records: bool,
-    essence: bool,
-}
-
-/// The end of a cycle.
-struct End {
-    /// Records that outlive the cycle: their handlers have seen another state than the target.
-    marks: Vec<(Arc<str>, Record)>,
-    /// The object goes with this write.
-    releases: bool,
-}
-
 impl Settling {
     /// What is remembered stays so; what is still to be written is written.
     fn wait(mut self) -> Effects {
@@ -164,19 +137,11 @@ impl Settling {
     }
 
     fn purge_all(mut self, stale: &[Arc<str>]) -> Effects {
-        let (mut patch, mut told) = (self.wanted.clone(), Vec::new());
-        self.purge_target(&mut patch);
-        for id in stale {
-            self.purge(id, &mut patch, &mut told);
-        }
-        self.effects.told.append(&mut told);
+        let (persistence, body) = (&self.context.persistence, &self.context.body);
+        let written = persistence.remove_progress(stale, &self.wanted, body);
+        let patch = self.tell_troubles(written).patch;
         self.hold(None);
-        let last = self
-            .context
-            .seen
-            .in_progress
-            .take()
-            .and_then(|in_progress| in_progress.last);
+        let last = self.take_last();
         self.remember(InProgress {
             last,
             ..InProgress::default()
@@ -336,31 +301,21 @@ impl Settling {
     /// Some handlers are left: write down how far it is.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
         self.effects.wake_at = wake_at(cycle, self.now);
-        let (patch, stored) = self.fitting(|this, room, patch, told| {
-            for id in &cycle.superseded {
-                this.purge(id, patch, told);
-            }
-            let mut records = room < Room::None;
-            for (id, record) in changed(cycle).filter(|_| room < Room::None) {
-                records &= this.store(id, record, room, patch, told);
-            }
-            if changed(cycle).next().is_some() {
-                this.store_target(cycle, room, patch);
-            }
-            Stored {
-                records,
-                essence: false,
-            }
+        let stored: Vec<_> = changed(cycle).map(|(id, it)| (&**id, it)).collect();
+        let written = self.write(&Changes {
+            removed: cycle.superseded.iter().map(|id| &**id).collect(),
+            target: if stored.is_empty() {
+                TargetChange::Keep
+            } else {
+                self.target_change(cycle)
+            },
+            stored,
+            last_handled: None,
         });
-        let last = self
-            .context
-            .seen
-            .in_progress
-            .take()
-            .and_then(|in_progress| in_progress.last);
+        let last = self.take_last();
         self.remember(InProgress {
             ongoing: ongoing(cycle),
-            records: if self.is_reliable(stored) && !cycle.is_damaged {
+            records: if self.is_reliable(&written) && !cycle.is_damaged {
                 BTreeMap::new()
             } else {
                 records(cycle)
@@ -368,200 +323,104 @@ impl Settling {
             last,
             ..InProgress::default()
         });
-        self.finish(patch)
+        self.finish(written.patch)
     }
 
     /// All are final: write down what was handled, clean up, let go.
     fn conclude(mut self, cycle: &Cycle) -> Effects {
         let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
         let deletes = cycle.reason == Reason::Delete;
-        let end = End {
-            marks: if deletes {
-                Vec::new()
-            } else {
-                marks(cycle, self.now)
-            },
-            releases: deletes && finalizer::is_alone(body, name),
+        let marks = if deletes {
+            Vec::new()
+        } else {
+            marks(cycle, self.now)
         };
-        let target = cycle.comparison.target.essence.clone();
-        let (mut patch, stored) =
-            self.fitting(|this, room, patch, told| this.write_end(cycle, &end, room, patch, told));
+        let changes = if deletes && finalizer::is_alone(body, name) {
+            // The object goes with this write.
+            Changes::default()
+        } else {
+            self.end(cycle, &marks)
+        };
+        let mut written = self.write(&changes);
         if deletes {
             self.effects.told.push(Handling::FinalizerReleased);
             let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
-            self.effects.expected_finalizers = Some(finalizer::remove(body, name, &mut patch));
+            let expected = finalizer::remove(body, name, &mut written.patch);
+            self.effects.expected_finalizers = Some(expected);
             self.effects.seen.deletion_was_handled = true;
         }
-        let again = !end.marks.is_empty() || (!deletes && cycle.comparison.target_is_superseded());
+        let again = !marks.is_empty() || (!deletes && cycle.comparison.target_is_superseded());
         self.effects.wake_at = again.then_some(self.now);
         self.effects.seen.handled_once = true;
         self.effects.concluded = true;
-        let held = !self.is_reliable(stored);
-        let last = self
-            .context
-            .seen
-            .in_progress
-            .take()
-            .and_then(|in_progress| in_progress.last);
+        let held = !self.is_reliable(&written);
+        let last = self.take_last();
         self.remember(InProgress {
-            records: end.marks.into_iter().filter(|_| held).collect(),
-            last: match (cycle.comparison.changed, stored.essence) {
-                (true, false) => Some(target),
+            records: marks.into_iter().filter(|_| held).collect(),
+            last: match (cycle.comparison.changed, written.keeps_last_handled) {
+                (true, false) => Some(cycle.comparison.target.essence.clone()),
                 (true, true) => None,
                 (false, _) => last,
             },
             ..InProgress::default()
         });
-        self.finish(patch)
+        self.finish(written.patch)
     }
 
-    fn write_end(
-        &self,
-        cycle: &Cycle,
-        end: &End,
-        room: Room,
-        patch: &mut Patch,
-        told: &mut Vec<Handling>,
-    ) -> Stored {
-        let mut stored = Stored {
-            records: room < Room::None,
-            essence: room < Room::None,
-        };
-        if end.releases {
-            return stored;
-        }
-        self.purge_target(patch);
+    /// What the end of a cycle leaves on the object: marks, and what was handled.
+    fn end<'a>(&self, cycle: &'a Cycle, marks: &'a [(Arc<str>, Record)]) -> Changes<'a> {
         let keeps_marks = self.context.persistence.progress.keeps_targets();
-        let marks = end.marks.iter().filter(|_| keeps_marks);
-        let is_mark = |id: &str| marks.clone().any(|(mark, _)| **mark == *id);
-        for id in cycle.on_object.iter().filter(|id| !is_mark(id)) {
-            self.purge(id, patch, told);
-        }
+        let marks: &[_] = if keeps_marks { marks } else { &[] };
+        let is_mark = |id: &str| marks.iter().any(|(mark, _)| **mark == *id);
+        let on_object = cycle.on_object.iter().map(|id| &**id);
         let subhandlers = cycle.subhandlers.keys().map(|id| &**id);
         let subs = cycle.subrefs.iter().map(String::as_str).chain(subhandlers);
-        for id in subs.collect::<BTreeSet<_>>() {
-            self.purge(id, patch, told);
+        let subs: BTreeSet<_> = subs.collect();
+        Changes {
+            removed: on_object.filter(|id| !is_mark(id)).chain(subs).collect(),
+            stored: marks.iter().map(|(id, record)| (&**id, record)).collect(),
+            target: TargetChange::Remove,
+            last_handled: (cycle.comparison.changed).then_some(&cycle.comparison.target.essence),
         }
-        if room == Room::None {
-            return stored;
-        }
-        for (id, record) in marks.clone() {
-            stored.records &= self.store(id, record, room, patch, told);
-        }
-        if cycle.comparison.changed {
-            stored.essence =
-                self.store_essence(&cycle.comparison.target.essence, room, patch, told);
-        }
-        stored
     }
 
-    /// Whether it has found its place.
-    fn store_essence(
-        &self,
-        target: &KnownEssence,
-        room: Room,
-        patch: &mut Patch,
-        told: &mut Vec<Handling>,
-    ) -> bool {
-        let last = match room {
-            Room::Plenty => target.clone(),
-            _ => target.reduced(),
-        };
-        if let (Room::Plenty, KnownEssence::Digest(_)) = (room, &last) {
-            told.push(Handling::State(StateTrouble::OnlyDigestLeft));
-        }
-        let store = &self.context.persistence.essence;
-        match store.store(&last, &self.context.body, patch) {
-            Ok(Kept::Whole) => true,
-            Ok(Kept::Digest { bytes }) => {
-                told.push(Handling::State(StateTrouble::LastHandledTooLarge { bytes }));
-                true
-            }
-            Err(failed) => {
-                told.push(Handling::State(StateTrouble::NotKept(failed)));
-                false
-            }
-        }
+    /// Put the changes into a patch, beside what handlers want.
+    fn write(&mut self, changes: &Changes<'_>) -> Written {
+        let (persistence, body) = (&self.context.persistence, &self.context.body);
+        let written = persistence.write(changes, &self.wanted, body);
+        self.tell_troubles(written)
+    }
+
+    fn tell_troubles(&mut self, mut written: Written) -> Written {
+        let troubles = written.troubles.drain(..).map(StateTrouble::Write);
+        self.effects.told.extend(troubles.map(Handling::State));
+        written
     }
 
     /// Whether the object alone tells all about the records.
-    fn is_reliable(&self, stored: Stored) -> bool {
-        stored.records && self.context.persistence.progress.keeps_targets()
+    fn is_reliable(&self, written: &Written) -> bool {
+        written.keeps_records && self.context.persistence.progress.keeps_targets()
     }
 
-    /// Dress the patch with as much of ours as the object has room for.
-    fn fitting(
-        &mut self,
-        dress: impl Fn(&Self, Room, &mut Patch, &mut Vec<Handling>) -> Stored,
-    ) -> (Patch, Stored) {
-        let mut size = 0;
-        let rooms = [Room::Plenty, Room::Digest, Room::Short, Room::None];
-        let takes_digests = self.context.persistence.essence.takes_digests();
-        let possible = |room: &Room| takes_digests || matches!(room, Room::Plenty | Room::None);
-        for room in rooms.into_iter().filter(possible) {
-            let (mut patch, mut told) = (self.wanted.clone(), Vec::new());
-            let stored = dress(self, room, &mut patch, &mut told);
-            let found = budget::annotations_after(&self.context.body, &patch);
-            if found <= budget::LIMIT || room == Room::None {
-                if room > Room::Plenty {
-                    let only_memory = room == Room::None;
-                    told.push(Handling::State(StateTrouble::NoRoom {
-                        bytes: size,
-                        only_memory,
-                    }));
-                }
-                self.effects.told.append(&mut told);
-                return (patch, stored);
-            }
-            size = size.max(found);
-        }
-        unreachable!("the last room takes anything")
-    }
-
-    /// Whether the record has found its place.
-    fn store(
-        &self,
-        id: &str,
-        record: &Record,
-        room: Room,
-        patch: &mut Patch,
-        told: &mut Vec<Handling>,
-    ) -> bool {
-        const SHORT: usize = 64;
-        let progress = &self.context.persistence.progress;
-        let short = record
-            .message
-            .as_deref()
-            .filter(|message| room >= Room::Short && message.len() > SHORT);
-        let short = short.map(|message| Record {
-            message: Some(shortened(message, SHORT)),
-            ..record.clone()
-        });
-        let record = short.as_ref().unwrap_or(record);
-        let stored = progress.store(id, record, &self.context.body, patch);
-        stored
-            .map_err(|failed| told.push(Handling::State(StateTrouble::NotKept(failed))))
-            .is_ok()
+    /// What was handled last, where only memory has it.
+    fn take_last(&mut self) -> Option<KnownEssence> {
+        let in_progress = self.context.seen.in_progress.take();
+        in_progress.and_then(|in_progress| in_progress.last)
     }
 
     /// Note what the cycle is for beside its records: all of it only where that is not what the object is, or may
-    /// not be what this write makes of it. A deletion keeps that of the cycle
-    /// before, and resuming has none.
-    fn store_target(&self, cycle: &Cycle, room: Room, patch: &mut Patch) {
-        let (target, progress) = (&cycle.comparison.target, &self.context.persistence.progress);
-        let has_target = target.is_fixed && cycle.reason != Reason::Resume;
-        if !has_target {
-            return self.purge_target(patch);
+    /// not be what this write makes of it. A deletion keeps that of the cycle before, and resuming has none.
+    fn target_change(&self, cycle: &Cycle) -> TargetChange {
+        let target = &cycle.comparison.target;
+        if !target.is_fixed || cycle.reason == Reason::Resume {
+            return TargetChange::Remove;
         }
-        // What is there stays beside the records that stay.
-        if room == Room::None {
-            return;
-        }
-        let is_short = room > Room::Plenty
-            || !(cycle.comparison.target_is_superseded() || self.wants_essence());
-        let reduced = is_short.then(|| target.essence.reduced());
-        let target = reduced.as_ref().unwrap_or(&target.essence);
-        progress.store_target(target, &self.context.body, patch);
+        let is_whole = cycle.comparison.target_is_superseded() || self.wants_essence();
+        TargetChange::Store(if is_whole {
+            target.essence.clone()
+        } else {
+            target.essence.reduced()
+        })
     }
 
     /// Whether this very write may make the object something else than it is.
@@ -569,18 +428,6 @@ impl Settling {
         let fields = self.wanted.as_value().as_object();
         let mut fields = fields.into_iter().flatten();
         !self.wanted.functions().is_empty() || fields.any(|(field, _)| field != "status")
-    }
-
-    fn purge_target(&self, patch: &mut Patch) {
-        let progress = &self.context.persistence.progress;
-        progress.purge_target(&self.context.body, patch);
-    }
-
-    fn purge(&self, id: &str, patch: &mut Patch, told: &mut Vec<Handling>) {
-        let progress = &self.context.persistence.progress;
-        if let Err(failed) = progress.purge(id, &self.context.body, patch) {
-            told.push(Handling::State(StateTrouble::NotRemoved(failed)));
-        }
     }
 
     /// What to remember once the patch has landed.

@@ -11,7 +11,7 @@ use crate::object::patch::Patch;
 pub(crate) const LIMIT: usize = 256 * 1024;
 
 /// The size of all annotations once `patch` is applied to `body`.
-pub(crate) fn annotations_after(body: &Body, patch: &Patch) -> usize {
+pub(super) fn annotations_after(body: &Body, patch: &Patch) -> usize {
     let wanted = patch
         .get(&["metadata", "annotations"])
         .and_then(Value::as_object);

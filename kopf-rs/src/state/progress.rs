@@ -194,6 +194,15 @@ impl Record {
             ..Self::begun(now)
         }
     }
+    /// The same with a short message; nothing where it is short.
+    pub(super) fn in_short(&self) -> Option<Self> {
+        const SHORT: usize = 64;
+        let message = self.message.as_deref().filter(|it| it.len() > SHORT)?;
+        Some(Self {
+            message: Some(shortened(message, SHORT)),
+            ..self.clone()
+        })
+    }
     /// As JSON: an object, without fields that have no value. The operator's own fields `target` and `wait` are no part of Kopf's
     /// records.
     #[must_use]
@@ -344,6 +353,21 @@ impl ProgressStore for AnnotatedProgress {
     }
     /// Our annotations are no part of any essence.
     fn clear(&self, _: &mut Value) {}
+}
+
+/// `text`, or its beginning and its end.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
+        return text.to_owned();
+    }
+    let half = longest.saturating_sub(3) / 2;
+    let head = (0..=half).rev().find(|at| text.is_char_boundary(*at));
+    let tail = (text.len() - half..=text.len()).find(|at| text.is_char_boundary(*at));
+    format!(
+        "{}...{}",
+        &text[..head.unwrap_or(0)],
+        &text[tail.unwrap_or(text.len())..]
+    )
 }
 
 /// To the microsecond: what is written is what is compared.

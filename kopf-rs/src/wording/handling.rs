@@ -10,6 +10,7 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::{AttemptEnd, Fate, Handling, StateTrouble};
 use crate::object::python::{Python, seconds, timedelta};
 use crate::state::budget;
+use crate::state::changes::WriteTrouble;
 
 /// The line on an attempt. Kopf keeps some of these as messages of records, too.
 pub(crate) struct Attempt<'a>(pub(crate) &'a Handler, pub(crate) &'a AttemptEnd);
@@ -21,7 +22,7 @@ pub(super) fn level(handling: &Handling) -> Level {
     match handling {
         Handling::Superseded { .. }
         | Handling::Processed { .. }
-        | Handling::State(StateTrouble::OnlyDigestLeft)
+        | Handling::State(StateTrouble::Write(WriteTrouble::OnlyDigestLeft))
         | Handling::Attempted {
             end: AttemptEnd::Succeeded,
             ..
@@ -185,18 +186,24 @@ fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
             f,
             "The first attempt of handler '{id}' lies ahead at {at}: {AHEAD}. Its time counts from now."
         ),
-        StateTrouble::NotKept(failed) => write!(f, "{failed}: memory holds it."),
-        StateTrouble::NotRemoved(failed) => write!(f, "{failed}."),
-        StateTrouble::LastHandledTooLarge { bytes } => write!(
+        StateTrouble::Write(trouble) => write_trouble(f, trouble),
+    }
+}
+
+fn write_trouble(f: &mut Formatter<'_>, trouble: &WriteTrouble) -> fmt::Result {
+    match trouble {
+        WriteTrouble::NotKept(failed) => write!(f, "{failed}: memory holds it."),
+        WriteTrouble::NotRemoved(failed) => write!(f, "{failed}."),
+        WriteTrouble::LastHandledTooLarge { bytes } => write!(
             f,
             "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, so \
              on the next change handlers will see no old state. Move large values out of the object to avoid this."
         ),
-        StateTrouble::OnlyDigestLeft => f.write_str(
+        WriteTrouble::OnlyDigestLeft => f.write_str(
             "The operator was restarted in the middle of this cycle, and of what it has handled only a digest is left: on the next change \
              handlers will see no old state.",
         ),
-        StateTrouble::NoRoom { bytes, only_memory } => {
+        WriteTrouble::NoRoom { bytes, only_memory } => {
             let what = if *only_memory {
                 "progress is kept in memory only, and handlers may run again after a restart"
             } else {

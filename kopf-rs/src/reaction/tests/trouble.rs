@@ -244,7 +244,7 @@ fn crowded_annotations_degrade_what_is_kept() {
 
 #[test]
 fn long_messages_are_cut() {
-    use crate::reaction::judge::shortened;
+    use crate::state::progress::shortened;
     let long = "ä".repeat(5000);
     let short = shortened(&long, 100);
     assert!(
