@@ -49,7 +49,7 @@ pub(super) struct Candidate {
     /// The object is in its scope.
     pub(super) applies: bool,
     /// The change is one it is for, whatever the reason.
-    concerned: bool,
+    pub(super) concerned: bool,
     /// It has seen another state than what is handled: to be called whatever has changed.
     pub(super) marked: bool,
 }

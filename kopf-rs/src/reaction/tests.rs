@@ -2,6 +2,7 @@
 
 mod ahead;
 mod change;
+mod decision;
 mod deletion;
 mod history;
 mod life;
