@@ -64,6 +64,16 @@ pub(super) struct Roles {
     words: Vec<&'static str>,
 }
 
+// === impl Naming ===
+
+impl Naming {
+    /// Whether the handler at this place, of so many, is served.
+    fn serves(self, place: usize, count: usize) -> bool {
+        let one_of_two = self == Self::Versions && count > 1;
+        !one_of_two || !place.is_multiple_of(2)
+    }
+}
+
 // === impl Roles ===
 
 impl Roles {
@@ -73,8 +83,18 @@ impl Roles {
         let words: Vec<_> = (0..count)
             .map(|_| menu.remove(dice.roll(menu.len())))
             .collect();
+        let roles = words.iter().map(|words| Role::parse(words)).enumerate();
+        let all = roles.map(|(place, role)| {
+            // A deletion waits for a handler of another version for as long as that is not served, as the operator tells: in these histories
+            // the versions stay as they are, and nothing would ever go.
+            let never_ends = role.on == "delete" && !naming.serves(place, count);
+            Role {
+                optional: role.optional || never_ends,
+                ..role
+            }
+        });
         Self {
-            all: words.iter().map(|words| Role::parse(words)).collect(),
+            all: all.collect(),
             naming,
             words,
         }
@@ -82,10 +102,9 @@ impl Roles {
 
     /// Those that are served.
     pub(super) fn served(&self) -> impl Iterator<Item = &Role> {
-        let one_of_two = self.naming == Naming::Versions && self.all.len() > 1;
-        let served = move |place: usize| !one_of_two || !place.is_multiple_of(2);
+        let (naming, count) = (self.naming, self.all.len());
         let roles = self.all.iter().enumerate();
-        roles.filter_map(move |(place, role)| served(place).then_some(role))
+        roles.filter_map(move |(place, role)| naming.serves(place, count).then_some(role))
     }
 
     /// All handlers in a registry, each called as `call` says.
