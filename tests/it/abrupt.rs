@@ -127,12 +127,12 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(bed: Bed) {
 async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(bed: Bed) {
     create(&bed, "patient", json!({"fuse": "hangs"})).await;
     for end in ["KILL", "TERM", "TERM"] {
-        let mut program = operator(&bed, &[]);
+        let mut program = operator(&bed, &["--verbose"]);
         let lines = program.lines().clone();
         lines.until("of the call", is_called("patient")).await;
         if end == "TERM" {
             program.signal("TERM").await;
-            let stopping = |line: &str| line.contains("Operator is stopping");
+            let stopping = |line: &str| line.contains("It is noted that");
             lines.until("that it stops", stopping).await;
         }
         program.signal("KILL").await;

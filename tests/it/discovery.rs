@@ -18,6 +18,7 @@ scenarios! {
     what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards [memory];
     objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart;
     objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_are_released;
+    a_listing_that_tells_nothing_new_ends_no_look_for_an_object [memory];
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -249,4 +250,22 @@ async fn objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_
     until_undefined(&field).await;
     working.stop().await;
     assert_eq!(field.calls.all(), ["delete_fn a"]);
+}
+
+async fn a_listing_that_tells_nothing_new_ends_no_look_for_an_object(bed: Bed) {
+    let field = Field::of(bed).await;
+    let server = field.bed.in_process().expect("it is in the process");
+    let _withdrawn = server.fault(Fault::answer(404).on(Verb::Patch).plural(KIND).times(1));
+    let away = server.fault(Fault::answer(503).on(Verb::Get).plural(KIND).times(3));
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    field.create("a", json!({})).await;
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(server.fault(Fault::cut().on(Verb::Watch).plural(KIND)));
+    }
+    assert!(away.hits() > 0);
+    field.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a"]);
 }

@@ -151,12 +151,12 @@ async fn an_outage_during_the_retries_loses_no_attempt(bed: Bed) {
         Fault::answer(503)
             .on(Verb::Patch)
             .plural("kopfexamples")
-            .times(12),
+            .times(6),
     );
     field.create("a", json!({})).await;
     field.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(outage.hits(), 12);
+    assert_eq!(outage.hits(), 6);
     assert_eq!(field.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
 }
 

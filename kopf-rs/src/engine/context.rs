@@ -101,6 +101,14 @@ impl WorkerContext {
         true
     }
 
+    /// Begin anew where the place, or what else a turn needs, was left since. `false` where nothing is to begin any more.
+    pub(super) async fn begin_again(&mut self) -> bool {
+        if self.turn.is_held() {
+            return self.shared.gate.is_open();
+        }
+        self.begin().await
+    }
+
     /// Wait for a place to end what has begun: the gate is not asked.
     pub(super) async fn go_on(&mut self) {
         self.place.take(&self.shared).await;

@@ -14,12 +14,21 @@ impl Worker {
         let kind = self.kind.clone();
         match self.read(&kind, false).await {
             Written::Outdated(Ok(raw)) => {
+                self.trouble.absences.reset();
                 self.know(raw);
-                self.cycle(event).await
+                if self.context.begin_again().await {
+                    self.cycle(event).await
+                } else {
+                    Due::Stopped
+                }
             }
             Written::Gone => self.is_missing(event),
-            // A newer state has come in, or the operator stops.
-            _ => Due::Never,
+            Written::Forbidden(error) => self.give_up(&error),
+            // Something has come in, or the operator stops. What has come in may tell nothing new: then it is looked for once more.
+            _ => {
+                self.missing = Some(Missing { event });
+                Due::Now
+            }
         }
     }
 
@@ -27,7 +36,7 @@ impl Worker {
     pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
         self.missing = Some(Missing { event });
         let chance = self.context.shared.chance();
-        let pause = self.trouble.refusals.next_pause(chance);
+        let pause = self.trouble.absences.next_pause(chance);
         self.after(pause)
     }
 }

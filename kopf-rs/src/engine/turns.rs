@@ -35,6 +35,10 @@ impl TurnPermit {
     /// A write: others wait for it, up to a limit.
     pub(super) const WRITE: Duration = Duration::from_secs(1);
 
+    pub(super) fn is_held(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Await `work`, and give the permit back once it has taken `longest`.
     pub(super) fn held_for<T>(
         &mut self,

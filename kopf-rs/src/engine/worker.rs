@@ -26,8 +26,7 @@ use crate::engine::turns::TurnPermit;
 use crate::engine::writer::Writer;
 use crate::engine::writer::job::Written;
 use crate::handler::cause::CauseContext;
-use crate::handler::definition::Handler;
-use crate::handler::definition::HandlerCall;
+use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -94,6 +93,7 @@ pub(super) struct Worker {
 pub(super) struct Trouble {
     pub(super) refusals: Backoff,
     pub(super) refused: u32,
+    pub(super) absences: Backoff,
     panics: Backoff,
     panicked: u32,
 }
@@ -286,13 +286,12 @@ impl Worker {
                 return Due::Now;
             }
             let shared = self.shared();
-            let is_last = !shared.gate.is_open() || shared.setup.once || Instant::now() >= until;
-            match self.write_unwritten().await {
+            let is_last = !shared.gate.is_open() || shared.setup.once;
+            let written = tokio::time::timeout_at(until, self.write_unwritten());
+            match written.await.unwrap_or(Due::Never) {
                 Due::At(_) if is_last => break,
                 Due::Now => {}
-                Due::At(at) => {
-                    self.context.sleep_until(at).await;
-                }
+                Due::At(at) => drop(self.context.sleep_until(at).await),
                 Due::Never | Due::Gone | Due::Stopped => break,
             }
         }
@@ -312,10 +311,7 @@ impl Worker {
         match self.act(plan, event.is_some()).await {
             Ok(effects) => {
                 let finished = effects.concluded && effects.wake_at.is_none();
-                let mut turn = std::mem::take(&mut self.context.turn);
-                let delivery = self.deliver(effects);
-                let due = turn.held_for(TurnPermit::WRITE, delivery).await;
-                self.context.turn = turn;
+                let due = self.deliver(effects).await;
                 if finished {
                     let text = "Handling cycle is finished, waiting for new changes.";
                     self.log(Level::DEBUG, format_args!("{text}"));
@@ -379,7 +375,7 @@ impl Worker {
         let mut turn = std::mem::take(&mut self.context.turn);
         let calls = async {
             for cause in &plan.watching {
-                if self.watched(cause, &mut patch).await.is_err() {
+                if !self.context.may_call() || self.watched(cause, &mut patch).await.is_err() {
                     break;
                 }
             }
@@ -442,7 +438,9 @@ impl Worker {
     ) -> Result<Vec<Attempted>, Cancelled> {
         let (shared, about) = (&self.context.shared, &self.context.about);
         for cause in plan.watching.iter().filter(|_| watching) {
-            self.watched(cause, patch).await?;
+            if self.context.may_call() {
+                self.watched(cause, patch).await?;
+            }
         }
         let mut attempted = Vec::with_capacity(plan.changing.len());
         for cause in &plan.changing {
@@ -531,11 +529,16 @@ impl Worker {
                 self.missing = Some(Missing { event: None });
                 return None;
             }
+            Written::Forbidden(error) => {
+                self.give_up(&error);
+                return None;
+            }
             _ => return None,
         };
         self.missing = None;
         self.know(raw);
-        let plan = self.plan(None, &self.kind.handlers).ok()?;
+        let plan = self.plan(None, &self.kind.handlers);
+        let plan = plan.map_err(|panic| self.throttled(&panic)).ok()?;
         self.settle(plan, Vec::new(), Patch::new()).ok()
     }
 
@@ -685,6 +688,7 @@ impl Default for Trouble {
         Self {
             refusals: patient(),
             refused: 0,
+            absences: patient(),
             panics: patient(),
             panicked: 0,
         }

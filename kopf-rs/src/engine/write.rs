@@ -8,11 +8,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
+use crate::engine::context::WorkerContext;
 use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::{SelfTriggered, Version};
 use crate::engine::transform::Transformer;
+use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Trouble, Worker};
+use crate::engine::writer::Writer;
 use crate::engine::writer::job::{Job, Written};
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
@@ -218,7 +221,7 @@ impl Worker {
                 if is_last {
                     job.make_last();
                 }
-                self.writer.carry_out(&mut self.context, job).await
+                carry_out(&mut self.writer, &mut self.context, job).await
             }
         };
         let written = match written {
@@ -259,7 +262,7 @@ impl Worker {
         if is_last {
             job.make_last();
         }
-        let written = self.writer.carry_out(&mut self.context, job).await;
+        let written = carry_out(&mut self.writer, &mut self.context, job).await;
         if matches!(written, Written::Outdated(Ok(_))) {
             self.memory.answered = Some(Instant::now());
         }
@@ -320,7 +323,7 @@ impl Worker {
     }
 
     /// Give the object up, since the operator is to end: told in its report.
-    fn give_up(&self, error: &ClusterError) -> Due {
+    pub(super) fn give_up(&self, error: &ClusterError) -> Due {
         let what = format!("{} cannot be written: {error}", self.kind.resource);
         self.shared().give_up(what);
         Due::Never
@@ -379,6 +382,15 @@ impl Worker {
             patch: shortened(&patch, LONGEST),
         });
     }
+}
+
+/// Requests, which hold a turn for a while only: others wait for it.
+async fn carry_out(writer: &mut Writer, context: &mut WorkerContext, job: Job<'_>) -> Written {
+    let mut turn = std::mem::take(&mut context.turn);
+    let written = writer.carry_out(context, job);
+    let written = turn.held_for(TurnPermit::WRITE, written).await;
+    context.turn = turn;
+    written
 }
 
 fn is_secret(resource: &Resource) -> bool {

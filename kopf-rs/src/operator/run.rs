@@ -226,6 +226,7 @@ impl Operator {
                 until.await;
                 if let Some(notes) = &notes {
                     notes.stopping();
+                    tracing::debug!("It is noted that the operator was told to stop.");
                 }
             })
             .await;

@@ -15,8 +15,8 @@
 //! | the object, read after a conflict or a missing status | what comes next |
 //! |---|---|
 //! | not found, or another one | the object is gone |
-//! | there, and the status was not found | all in one request |
 //! | with other finalizers than expected | plan anew |
+//! | there, and the status was not found | all in one request |
 //! | as an unanswered request of this write has made it | that part has landed |
 //! | in the version known, or in a newer one for the fourth time | plan anew |
 //! | in a newer version | the same changes bound to that version; changes by functions are made anew |
@@ -171,6 +171,7 @@ pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
 fn after_read(sight: Sight, why: Why, tries: &Tries) -> Next {
     match (why, sight) {
         (_, Sight::OtherObject) => Next::Gone,
+        (Why::NoStatus, Sight::OtherFinalizers) => Next::PlanAnew,
         (Why::NoStatus, _) => Next::AllInOne,
         (Why::Conflict, Sight::Done) => Next::Done,
         (Why::Conflict, Sight::Newer) if tries.rebinds < REBINDS => Next::Rebind,

@@ -64,6 +64,7 @@ fn the_second_table() {
         (Sight::OtherObject, Why::Conflict, first, Next::Gone),
         (Sight::OtherObject, Why::NoStatus, first, Next::Gone),
         (Sight::OtherObject, Why::ToPlan, first, Next::Gone),
+        (Sight::OtherFinalizers, Why::NoStatus, first, Next::PlanAnew),
         (Sight::Newer, Why::NoStatus, first, Next::AllInOne),
         (Sight::Unchanged, Why::NoStatus, first, Next::AllInOne),
         (Sight::OtherFinalizers, Why::Conflict, first, Next::PlanAnew),
