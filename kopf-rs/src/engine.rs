@@ -11,6 +11,7 @@ pub(crate) mod failures;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod kind;
+mod lost_outcomes;
 mod mailbox;
 pub(crate) mod memory;
 mod missing;
@@ -83,6 +84,11 @@ impl Engine {
 
     /// Stop: no new cycles start, running handlers may end within the exit timeout, what they did is still written.
     pub(crate) async fn drain(&self) {
+        self.end_tasks().await;
+        self.0.lost_outcomes.tell();
+    }
+
+    async fn end_tasks(&self) {
         let exit = self.0.setup.limits.exit;
         self.0.gate.close();
         self.0.tasks.close();

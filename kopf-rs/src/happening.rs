@@ -91,6 +91,11 @@ pub(crate) enum Happening {
         recovered: bool,
     },
     Patching(Patching),
+    /// The operator has stopped before what handlers of so many objects have done could be written, for this reason.
+    OutcomesLost {
+        objects: usize,
+        error: String,
+    },
     /// Another operator of this name was noticed.
     DuplicateOperator(Arc<DuplicateOperator>),
 

@@ -30,7 +30,7 @@ impl Line<'_> {
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
-            Happening::HandlerSuspended { .. } => Level::ERROR,
+            Happening::HandlerSuspended { .. } | Happening::OutcomesLost { .. } => Level::ERROR,
             Happening::EndedAbruptly { .. }
             | Happening::Cancelled { .. }
             | Happening::BlocksThread { .. }
@@ -95,6 +95,9 @@ impl fmt::Display for Line<'_> {
                 lasted,
                 recovered,
             } => outage_over(reason, *waiting, *lasted, *recovered, f),
+            Happening::OutcomesLost { objects, error } => {
+                patching::outcomes_lost(*objects, error, f)
+            }
             Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
             Happening::Patching(patching) => patching::write(f, patching),

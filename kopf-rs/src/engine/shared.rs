@@ -19,6 +19,7 @@ use crate::engine::failures::Failures;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::key::Key;
 use crate::engine::kind::Kind;
+use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
 use crate::engine::noted_calls::NotedCalls;
@@ -88,6 +89,7 @@ pub(crate) struct Shared {
     /// Everything ends now.
     pub(super) ended: CancellationToken,
     pub(super) failures: Failures,
+    pub(super) lost_outcomes: LostOutcomes,
     duplicates: DuplicateOperators,
     /// Kinds whose handlers change their objects again and again: said of them.
     self_triggered: Mutex<BTreeSet<u32>>,
@@ -107,6 +109,7 @@ impl Shared {
             tasks: TaskTracker::new(),
             ended: CancellationToken::new(),
             failures: Failures::new(setup.once),
+            lost_outcomes: LostOutcomes::default(),
             duplicates: DuplicateOperators::default(),
             self_triggered: Mutex::default(),
             gave_up: Mutex::default(),

@@ -104,8 +104,7 @@ impl Worker {
                 self.is_missing(None)
             }
             Written::GivenUp(error) => {
-                let error = discreet(&self.kind.resource, error.to_string());
-                self.report(Patching::GivenUp { error });
+                self.has_given_up(&error);
                 Due::Never
             }
             Written::Void | Written::Landed(_) | Written::Refused(_) => Due::Never,
@@ -248,12 +247,22 @@ impl Worker {
         let finalizers = effects.expected_finalizers.as_deref();
         match self.write(left, finalizers, true).await {
             (patch, Written::Refused(message)) => self.report_refusal(&patch, &message),
-            (_, Written::GivenUp(error)) => {
-                let error = discreet(&self.kind.resource, error.to_string());
-                self.report(Patching::GivenUp { error });
-            }
+            (_, Written::GivenUp(error)) => self.has_given_up(&error),
             _ => {}
         }
+    }
+
+    /// The operator stops, and this was the last try: told in the end, with all others that failed for that reason.
+    fn has_given_up(&self, error: &ClusterError) {
+        let resource = &self.kind.resource;
+        let text = discreet(resource, error.to_string());
+        let lost = &self.shared().lost_outcomes;
+        lost.add(
+            error.outage(resource),
+            &self.context.about.uid,
+            text.clone(),
+        );
+        self.report(Patching::GivenUp { error: text });
     }
 
     /// The object as it is now, seen as one of `kind`.

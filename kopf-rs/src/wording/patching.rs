@@ -10,11 +10,12 @@ use crate::object::patch::Patch;
 
 pub(super) fn level(patching: &Patching) -> Level {
     match patching {
-        Patching::Begins { .. } | Patching::Outdated { .. } | Patching::Skipped => Level::DEBUG,
+        Patching::Begins { .. }
+        | Patching::Outdated { .. }
+        | Patching::Skipped
+        | Patching::GivenUp { .. } => Level::DEBUG,
         Patching::Foreign { .. } | Patching::SelfTriggered { .. } => Level::WARN,
-        Patching::Refused { .. } | Patching::GivenUp { .. } | Patching::FunctionPanicked { .. } => {
-            Level::ERROR
-        }
+        Patching::Refused { .. } | Patching::FunctionPanicked { .. } => Level::ERROR,
     }
 }
 
@@ -58,6 +59,18 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
              {resource}."
         ),
     }
+}
+
+pub(super) fn outcomes_lost(objects: usize, error: &str, f: &mut Formatter<'_>) -> fmt::Result {
+    let (objects, their) = match objects {
+        1 => ("1 object".to_owned(), "its"),
+        objects => (format!("{objects} objects"), "their"),
+    };
+    write!(
+        f,
+        "The outcomes of {objects} could not be written before the exit: {their} handlers will be called again at the next start. The last \
+         error: {error}"
+    )
 }
 
 /// As Kopf says it: where to, and what.

@@ -1,0 +1,41 @@
+//! What could not be written before the operator stopped: told once per outage, in the end, and not by each object.
+//!
+//! Must not know how often a write was tried.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use crate::engine::report::report_of_operator;
+use crate::happening::Happening;
+
+/// The objects that were given up, by what their requests failed for.
+#[derive(Debug, Default)]
+pub(super) struct LostOutcomes(Mutex<BTreeMap<String, Lost>>);
+
+#[derive(Debug, Default)]
+struct Lost {
+    uids: BTreeSet<String>,
+    /// The last one.
+    error: String,
+}
+
+impl LostOutcomes {
+    /// What handlers of this object have done is not written, since an `outage` keeps it from that.
+    pub(super) fn add(&self, outage: String, uid: &str, error: String) {
+        let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = lost.entry(outage).or_default();
+        lost.uids.insert(uid.to_owned());
+        lost.error = error;
+    }
+
+    /// Tell of all, once.
+    pub(super) fn tell(&self) {
+        let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for lost in std::mem::take(&mut *lost).into_values() {
+            report_of_operator(&Happening::OutcomesLost {
+                objects: lost.uids.len(),
+                error: lost.error,
+            });
+        }
+    }
+}
