@@ -2,7 +2,7 @@
 //!
 //! Hides paging, re-lists, 410, bookmarks, back-off, the status subresource. Must not know causes, or why it is asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,6 +64,8 @@ struct Shared {
     pruned: Notes,
     /// Resources that have lost their status subresource, already warned of.
     statusless: Notes,
+    /// Resources without a status subresource as far as discovery knows: whether there is something at its path.
+    status_paths: Mutex<BTreeMap<String, bool>>,
     /// Group versions that could not be discovered, already warned of.
     broken: Notes,
     /// Kinds that we have defined ourselves.
@@ -111,6 +113,7 @@ impl Cluster {
                 unstreamable: Notes::default(),
                 pruned: Notes::default(),
                 statusless: Notes::default(),
+                status_paths: Mutex::default(),
                 broken: Notes::default(),
                 defined: Notes::default(),
                 discovered: Mutex::default(),

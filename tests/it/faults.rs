@@ -13,8 +13,11 @@ scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
     a_conflict_over_the_finalizer_is_solved [memory tcp];
     a_status_subresource_that_goes_away_loses_no_outcome;
+    a_status_subresource_that_comes_back_loses_no_outcome [memory];
+    a_kind_without_a_status_is_asked_for_its_subresource_once [memory];
     an_outage_during_the_retries_loses_no_attempt [memory tcp];
     an_outage_is_told_once_when_it_begins_and_once_when_it_is_over [memory];
+    outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line [memory];
     watches_that_break_or_fall_silent_are_renewed [memory tcp];
     objects_that_went_during_a_gap_are_told_of [memory tcp];
     a_server_that_is_late_is_waited_for [memory tcp];
@@ -108,6 +111,75 @@ async fn a_status_subresource_that_goes_away_loses_no_outcome(bed: Bed) {
     assert_eq!(field.calls.all(), ["create_fn a"]);
 }
 
+/// Handlers bring the subresource back, so that the operator cannot have discovered it when what they want is written.
+async fn a_status_subresource_that_comes_back_loses_no_outcome(bed: Bed) {
+    const LOST: &str = "Merge-patching finished with inconsistencies";
+    let field = Field::bare(bed);
+    let mut crd = definition(&field.group);
+    crd["spec"]["versions"][0]["subresources"] = json!({});
+    field.bed.apply(&crd.to_string()).await;
+    let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+    let url = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+    let subresources = json!([
+        {"op": "replace", "path": "/spec/versions/0/subresources", "value": {"status": {}}},
+    ]);
+    let client = field.bed.client();
+    let create = field.handler("create_fn", move |context| {
+        let client = client.clone();
+        let again = http::Request::patch(&url)
+            .header("content-type", "application/json-patch+json")
+            .body(subresources.to_string().into_bytes());
+        async move {
+            client.request::<Value>(again?).await?;
+            if context.name() == "by-function" {
+                let patch = &mut context.patch();
+                patch.transform(|object| object["status"]["seen"] = json!(true));
+            } else {
+                context.patch()["status"]["seen"] = json!(true);
+            }
+            Ok(Value::Null)
+        }
+    });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    for name in ["a", "by-function"] {
+        field.bed.apply(&crd.to_string()).await;
+        // Discovered by then.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        field.create(name, json!({})).await;
+        let is_seen = |object: &Value| object["status"]["seen"] == true && is_handled(object);
+        field.until("its status is kept", name, is_seen).await;
+    }
+    working.stop().await;
+    assert_eq!(field.calls.all(), ["create_fn a", "create_fn by-function"]);
+    assert_eq!(field.bed.lines().count(|line| line.contains(LOST)), 0);
+}
+
+/// Its schema drops the status, and so does the server in front of each kind without one.
+async fn a_kind_without_a_status_is_asked_for_its_subresource_once(bed: Bed) {
+    let field = Field::bare(bed);
+    let mut crd = definition(&field.group);
+    let version = &mut crd["spec"]["versions"][0];
+    version["subresources"] = json!({});
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object"});
+    field.bed.apply(&crd.to_string()).await;
+    let asked = server(&field).fault(
+        Fault::answer(403)
+            .on(Verb::Patch)
+            .plural("kopfexamples")
+            .subresource("status"),
+    );
+    let create = field.handler("create_fn", |_| async { Ok(json!({"made": true})) });
+    let working = field.start(Registry::new().on_create(field.selector(), create));
+    for name in ["a", "b"] {
+        field.create(name, json!({})).await;
+        field.until("it is handled", name, is_handled).await;
+    }
+    field.line("status.create_fn.made is missing").await;
+    working.stop().await;
+    assert_eq!(asked.hits(), 1);
+    assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);
+}
+
 async fn a_conflict_over_the_finalizer_is_solved(bed: Bed) {
     let field = Field::of(bed).await;
     let registry = Registry::new()
@@ -186,6 +258,25 @@ async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(bed: Bed
     assert_eq!(lines.count(told), 1);
     assert_eq!(lines.count(|line| line.contains(&over)), 1);
     assert_eq!(field.calls.all().len(), OBJECTS);
+}
+
+async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(bed: Bed) {
+    const OBJECTS: usize = 5;
+    let field = Field::of(bed).await;
+    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+    let working = field.start(registry);
+    let _outage = server(&field).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
+    for nth in 0..OBJECTS {
+        field.create(&format!("a{nth}"), json!({})).await;
+    }
+    field.calls.until(OBJECTS).await;
+    // Virtual time: the outage is told of.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    working.stop().await;
+    let lines = field.bed.lines();
+    let told = "The outcomes of 5 objects could not be written before the exit: their handlers will be called again at the next start.";
+    assert_eq!(lines.count(|line| line.contains(told)), 1);
+    assert_eq!(lines.count(|line| line.contains("ERROR")), 1);
 }
 
 async fn watches_that_break_or_fall_silent_are_renewed(bed: Bed) {

@@ -19,6 +19,7 @@ use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
 mod pruned;
+mod status_paths;
 #[cfg(test)]
 mod tests;
 
@@ -64,16 +65,7 @@ impl Cluster {
     /// [`ClusterError::Conflict`]. A reply in the version of `facts` says that nothing has changed.
     pub(crate) async fn patch(&self, request: PatchRequest<'_>) -> Result<Raw, ClusterError> {
         let call = self.call(request)?;
-        let raw = object(&self.exchange_in_turn(&call).await?)?;
-        let PatchRequest { resource, part, .. } = request;
-        match request.changes {
-            Changes::Merge(patch) => self.warn_if_pruned(resource, patch, part, &raw),
-            Changes::Operations { wanted, .. } if part.takes("status") => {
-                self.warn_if_lost(resource, wanted, &raw);
-            }
-            Changes::Operations { .. } => {}
-        }
-        Ok(raw)
+        object(&self.exchange_in_turn(&call).await?)
     }
 
     fn call<'a>(&self, request: PatchRequest<'a>) -> Result<Call<'a>, ClusterError> {

@@ -8,7 +8,9 @@ mod policy;
 
 use std::time::Duration;
 
+use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
+use crate::cluster::write::{Part, PatchRequest};
 use crate::engine::context::WorkerContext;
 use crate::engine::report::report_outage_over;
 use crate::engine::writer::job::{Job, Step, Written};
@@ -48,6 +50,10 @@ impl Writer {
         let (first, longest) = context.shared.setup.limits.backoff;
         let mut backoff = Backoff::new(first, longest);
         job.tries.once = context.shared.setup.once;
+        let cluster = &context.shared.setup.cluster;
+        if let Some(is_there) = cluster.status_path(job.resource) {
+            job.know_status_path(is_there);
+        }
         loop {
             let Some(request) = job.request() else {
                 self.landed();
@@ -159,12 +165,44 @@ async fn send(
         if job.has_lost_status() {
             cluster.warn_of_lost_status(job.resource);
         }
-        return cluster.patch(patch).await;
+        let answer = cluster.patch(patch).await;
+        heed_status(cluster, job, patch, &answer);
+        return answer;
     }
     let facts = job.state().facts();
     cluster
         .get(job.resource, facts.namespace.as_deref(), &facts.name)
         .await
+}
+
+/// What the answer says of the status: whether it has a place of its own, and whether it was kept.
+fn heed_status(
+    cluster: &Cluster,
+    job: &Job<'_>,
+    request: PatchRequest<'_>,
+    answer: &Result<Raw, ClusterError>,
+) {
+    let PatchRequest { resource, part, .. } = request;
+    let is_again = part == Part::Status && job.tries.is_status_again;
+    match answer {
+        // It is sent once more.
+        Ok(reply) if job.is_status_dropped(part, reply) => {}
+        Ok(reply) => {
+            if is_again {
+                cluster.note_status_path(resource, true);
+            }
+            cluster.warn_if_pruned(request, reply);
+        }
+        Err(ClusterError::NotFound(_) | ClusterError::Denied { .. }) if is_again => {
+            cluster.note_status_path(resource, false);
+            let part = Part::Object { with_status: true };
+            cluster.warn_if_pruned(PatchRequest { part, ..request }, job.state());
+        }
+        Err(ClusterError::NotFound(_)) if part == Part::Status => {
+            cluster.forget_status_path(resource);
+        }
+        Err(_) => {}
+    }
 }
 
 /// Pause before the same request is sent again. `false` where it is void by then. An operator that stops sends it once more, if need be

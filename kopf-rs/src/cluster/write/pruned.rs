@@ -6,54 +6,18 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::cluster::Cluster;
-use crate::cluster::write::Part;
-use crate::object::patch::Patch;
+use crate::cluster::write::{Changes, Part, PatchRequest};
 use crate::object::raw::Raw;
-use crate::object::resource::Resource;
 
 impl Cluster {
-    /// Warn, once per resource, of fields the reply does not show as they were sent. Metadata are not looked at.
-    pub(super) fn warn_if_pruned(
-        &self,
-        resource: &Resource,
-        patch: &Patch,
-        part: Part,
-        reply: &Raw,
-    ) {
-        if let Some(sent) = patch.as_value().as_object() {
-            let sent = sent.iter().filter(|(key, _)| part.takes(key));
-            self.warn_if_unlike(resource, sent, reply);
-        }
-    }
-
-    /// The same for an object as functions want it.
-    pub(crate) fn warn_if_lost(&self, resource: &Resource, wanted: &Value, reply: &Raw) {
-        if let Some(wanted) = wanted.as_object() {
-            let status = wanted.iter().filter(|(key, _)| *key == "status");
-            self.warn_if_unlike(resource, status, reply);
-        }
-    }
-
-    fn warn_if_unlike<'a>(
-        &self,
-        resource: &Resource,
-        sent: impl Iterator<Item = (&'a String, &'a Value)>,
-        reply: &Raw,
-    ) {
-        let mut sent = sent.peekable();
+    /// Warn, once per resource, of fields that the reply to this request does not show as they were sent. Metadata are not looked at.
+    pub(crate) fn warn_if_pruned(&self, request: PatchRequest<'_>, reply: &Raw) {
+        let PatchRequest { resource, part, .. } = request;
         let key = resource.to_string();
-        if sent.peek().is_none() || self.shared.pruned.has(&key) {
+        if self.shared.pruned.has(&key) {
             return;
         }
-        let found: HashMap<String, &RawValue> =
-            serde_json::from_str(reply.text()).unwrap_or_default();
-        let mut differences = Vec::new();
-        for (key, sent) in sent {
-            let found = found
-                .get(key)
-                .and_then(|text| serde_json::from_str(text.get()).ok());
-            compare(key, sent, found.as_ref(), &mut differences);
-        }
+        let differences = request.changes.missing_in(reply, part);
         if !differences.is_empty() && self.shared.pruned.add(&key) {
             let facts = reply.facts();
             tracing::warn!(
@@ -67,6 +31,37 @@ impl Cluster {
                 differences.join(", ")
             );
         }
+    }
+}
+
+impl Changes {
+    /// Whether the reply does not show the status as it was sent.
+    pub(crate) fn lose_status_in(&self, reply: &Raw) -> bool {
+        self.has(Part::Status) && !self.missing_in(reply, Part::Status).is_empty()
+    }
+
+    /// The fields of this part that are not in the reply as they were sent. What functions have made is only looked at in the status.
+    fn missing_in(&self, reply: &Raw, part: Part) -> Vec<String> {
+        let (sent, is_looked_at): (_, fn(&str) -> bool) = match self {
+            Self::Merge(patch) => (patch.as_value(), |_| true),
+            Self::Operations { wanted, .. } => (wanted, |key| key == "status"),
+        };
+        let sent = sent.as_object().into_iter().flatten();
+        let sent = sent.filter(|(key, _)| is_looked_at(key) && part.takes(key));
+        let mut sent = sent.peekable();
+        let mut differences = Vec::new();
+        if sent.peek().is_none() {
+            return differences;
+        }
+        let found: HashMap<String, &RawValue> =
+            serde_json::from_str(reply.text()).unwrap_or_default();
+        for (key, sent) in sent {
+            let found = found
+                .get(key)
+                .and_then(|text| serde_json::from_str(text.get()).ok());
+            compare(key, sent, found.as_ref(), &mut differences);
+        }
+        differences
     }
 }
 

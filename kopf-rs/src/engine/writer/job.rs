@@ -66,6 +66,8 @@ pub(crate) struct Job<'a> {
     state: Raw,
     /// The status goes to a subresource of its own.
     apart: bool,
+    /// It may be there though nobody has told of it.
+    may_be_apart: bool,
     done: Done,
     why: Option<Why>,
     /// A request for the current part had no answer.
@@ -100,6 +102,7 @@ impl<'a> Job<'a> {
             finalizers: None,
             state: state.clone(),
             apart: resource.has_status_subresource(),
+            may_be_apart: !resource.has_status_subresource(),
             done: Done::default(),
             why: Some(Why::ToPlan),
             may_have_landed: false,
@@ -110,6 +113,14 @@ impl<'a> Job<'a> {
     /// Nothing is waited for: the operator stops.
     pub(crate) fn make_last(&mut self) {
         self.tries.is_last = true;
+    }
+
+    /// What requests have shown of a status subresource that discovery does not know of.
+    pub(super) fn know_status_path(&mut self, is_there: bool) {
+        if self.may_be_apart {
+            self.apart = is_there;
+            self.may_be_apart = false;
+        }
     }
 
     /// The next request; `None` where all is done.
@@ -134,6 +145,14 @@ impl<'a> Job<'a> {
     /// The status subresource that was to be written to is not there.
     pub(super) fn has_lost_status(&self) -> bool {
         self.resource.has_status_subresource() && !self.apart
+    }
+
+    /// Whether the server has dropped the status from this part, and may have a subresource for it.
+    pub(super) fn is_status_dropped(&self, part: Part, reply: &Raw) -> bool {
+        let lose = |changes: &Changes| changes.lose_status_in(reply);
+        self.may_be_apart
+            && part == (Part::Object { with_status: true })
+            && self.changes.as_ref().is_some_and(lose)
     }
 
     pub(super) fn is_for_reading(&self) -> bool {
@@ -172,6 +191,9 @@ impl<'a> Job<'a> {
         self.tries.failures = 0;
         let answer = match request {
             Request::Read(_) => Answer::Found(self.sight(&found)),
+            Request::Patch(part) if self.is_status_dropped(part, &found) => {
+                Answer::LandedWithoutStatus
+            }
             Request::Patch(part) => Answer::Landed {
                 is_outdated: part == Part::Status
                     && self.parts().count() > 1
@@ -194,6 +216,14 @@ impl<'a> Job<'a> {
             Next::AllInOne => {
                 self.state = found;
                 self.apart = false;
+                self.renew()
+            }
+            Next::StatusApart => {
+                self.state = found;
+                self.done.rest = true;
+                self.apart = true;
+                self.may_be_apart = false;
+                self.tries.is_status_again = true;
                 self.renew()
             }
             Next::Gone => Step::End(Written::Gone),
@@ -219,6 +249,10 @@ impl<'a> Job<'a> {
                     at_least,
                     is_told,
                 }
+            }
+            Next::NoSubresource => {
+                self.done.status = true;
+                Step::GoOn
             }
             Next::Gone => Step::End(Written::Gone),
             Next::PlanAnew => Step::End(Written::Outdated(Err(error))),

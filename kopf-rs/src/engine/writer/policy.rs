@@ -1,10 +1,13 @@
 //! What comes next after each answer of the server to a write: the one policy for every retry of a PATCH.
 //!
-//! A write is one PATCH, or two where the status goes to a subresource of its own: first the status, then the rest.
+//! A write is one PATCH, or two where the status goes to a subresource of its own: first the status, then the rest. Where the subresource is
+//! not known of, the server drops a status that comes with the rest: then the status goes there once more.
 //!
 //! | answer to a PATCH | what comes next |
 //! |---|---|
 //! | landed | the next part, or the end. Where other finalizers are there after the status than the rest expects: plan anew |
+//! | landed, but without the status that came with the rest, and nobody has asked for a subresource | the status once more, to the subresource |
+//! | not found or forbidden, for a status that is sent once more | there is no subresource: the end |
 //! | not found | the object is gone, or its version is not served any more. For the status: read the object |
 //! | another object has the name | the object is gone |
 //! | conflict | read the object |
@@ -67,6 +70,8 @@ pub(super) enum Answer {
         /// The next part expects other finalizers.
         is_outdated: bool,
     },
+    /// The status came with the rest, and the reply lacks it: there may be a subresource.
+    LandedWithoutStatus,
     Found(Sight),
     NotFound,
     OtherObject,
@@ -101,6 +106,8 @@ pub(super) struct Tries {
     pub(super) denials: u32,
     /// Newer versions that the changes were bound to.
     pub(super) rebinds: u32,
+    /// The status has come with the rest, was dropped, and is sent once more to a subresource that may be there.
+    pub(super) is_status_again: bool,
     /// The operator is to end: what is forbidden is not tried for ever.
     pub(super) once: bool,
     /// The operator stops: nothing is waited for.
@@ -123,6 +130,10 @@ pub(super) enum Next {
     Rebind,
     /// All in one request, the status included.
     AllInOne,
+    /// All but the status is done: that goes to the subresource that may be there.
+    StatusApart,
+    /// There is none: what the server has kept is all.
+    NoSubresource,
     PlanAnew,
     Gone,
     Refused,
@@ -156,6 +167,12 @@ pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
         (Answer::Landed { is_outdated: true }, _)
         | (Answer::Forbidden, Request::Read(Why::Conflict | Why::NoStatus)) => Next::PlanAnew,
         (Answer::Landed { .. }, _) => Next::Done,
+        (Answer::LandedWithoutStatus, _) => Next::StatusApart,
+        (Answer::NotFound | Answer::Forbidden, Request::Patch(Part::Status))
+            if tries.is_status_again =>
+        {
+            Next::NoSubresource
+        }
         (Answer::NotFound, Request::Patch(Part::Status)) => Next::Read(Why::NoStatus),
         (Answer::NotFound | Answer::OtherObject, _) => Next::Gone,
         (Answer::Conflict, Request::Patch(_)) => Next::Read(Why::Conflict),

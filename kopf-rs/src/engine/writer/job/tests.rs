@@ -104,6 +104,10 @@ fn told(mut job: Job<'_>, answers: Vec<Reply>) -> (Vec<String>, String) {
     }
 }
 
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn the_status_goes_apart_and_first() {
     let plan = merging(json!({"spec": {"a": 1}, "status": {"x": 1}}));
@@ -162,11 +166,66 @@ fn without_a_status_subresource_it_is_one_request_and_without_content_none() {
     let (resource, known) = (resource(false), state("u", "5", &json!({})));
     let plan = merging(json!({"spec": {"a": 1}, "status": {"x": 1}}));
     let job = Job::write(&resource, &known, &plan, None).unwrap();
-    let found = told(job, vec![Ok(state("u", "6", &json!({})))]);
+    let kept = json!({"status": {"x": 1}});
+    let found = told(job, vec![Ok(state("u", "6", &kept))]);
     assert_eq!(found, (vec!["all 5".to_owned()], "landed 6".to_owned()));
     let plan = merging(json!({"status": {}}));
     let job = Job::write(&resource, &known, &plan, None).unwrap();
     assert_eq!(told(job, Vec::new()), (Vec::new(), "landed 5".to_owned()));
+}
+
+#[test]
+fn a_status_that_the_server_drops_goes_to_a_subresource_that_may_be_there() {
+    let (resource, known) = (resource(false), state("u", "5", &json!({})));
+    let plan = merging(json!({"spec": {"a": 1}, "status": {"x": 1}}));
+    let job = || Job::write(&resource, &known, &plan, None).unwrap();
+    let at = |version: &str, status: Value| Ok(state("u", version, &json!({"status": status})));
+    let dropped = || at("6", json!({"y": 1}));
+    let forbidden = || {
+        Err(ClusterError::Denied {
+            message: "no".into(),
+            rule: "things/status".into(),
+        })
+    };
+    for (answers, asked, end) in [
+        (vec![at("6", json!({"x": 1}))], vec!["all 5"], "landed 6"),
+        (
+            vec![dropped(), at("7", json!({"x": 1}))],
+            vec!["all 5", "status 6"],
+            "landed 7",
+        ),
+        (
+            vec![
+                dropped(),
+                conflict(),
+                at("7", json!({})),
+                at("8", json!({})),
+            ],
+            vec!["all 5", "status 6", READ, "status 7"],
+            "landed 8",
+        ),
+        (
+            vec![dropped(), missing()],
+            vec!["all 5", "status 6"],
+            "landed 6",
+        ),
+        (
+            vec![dropped(), forbidden()],
+            vec!["all 5", "status 6"],
+            "landed 6",
+        ),
+    ] {
+        let found = told(job(), answers);
+        assert_eq!((found.0, &*found.1), (strings(&asked), end));
+    }
+    // What is known already is not asked for.
+    let mut without = job();
+    without.know_status_path(false);
+    assert_eq!(told(without, vec![dropped()]).0, ["all 5"]);
+    let mut with = job();
+    with.know_status_path(true);
+    let answers = vec![missing(), at("5", json!({})), dropped()];
+    assert_eq!(told(with, answers).0, ["status 5", READ, "all 5"]);
 }
 
 #[test]
@@ -269,7 +328,9 @@ fn requests(chance: &Chance, resource: &Resource) -> usize {
 
 #[test]
 fn no_more_than_ten_requests_follow_each_other_without_a_pause() {
-    let (chance, resource) = (Chance::new(), resource(true));
-    let longest = (0..20_000).map(|_| requests(&chance, &resource)).max();
-    assert!(longest <= Some(10), "{longest:?}");
+    for has_status in [true, false] {
+        let (chance, resource) = (Chance::new(), resource(has_status));
+        let longest = (0..20_000).map(|_| requests(&chance, &resource)).max();
+        assert!(longest <= Some(10), "{longest:?}");
+    }
 }
