@@ -172,7 +172,7 @@ impl Cycle {
         suspended.map(|member| member.handler.clone())
     }
 
-    fn is_persisted_deletion(&self) -> bool {
+    pub(super) fn is_persisted_deletion(&self) -> bool {
         self.reason == Reason::Delete && self.mode == Mode::Persisted
     }
 

@@ -98,7 +98,8 @@ impl Member {
     /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last chance.
     pub(super) fn is_left(&self, is_persisted_deletion: bool) -> bool {
         let record = &self.record;
-        let had_its_chance = is_persisted_deletion && !self.holds && record.was_called();
+        let is_passed_by = record.was_called() || self.is_suspended();
+        let had_its_chance = is_persisted_deletion && !self.holds && is_passed_by;
         !record.is_final() && !had_its_chance
     }
 

@@ -49,12 +49,15 @@ impl Plan {
         let cycle = self.cycle.as_ref()?;
         let mut members = cycle.members.iter();
         let member = members.find(|it| it.handler.id == parent.id)?;
+        let is_now_or_never =
+            cycle.mode == Mode::Gone || (cycle.is_persisted_deletion() && !member.holds);
         Some(SubhandlerPlan {
             persistence: self.context.persistence.clone(),
             body: self.context.body.clone(),
             held: self.context.seen.records().cloned().unwrap_or_default(),
             reason: cycle.reason,
             gone: cycle.mode == Mode::Gone,
+            now_or_never: is_now_or_never.then_some(Lifecycle::AllAtOnce),
             goes_on: cycle.goes_on(),
             only_resumes: member.only_resumes,
             seen: cycle.comparison.observed_by(parent),

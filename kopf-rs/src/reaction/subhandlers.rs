@@ -38,6 +38,8 @@ pub(crate) struct SubhandlerPlan {
     pub(super) reason: Reason,
     /// There is no later: all that are left run now.
     pub(super) gone: bool,
+    /// Where the parent is called only once, for a deletion that does not wait for it: all of its sub-handlers are called then.
+    pub(super) now_or_never: Option<Lifecycle>,
     /// What was done for this reason was done in this cycle, whatever state it has seen.
     pub(super) goes_on: bool,
     /// The outermost parent only resumes: one successful run is owed to each of its sub-handlers.
@@ -140,9 +142,8 @@ impl SubhandlerPlan {
             .iter()
             .map(|place| due(&self.subhandlers[*place].member))
             .collect();
-        let all = Lifecycle::AllAtOnce;
+        let lifecycle = self.now_or_never.as_ref().or(lifecycle);
         let lifecycle = lifecycle.unwrap_or(&self.lifecycle);
-        let lifecycle = if gone { &all } else { lifecycle };
         let picked = lifecycle.pick(parent.body(), &candidates, self.chance);
         let picked = picked.into_iter().map(|place| open[place]);
         picked

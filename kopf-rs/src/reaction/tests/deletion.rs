@@ -285,6 +285,20 @@ fn sub_handlers_of_others_do_not_hold_up_a_deletion() {
 }
 
 #[test]
+fn all_sub_handlers_of_others_are_called_for_a_deletion() {
+    let mut world = World::of("field:f delete:d");
+    world.subs.insert("f".into(), vec!["one", "two"]);
+    world.create(json!({"f": 1})).wait().calls();
+    world.edit(json!({"spec": {"f": 2}}));
+    world.delete().wait();
+    assert!(world.object.is_none(), "{:?}", world.object);
+    let calls = world.calls();
+    for called in ["f/one delete#0", "f/two delete#0", "d delete#0"] {
+        assert!(calls.contains(called), "{calls}");
+    }
+}
+
+#[test]
 fn a_deletion_handler_is_called_whatever_its_function_was_called_for_before() {
     let mut world = World::of("create:x delete:x create:c").script("c", "t60 ok");
     world.create(json!({}));

@@ -72,3 +72,14 @@ fn raw_events_are_spared_as_well() {
     assert_eq!(world.calls(), "good None");
     assert_eq!(suspended(&mut world, EventType::Modified), ["bad"]);
 }
+
+#[test]
+fn holds_up_no_deletion_that_does_not_wait_for_it() {
+    let mut world = World::of("field:f delete:d");
+    world.create(json!({"f": 1})).wait();
+    world.edit(json!({"spec": {"f": 2}}));
+    world.edit(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    suspend(&mut world, "f");
+    world.see(EventType::Modified).wait();
+    assert!(world.object.is_none(), "{:?}", world.object);
+}
