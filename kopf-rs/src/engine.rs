@@ -18,6 +18,7 @@ mod missing;
 pub(crate) mod noted_calls;
 pub(crate) mod overdue;
 mod own_thread;
+mod planning;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod shared;
@@ -42,6 +43,7 @@ use crate::engine::memory::Memory;
 use crate::engine::queue::{StreamId, WorkerStart};
 use crate::engine::shared::{Setup, Shared};
 use crate::object::raw::Raw;
+use crate::object::resource::Resource;
 
 /// Handles objects. Clones share everything.
 #[derive(Clone)]
@@ -65,6 +67,18 @@ impl Engine {
             let queue = &self.0.queue;
             queue.feed(stream, event, quiet, |start| self.start_worker(start));
         }
+    }
+
+    /// A listing of a resource is complete, of one namespace or of all: what was called for objects that it lacks is accused no more.
+    pub(crate) fn listed(&self, resource: &Resource, namespace: Option<&str>) {
+        let Some(notes) = &self.0.setup.notes else {
+            return;
+        };
+        notes.all_deleted(|object| {
+            let is_of_resource = object.kind == resource.kind && object.group() == resource.group;
+            let is_of_listing = namespace.is_none() || object.namespace.as_deref() == namespace;
+            is_of_resource && is_of_listing && !self.0.queue.knows(&object.uid)
+        });
     }
 
     /// A watch that is ended: what it was for is not watched any more, and may well be there.

@@ -3,10 +3,12 @@
 //! The pure code and the engine give these; log lines are made of them in `wording`, and metrics, traces, Kubernetes Events and status
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
+pub(crate) mod abrupt_end;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod patching;
 pub(crate) mod serving;
+pub(crate) mod user_code;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +16,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
+use crate::happening::abrupt_end::AbruptEnd;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::patching::Patching;
 use crate::happening::serving::Serving;
+use crate::happening::user_code::UserCode;
 
 /// Something that has happened. Cheap to make: what is large is shared.
 #[derive(Clone, Debug)]
@@ -50,19 +54,7 @@ pub(crate) enum Happening {
     },
 
     // === abrupt ends ===
-    /// A handler was being called for the object when the operator ended abruptly, so many times; others were besides.
-    EndedAbruptly {
-        handler: Arc<str>,
-        crashes: u32,
-        others: usize,
-    },
-    /// A handler is not called for the object, since the operator has ended abruptly so many times when it was. The finalizer, where a
-    /// deletion waits for it.
-    HandlerSuspended {
-        handler: Arc<Handler>,
-        crashes: u32,
-        finalizer: Option<Arc<str>>,
-    },
+    AbruptEnd(AbruptEnd),
 
     // === objects ===
     /// While its changes are handled.
@@ -101,19 +93,6 @@ pub(crate) enum Happening {
 
     // === discovery and watches ===
     Serving(Serving),
-}
-
-/// Functions of users that run on the operator's own thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum UserCode {
-    /// The filters of these handlers.
-    Filters(Arc<[Arc<str>]>),
-    /// A lifecycle.
-    Lifecycle,
-    /// Storages for progress or for what was handled last.
-    Storages,
-    /// Functions that handlers have put into their patch.
-    PatchFunctions,
 }
 
 /// What is asked of the server about an object.

@@ -155,6 +155,11 @@ impl Persistence {
         })
     }
 
+    /// What counts of `body`, without asking storages: those of users have no say in it.
+    pub(crate) fn plain_essence_of(&self, body: &Body) -> Essence {
+        Essence::of(body, [], &self.marks, |_| {})
+    }
+
     /// Whether the object is as it was handled last and carries no progress, as far as its text tells.
     pub(crate) fn is_handled(&self, outline: &Outline<'_>) -> bool {
         let Some(plain) = &self.plain else {

@@ -2,6 +2,7 @@
 //!
 //! The only place where these lines are worded. Must not know where they go.
 
+mod abrupt_end;
 mod calls;
 mod duplicates;
 pub(crate) mod handling;
@@ -30,9 +31,9 @@ impl Line<'_> {
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
-            Happening::HandlerSuspended { .. } | Happening::OutcomesLost { .. } => Level::ERROR,
-            Happening::EndedAbruptly { .. }
-            | Happening::Cancelled { .. }
+            Happening::AbruptEnd(end) => abrupt_end::level(end),
+            Happening::OutcomesLost { .. } => Level::ERROR,
+            Happening::Cancelled { .. }
             | Happening::BlocksThread { .. }
             | Happening::BlocksOperator { .. }
             | Happening::StillRunning { .. }
@@ -61,16 +62,7 @@ impl fmt::Display for Line<'_> {
                 elapsed,
                 waits,
             } => calls::still_running(handler, (*since, *elapsed), *waits, f),
-            Happening::EndedAbruptly {
-                handler,
-                crashes,
-                others,
-            } => calls::ended_abruptly(handler, *crashes, *others, f),
-            Happening::HandlerSuspended {
-                handler,
-                crashes,
-                finalizer,
-            } => calls::suspended(handler, *crashes, finalizer.as_ref(), f),
+            Happening::AbruptEnd(end) => abrupt_end::write(f, end),
             Happening::Unwatched => {
                 f.write_str("It is not watched any more: nothing is remembered of it.")
             }
@@ -79,13 +71,7 @@ impl fmt::Display for Line<'_> {
                 error,
                 pause,
                 ..
-            } => {
-                let (doing, seconds) = (doing(*request), pause.as_secs_f64());
-                write!(
-                    f,
-                    "{doing} failed; will retry in {seconds:.1} seconds: {error}"
-                )
-            }
+            } => request_failed(*request, error, *pause, f),
             Happening::PermissionMissing { rule } => {
                 write!(f, "The missing permission, as a rule for RBAC: {rule}")
             }
@@ -104,6 +90,19 @@ impl fmt::Display for Line<'_> {
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }
+}
+
+fn request_failed(
+    request: Request,
+    error: &str,
+    pause: Duration,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let (doing, seconds) = (doing(request), pause.as_secs_f64());
+    write!(
+        f,
+        "{doing} failed; will retry in {seconds:.1} seconds: {error}"
+    )
 }
 
 fn outage_over(

@@ -12,6 +12,9 @@ scenarios! {
     who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time [tcp];
     a_deletion_that_kills_the_process_says_what_is_in_its_way [tcp];
     a_process_that_was_told_to_end_and_then_killed_accuses_nobody [tcp];
+    an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes [tcp];
+    an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so [tcp];
+    a_handler_of_an_object_that_is_deleted_is_accused_no_more [tcp];
 }
 
 const HANDLERS: &str = r#"
@@ -32,7 +35,23 @@ async fn explode(body: &Value, patch: &mut Patch, logger: Logger) {
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     patch["metadata"]["annotations"]["handled"] = "yes".into();
+    if body["data"]["then"] == "transform" {
+        patch.transform(|_| std::process::abort());
+    }
 }
+
+fn kills(cause: &Cause) -> bool {
+    if cause.body()["data"]["filter"] == "lit" {
+        std::process::abort();
+    }
+    false
+}
+
+#[on_create("configmaps", labels = {"abrupt": PRESENT}, when = kills)]
+fn picky() {}
+
+#[on_delete("configmaps", labels = {"held": PRESENT})]
+fn hold() {}
 
 #[on_delete("configmaps", labels = {"kept": PRESENT})]
 fn keep() {
@@ -78,7 +97,7 @@ async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_
     create(&bed, "bomb", json!({"fuse": "slow", "then": "lit"})).await;
     for crash in 1..=3 {
         let said = killed(&bed, crash).await;
-        let many = ", as were 5 others: they are called one at a time";
+        let many = ", and 5 other calls were: they are made one at a time";
         assert_eq!(said.contains(many), crash == 3, "crash {crash}:\n{said}");
     }
     let mut program = operator(&bed, &[]);
@@ -146,6 +165,112 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(bed: Bed)
     end(&mut program).await;
 }
 
+async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(bed: Bed) {
+    create(&bed, "bomb", json!({"filter": "lit"})).await;
+    create(&bed, "second", json!({"filter": "lit"})).await;
+    // Each of them is found for itself.
+    for crash in 1..=4 {
+        let said = killed(&bed, crash).await;
+        let named = "it was running the filters (`when = ..`) of 'picky'";
+        assert_eq!(said.contains(named), crash > 2, "crash {crash}:\n{said}");
+    }
+    killed(&bed, 5).await;
+    let mut program = operator(&bed, &["--once"]);
+    assert_eq!(program.ended().await.code(), Some(1));
+    let given_up = |line: &str| {
+        line.contains("Not handled: Functions on the operator's own thread are not called for ")
+            && line.ends_with("/bomb")
+    };
+    program.lines().until("of what is left", given_up).await;
+    let mut program = operator(&bed, &[]);
+    let lines = program.lines().clone();
+    for name in ["bomb", "second"] {
+        let told = lines.until("of what is left alone", is_left_alone(name));
+        let told = told.await;
+        assert!(told.contains("ERROR") && told.contains("'picky'"), "{told}");
+    }
+    let current = |line: &str| line.contains("WARNING") && line.contains("ended abruptly");
+    assert_eq!(lines.count(current), 0);
+    create(&bed, "other", json!({})).await;
+    until_handled(&bed, "other").await;
+    let out = json!({"data": {"filter": "out"}});
+    bed.patch("configmaps", "bomb", &out).await;
+    until_handled(&bed, "bomb").await;
+    bed.delete("configmaps", "second").await;
+    create(&bed, "last", json!({})).await;
+    until_handled(&bed, "last").await;
+    end(&mut program).await;
+    let said = until_idle(&bed, "idle").await;
+    assert!(!said.contains("abruptly"), "{said}");
+}
+
+async fn an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so(
+    bed: Bed,
+) {
+    bed.create(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "bomb", "labels": {"abrupt": "yes", "held": "yes"}},
+        "data": {"then": "transform"},
+    }))
+    .await;
+    for name in ["good-0", "good-1"] {
+        create(&bed, name, json!({"fuse": "slow"})).await;
+    }
+    for crash in 1..=3 {
+        let said = killed(&bed, crash).await;
+        let named = "/bomb] When the operator ended abruptly, it was running the patch functions of 'explode'";
+        assert_eq!(said.contains(named), crash == 3, "crash {crash}:\n{said}");
+    }
+    let mut program = operator(&bed, &[]);
+    let lines = program.lines().clone();
+    let told = lines.until("of what is left alone", is_left_alone("bomb"));
+    let told = told.await;
+    assert!(!told.contains("finalizer"), "{told}");
+    for name in ["good-0", "good-1"] {
+        until_handled(&bed, name).await;
+    }
+    assert_eq!(lines.count(is_called("bomb")), 0);
+    bed.delete("configmaps", "bomb").await;
+    let way = |line: &str| is_left_alone("bomb")(line) && line.contains("the finalizer '");
+    lines.until("what is in the way", way).await;
+    let free = json!({"metadata": {"finalizers": null}});
+    bed.patch("configmaps", "bomb", &free).await;
+    let gone = |object: Option<&Value>| object.is_none();
+    bed.until("it is gone", "configmaps", "bomb", gone).await;
+    end(&mut program).await;
+}
+
+async fn a_handler_of_an_object_that_is_deleted_is_accused_no_more(bed: Bed) {
+    create(&bed, "bomb", json!({"fuse": "lit"})).await;
+    for crash in 1..=3 {
+        killed(&bed, crash).await;
+    }
+    let mut program = operator(&bed, &[]);
+    let lines = program.lines().clone();
+    lines.until("of the suspension", is_suspended("bomb")).await;
+    end(&mut program).await;
+    bed.delete("configmaps", "bomb").await;
+    let known = "INFO ";
+    let said = until_idle(&bed, "first").await;
+    let told: Vec<&str> = said.lines().filter(|it| it.contains("/bomb]")).collect();
+    let is_known = |it: &&str| it.contains(known) && it.contains(" since 20");
+    assert!(told.len() == 1 && told.iter().all(is_known), "{said}");
+    let said = until_idle(&bed, "second").await;
+    assert!(!said.contains("/bomb]"), "{said}");
+}
+
+/// What an operator says that ends once it has listed all objects and handled two.
+async fn until_idle(bed: &Bed, name: &str) -> String {
+    let mut program = operator(bed, &[]);
+    for number in 0..2 {
+        let name = format!("{name}-{number}");
+        create(bed, &name, json!({})).await;
+        until_handled(bed, &name).await;
+    }
+    end(&mut program).await;
+    program.lines().all().join("\n")
+}
+
 // === objects ===
 
 async fn create(bed: &Bed, name: &str, data: Value) {
@@ -198,6 +323,11 @@ async fn end(program: &mut Program) {
 
 fn is_suspended(name: &str) -> impl Fn(&str) -> bool {
     let text = format!("/{name}] Handler 'explode' is not called for this object any more");
+    move |line| line.contains(&text)
+}
+
+fn is_left_alone(name: &str) -> impl Fn(&str) -> bool {
+    let text = format!("/{name}] The object is left alone");
     move |line| line.contains(&text)
 }
 

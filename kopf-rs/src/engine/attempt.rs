@@ -23,6 +23,7 @@ pub(crate) async fn attempt(
     report(cause.logger(), &Happening::Invoked { handler: handler() });
     let call = invoker.invoke(cause, about, patch);
     let outcome = told_while_running(cause, clock, deletion, call).await;
+    patch.sign(&cause.handler.id);
     if outcome.is_err() {
         report(cause.logger(), &Happening::Cancelled { handler: handler() });
     }

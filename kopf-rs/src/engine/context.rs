@@ -20,6 +20,7 @@ use crate::engine::turns::TurnPermit;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
+use crate::happening::abrupt_end::AbruptEnd;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 
@@ -189,11 +190,11 @@ impl WorkerContext {
             return;
         };
         let finalizer = deletion.then(|| setup.persistence.finalizer.clone());
-        self.report(&Happening::HandlerSuspended {
+        self.report(&Happening::AbruptEnd(AbruptEnd::HandlerSuspended {
             handler: handler.clone(),
             crashes,
             finalizer,
-        });
+        }));
         if setup.once {
             let what = format!("{handler} is not called for {}", self.about);
             self.shared.give_up(what);

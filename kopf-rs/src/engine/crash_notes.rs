@@ -2,15 +2,18 @@
 //!
 //! Calls are noted as lines of JSON: each when it begins and when it has ended. What had begun and not ended when the process died is a
 //! suspect. Suspects are called one at a time, so that the next abrupt end has a single one among its calls. Who is that is suspended:
-//! not called for the object until the object is changed. Whoever returns is suspect no more.
+//! not called for the object until the object is changed; where functions on the operator's own thread are, the whole object is left alone.
+//! Whoever returns is suspect no more, nor is what was called for an object that is deleted.
 //! Must not know where the notes are kept, nor for how long calls are noted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::happening::abrupt_end::Called;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 
@@ -26,10 +29,10 @@ pub(super) struct CrashNotes {
     next: u64,
 }
 
-/// A call of a handler for an object.
+/// A call for an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NotedCall {
-    pub(super) handler: Arc<str>,
+    pub(super) called: Called,
     /// A digest of what the object was.
     pub(super) state: String,
     #[serde(with = "ReferenceNote")]
@@ -42,6 +45,11 @@ pub(super) struct Suspect {
     pub(super) call: NotedCall,
     /// How often; more than once where it was the only suspect among the calls.
     pub(super) crashes: u32,
+    /// When that was found out last.
+    pub(super) since: Timestamp,
+    /// It was found out at the start of this process.
+    #[serde(skip)]
+    pub(super) is_news: bool,
 }
 
 /// The form of a reference in notes.
@@ -73,6 +81,8 @@ enum Note {
     Ended(u64),
     /// It was cut off.
     Dropped(u64),
+    /// The object of this uid is deleted.
+    Deleted(String),
     /// The operator was asked to end: whatever happens from here on is no crash.
     Stopping,
 }
@@ -94,7 +104,7 @@ impl CrashNotes {
     }
 
     /// Of a process after one that has left `text`.
-    pub(super) fn after(text: &str, program: String) -> Self {
+    pub(super) fn after(text: &str, program: String, now: Timestamp) -> Self {
         let Former {
             mut notes,
             was_stopping,
@@ -112,32 +122,38 @@ impl CrashNotes {
             return notes;
         }
         notes.ends = notes.ends.saturating_add(1);
-        notes.suspect(left.into_values().collect());
+        notes.suspect(left.into_values().collect(), now);
         notes
     }
 
     /// Draw the conclusion from an abrupt end in these calls.
-    fn suspect(&mut self, calls: Vec<NotedCall>) {
+    fn suspect(&mut self, calls: Vec<NotedCall>, now: Timestamp) {
         let known: Vec<(usize, &NotedCall)> = calls
             .iter()
-            .filter_map(|call| Some((self.place(&call.handler, &call.object.uid)?, call)))
+            .filter_map(|call| Some((self.place(&call.called, &call.object.uid)?, call)))
             .collect();
         if let [(place, call)] = known[..] {
             let suspect = &mut self.suspects[place];
             suspect.call = call.clone();
             suspect.crashes = suspect.crashes.saturating_add(1);
+            (suspect.since, suspect.is_news) = (now, true);
             return;
         }
         for call in calls {
-            if self.place(&call.handler, &call.object.uid).is_none() {
-                self.suspects.push(Suspect { call, crashes: 1 });
+            if self.place(&call.called, &call.object.uid).is_none() {
+                self.suspects.push(Suspect {
+                    call,
+                    crashes: 1,
+                    since: now,
+                    is_news: true,
+                });
             }
         }
     }
 
-    fn place(&self, handler: &str, uid: &str) -> Option<usize> {
+    fn place(&self, called: &Called, uid: &str) -> Option<usize> {
         let mut suspects = self.suspects.iter();
-        suspects.position(|it| &*it.call.handler == handler && it.call.object.uid == uid)
+        suspects.position(|it| it.call.called.is_same(called) && it.call.object.uid == uid)
     }
 
     /// How often in a row the operator has ended abruptly.
@@ -149,14 +165,14 @@ impl CrashNotes {
         &self.suspects
     }
 
-    /// Whether a call of some handler for the object is a suspect.
+    /// Whether some call for the object is a suspect.
     pub(super) fn is_suspect(&self, uid: &str) -> bool {
         self.suspects.iter().any(|it| it.call.object.uid == uid)
     }
 
     /// How often the operator has ended abruptly in calls of a handler for an object.
-    pub(super) fn crashes(&self, handler: &str, uid: &str) -> Option<u32> {
-        let place = self.place(handler, uid)?;
+    pub(super) fn crashes(&self, handler: &Arc<str>, uid: &str) -> Option<u32> {
+        let place = self.place(&Called::Handler(handler.clone()), uid)?;
         Some(self.suspects[place].crashes)
     }
 
@@ -164,11 +180,33 @@ impl CrashNotes {
     pub(super) fn suspended(&self, uid: &str) -> Vec<Suspension> {
         let suspects = self.suspects.iter();
         let of_object = suspects.filter(|it| it.call.object.uid == uid && it.is_suspended());
-        let suspension = |it: &Suspect| Suspension {
-            handler: it.call.handler.clone(),
-            state: it.call.state.clone(),
+        let suspension = |it: &Suspect| match &it.call.called {
+            Called::Handler(handler) => Some(Suspension {
+                handler: handler.clone(),
+                state: it.call.state.clone(),
+            }),
+            Called::Functions { .. } => None,
         };
-        of_object.map(suspension).collect()
+        of_object.filter_map(suspension).collect()
+    }
+
+    /// The functions for which the object is left alone as long as it is in the state of one of these.
+    pub(super) fn condemned_functions(&self, uid: &str) -> impl Iterator<Item = &Suspect> {
+        self.suspects.iter().filter(move |it| {
+            let is_function = matches!(it.call.called, Called::Functions { .. });
+            is_function && it.call.object.uid == uid && it.is_suspended()
+        })
+    }
+
+    /// The object is deleted: nobody is called for it any more. The line to write, where somebody was a suspect.
+    pub(super) fn deleted(&mut self, uid: &str) -> Option<String> {
+        if !self.is_suspect(uid) {
+            return None;
+        }
+        let note = Note::Deleted(uid.to_owned());
+        let text = line(&note);
+        self.enter(note);
+        Some(text)
     }
 
     /// For how long at most a suspect keeps others waiting. Most crashes are quick; where one was not, and so several suspects were called
@@ -207,12 +245,13 @@ impl CrashNotes {
             Note::Begun { number, call } => drop(self.running.insert(number, call)),
             Note::Ended(number) => {
                 if let Some(call) = self.running.remove(&number)
-                    && let Some(place) = self.place(&call.handler, &call.object.uid)
+                    && let Some(place) = self.place(&call.called, &call.object.uid)
                 {
                     self.suspects.remove(place);
                 }
             }
             Note::Dropped(number) => drop(self.running.remove(&number)),
+            Note::Deleted(uid) => self.suspects.retain(|it| it.call.object.uid != uid),
             Note::Stopping => {}
         }
     }

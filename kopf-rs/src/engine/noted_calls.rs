@@ -3,11 +3,13 @@
 //! Promises to cost nothing after a clean end, and that nothing fails for want of notes. Must not know what follows from them: that is
 //! `crash_notes`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -17,6 +19,8 @@ use crate::engine::report::report;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
+use crate::happening::abrupt_end::{AbruptEnd, Called};
+use crate::happening::user_code::UserCode;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::{Suspension, state_for};
 use crate::rt::locked_file::{LockedFile, Opened};
@@ -48,8 +52,21 @@ struct Kept {
     file: Option<LockedFile>,
     /// Longer notes are written anew.
     limit: usize,
-    /// Suspensions that were told: handlers' ids and objects' uids.
-    told: Vec<(Arc<str>, String)>,
+    told: BTreeSet<Told>,
+}
+
+/// What was told already.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Suspended { handler: Arc<str>, uid: String },
+    LeftAlone { uid: String, is_deleting: bool },
+}
+
+/// Why an object is left alone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LeftAlone {
+    pub(crate) code: Vec<UserCode>,
+    pub(crate) crashes: u32,
 }
 
 /// A call in flight, if it is noted. Dropped without an [`end`](Self::end), it was cut off.
@@ -64,13 +81,13 @@ pub(crate) struct SuspectsTurn {
 
 impl NotedCalls {
     /// Notes at `path`, of the build `program`. Nothing where another process has them, or they cannot be had: that is told.
-    pub(crate) fn open(path: &Path, program: String) -> Option<Self> {
+    pub(crate) fn open(path: &Path, program: String, now: Timestamp) -> Option<Self> {
         let opened = LockedFile::open(path).and_then(|opened| {
             Ok(Some(match opened {
                 Opened::Taken => return Ok(None),
                 Opened::New(file) => (file, CrashNotes::new(program)),
                 Opened::Left(mut file, text) => {
-                    let notes = CrashNotes::after(&text, program);
+                    let notes = CrashNotes::after(&text, program, now);
                     file.replace(&notes.text())?;
                     (file, notes)
                 }
@@ -100,7 +117,7 @@ impl NotedCalls {
                 notes,
                 limit: file.length().saturating_mul(2).max(LONGEST),
                 file: Some(file),
-                told: Vec::new(),
+                told: BTreeSet::new(),
             }),
             turn: Arc::new(Semaphore::new(1)),
             longest_turn,
@@ -119,14 +136,24 @@ impl NotedCalls {
             );
         }
         let suspects = kept.notes.suspects();
+        let open = suspects.iter().filter(|it| !it.is_suspended()).count();
         for suspect in suspects.iter().take(NAMED) {
             let logger = Logger::of(Arc::new(suspect.call.object.clone()));
-            let happening = Happening::EndedAbruptly {
-                handler: suspect.call.handler.clone(),
-                crashes: suspect.crashes,
-                others: suspects.len() - 1,
+            let (called, crashes) = (suspect.call.called.clone(), suspect.crashes);
+            let end = if suspect.is_suspended() && !suspect.is_news {
+                AbruptEnd::LeftAloneSince {
+                    called,
+                    crashes,
+                    since: suspect.since,
+                }
+            } else {
+                AbruptEnd::Accused {
+                    called,
+                    crashes,
+                    others: open.saturating_sub(1),
+                }
             };
-            report(&logger, &happening);
+            report(&logger, &Happening::AbruptEnd(end));
         }
     }
 
@@ -142,12 +169,65 @@ impl NotedCalls {
     /// lives: only another abrupt end would change it.
     pub(crate) fn news(&self, handler: &Handler, uid: &str) -> Option<u32> {
         let mut kept = self.kept();
-        let told = (handler.id.clone(), uid.to_owned());
-        if kept.told.contains(&told) {
+        let told = Told::Suspended {
+            handler: handler.id.clone(),
+            uid: uid.to_owned(),
+        };
+        let is_news = kept.told.insert(told);
+        is_news.then(|| kept.notes.crashes(&handler.id, uid))?
+    }
+
+    /// Why the object is left alone in its `state`, where it is.
+    pub(crate) fn left_alone(
+        &self,
+        uid: &str,
+        state: impl FnOnce() -> String,
+    ) -> Option<LeftAlone> {
+        self.until?;
+        let kept = self.kept();
+        let mut condemned = kept.notes.condemned_functions(uid).peekable();
+        condemned.peek()?;
+        let state = state();
+        let found = condemned.find(|it| it.call.state == state)?;
+        let Called::Functions { code, .. } = &found.call.called else {
             return None;
+        };
+        Some(LeftAlone {
+            code: code.clone(),
+            crashes: found.crashes,
+        })
+    }
+
+    /// Whether nobody was told yet that the object, or its deletion, is left alone.
+    pub(crate) fn is_left_alone_news(&self, uid: &str, is_deleting: bool) -> bool {
+        let uid = uid.to_owned();
+        let told = Told::LeftAlone { uid, is_deleting };
+        self.kept().told.insert(told)
+    }
+
+    /// The object is deleted: what was called for it is accused no more.
+    pub(crate) fn deleted(&self, uid: &str) {
+        if self.until.is_some() {
+            let mut kept = self.kept();
+            if let Some(line) = kept.notes.deleted(uid) {
+                kept.append(&line);
+            }
         }
-        kept.told.push(told);
-        kept.notes.crashes(&handler.id, uid)
+    }
+
+    /// Objects of which `is_gone` holds are deleted.
+    pub(crate) fn all_deleted(&self, is_gone: impl Fn(&Reference) -> bool) {
+        if self.until.is_none() {
+            return;
+        }
+        let objects: Vec<Reference> = {
+            let kept = self.kept();
+            let suspects = kept.notes.suspects().iter();
+            suspects.map(|it| it.call.object.clone()).collect()
+        };
+        for object in objects.iter().filter(|it| is_gone(it)) {
+            self.deleted(&object.uid);
+        }
     }
 
     /// Wait until the object may be worked on: at once, unless it is a suspect and another one has its turn.
@@ -166,12 +246,24 @@ impl NotedCalls {
         })
     }
 
-    /// A call is about to be made.
+    /// A handler is about to be called.
     pub(crate) fn begin(
         &self,
         call: &HandlerCall,
         about: &Reference,
         persistence: &Persistence,
+    ) -> Noting<'_> {
+        let state = || state_for(persistence, &call.handler, call.body());
+        self.begin_call(about, || {
+            (Called::Handler(call.handler.id.clone()), state())
+        })
+    }
+
+    /// A call for the object is about to be made: what is called, and a digest of what the object is.
+    pub(crate) fn begin_call(
+        &self,
+        about: &Reference,
+        call: impl FnOnce() -> (Called, String),
     ) -> Noting<'_> {
         let Some(until) = self.until else {
             return Noting(None);
@@ -183,9 +275,10 @@ impl NotedCalls {
                 return Noting(None);
             }
         }
+        let (called, state) = call();
         let (number, line) = kept.notes.begin(NotedCall {
-            handler: call.handler.id.clone(),
-            state: state_for(persistence, &call.handler, call.body()),
+            called,
+            state,
             object: about.clone(),
         });
         kept.append(&line);

@@ -1,13 +1,23 @@
-//! Functions of users that run on the operator's own thread, where everything waits for them: which there may be, and that they are seen.
+//! Functions of users that run on the operator's own thread, where everything waits for them: which there may be, that they
+//! are seen by the watchdog, and that they are noted where calls are.
 //!
 //! Must not know what they decide.
 
 use crate::engine::context::WorkerContext;
 use crate::engine::kind::Kind;
+use crate::engine::noted_calls::Noting;
+use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::registry::callback::Callback;
-use crate::happening::UserCode;
+use crate::happening::Happening;
+use crate::happening::abrupt_end::{AbruptEnd, Called, Stage};
+use crate::happening::user_code::UserCode;
+use crate::object::body::Body;
+use crate::object::outline::Outline;
+use crate::object::raw::Raw;
+use crate::object::reference::Reference;
+use crate::reaction::suspension::state_for_functions;
 use crate::state::Persistence;
 
 /// What a plan may run.
@@ -48,9 +58,75 @@ fn is_custom(lifecycle: &Lifecycle) -> bool {
     matches!(lifecycle, Lifecycle::Custom(_))
 }
 
+impl Shared {
+    /// Note that functions are about to be run for an object.
+    pub(super) fn note_functions(
+        &self,
+        (stage, code): (Stage, &[UserCode]),
+        about: &Reference,
+        body: &Body,
+    ) -> Noting<'_> {
+        let Some(notes) = self.setup.notes.as_ref().filter(|_| !code.is_empty()) else {
+            return Noting::none();
+        };
+        notes.begin_call(about, || {
+            let code = code.to_vec();
+            let digest = state_for_functions(&self.setup.persistence, body);
+            (Called::Functions { stage, code }, digest)
+        })
+    }
+}
+
 impl WorkerContext {
-    /// Run what may run such `code`.
-    pub(super) fn watched<T>(&self, code: Vec<UserCode>, part: impl FnOnce() -> T) -> T {
-        watched(code, self.logger(), &self.about.uid, part)
+    /// Run what may run such `code` for the object as it is in `body`.
+    pub(super) fn watched<T>(
+        &self,
+        (stage, code): (Stage, Vec<UserCode>),
+        body: &Body,
+        part: impl FnOnce() -> T,
+    ) -> T {
+        let noted = self
+            .shared
+            .note_functions((stage, &code), &self.about, body);
+        let done = watched(code, self.logger(), &self.about.uid, part);
+        noted.end(true);
+        done
+    }
+
+    /// Whether the object is left alone as it is, since such functions have ended the operator. That is told once.
+    pub(super) fn is_left_alone(&self, raw: &Raw, body: &Body) -> bool {
+        let (setup, uid) = (&self.shared.setup, &self.about.uid);
+        let Some(notes) = &setup.notes else {
+            return false;
+        };
+        let state = || state_for_functions(&setup.persistence, body);
+        let Some(why) = notes.left_alone(uid, state) else {
+            return false;
+        };
+        let outline = Outline::of(raw);
+        let is_held =
+            |it: &Outline<'_>| it.is_deleting() && it.has_finalizer(&setup.persistence.finalizer);
+        let held = outline.is_some_and(|it| is_held(&it));
+        if notes.is_left_alone_news(uid, held) {
+            self.report(&Happening::AbruptEnd(AbruptEnd::ObjectLeftAlone {
+                code: why.code,
+                crashes: why.crashes,
+                finalizer: held.then(|| setup.persistence.finalizer.clone()),
+            }));
+            if setup.once {
+                let about = &self.about;
+                self.shared.give_up(format!(
+                    "Functions on the operator's own thread are not called for {about}"
+                ));
+            }
+        }
+        true
+    }
+
+    /// The object is deleted: what was called for it is accused no more.
+    pub(super) fn forget_calls(&self) {
+        if let Some(notes) = &self.shared.setup.notes {
+            notes.deleted(&self.about.uid);
+        }
     }
 }

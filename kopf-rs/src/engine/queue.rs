@@ -179,6 +179,12 @@ impl Queue {
         self.peek(key, is_news).unwrap_or_default()
     }
 
+    /// Whether there is an object of that uid.
+    pub(crate) fn knows(&self, uid: &str) -> bool {
+        let state = self.lock();
+        state.slots.keys().any(|key| key.uid() == uid)
+    }
+
     /// The worker has nothing to do any more; where something has come in meanwhile, the memory is handed back.
     pub(crate) fn rest(&self, key: &Key, mut memory: Memory) -> Option<Memory> {
         let mut state = self.lock();

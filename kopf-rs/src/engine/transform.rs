@@ -11,20 +11,25 @@ use serde_json::Value;
 use crate::cluster::write::Changes;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report;
+use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::logger::Logger;
+use crate::happening::Happening;
+use crate::happening::abrupt_end::Stage;
 use crate::happening::patching::{Owner, Patching};
-use crate::happening::{Happening, UserCode};
+use crate::happening::user_code::UserCode;
+use crate::object::body::Body;
 use crate::object::identity::{restore, strip};
 use crate::object::operations::Operations;
 use crate::object::patch::{Patch, apply as merge};
 use crate::object::raw::Raw;
-use crate::state::Persistence;
+use crate::object::reference::Reference;
 
 /// Makes changes of a patch.
 pub(super) struct Transformer<'a> {
-    pub(super) persistence: &'a Persistence,
     pub(super) logger: &'a Logger,
+    pub(super) shared: &'a Shared,
+    pub(super) about: &'a Reference,
 }
 
 impl Transformer<'_> {
@@ -34,7 +39,7 @@ impl Transformer<'_> {
             return Ok(Changes::Merge(patch.clone()));
         }
         let found = raw.body().map_err(|error| error.to_string())?;
-        let wanted = self.transformed(&found, &raw.facts().uid, patch);
+        let wanted = self.transformed(&found, patch);
         Ok(Changes::Operations {
             operations: Operations::between(&found, &wanted),
             wanted,
@@ -49,23 +54,29 @@ impl Transformer<'_> {
     }
 
     /// The object as the patch wants it: merged, then changed by its functions. What is the operator's own is as the merge has left it.
-    fn transformed(&self, found: &Value, uid: &str, patch: &Patch) -> Value {
-        let mut wanted = found.clone();
+    fn transformed(&self, found: &Body, patch: &Patch) -> Value {
+        let mut wanted = Value::clone(found);
         merge(&mut wanted, patch.as_value());
         let mut lost = BTreeSet::new();
+        let handlers = patch.functions().iter().filter_map(|it| it.handler());
+        let handlers: BTreeSet<Arc<str>> = handlers.cloned().collect();
+        let code = [UserCode::PatchFunctions(handlers.into_iter().collect())];
+        let noted = self
+            .shared
+            .note_functions((Stage::Patch, &code), self.about, found);
         for function in patch.functions() {
             let mut changed = wanted.clone();
             let called = || guarded(|| function.to(&mut changed));
-            let code = vec![UserCode::PatchFunctions];
-            match watched(code, self.logger, uid, called) {
+            match watched(code.to_vec(), self.logger, &self.about.uid, called) {
                 Ok(()) => {
                     self.report_foreign(restore(found, &mut changed), Owner::Server);
-                    lost.extend(self.persistence.keep(&wanted, &mut changed));
+                    lost.extend(self.shared.setup.persistence.keep(&wanted, &mut changed));
                     wanted = changed;
                 }
                 Err(panic) => self.report(Patching::FunctionPanicked { panic }),
             }
         }
+        noted.end(true);
         self.report_foreign(lost.into_iter().collect(), Owner::Operator);
         wanted
     }

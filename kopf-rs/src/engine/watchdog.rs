@@ -15,7 +15,8 @@ use tracing::{Dispatch, Span};
 use crate::engine::report::report;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
-use crate::happening::{Happening, UserCode};
+use crate::happening::Happening;
+use crate::happening::user_code::UserCode;
 
 /// How often polls are looked at.
 const PERIOD: Duration = Duration::from_millis(250);

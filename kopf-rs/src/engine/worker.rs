@@ -11,12 +11,10 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use crate::engine::context::WorkerContext;
-use crate::engine::duplicates::FIGHTS;
-use crate::engine::invoke::{Cancelled, guarded};
+use crate::engine::invoke::Cancelled;
 use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Missing, Version};
-use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::queue::WorkerStart;
 use crate::engine::report::about;
 use crate::engine::shared::Shared;
@@ -26,7 +24,7 @@ use crate::engine::turns::TurnPermit;
 use crate::engine::writer::Writer;
 use crate::engine::writer::job::Written;
 use crate::handler::cause::CauseContext;
-use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -37,11 +35,9 @@ use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::python::seconds;
 use crate::object::raw::Raw;
-use crate::reaction::input::Input;
 use crate::reaction::member::since;
-use crate::reaction::plan::plan;
 use crate::reaction::planned::Plan;
-use crate::reaction::settle::{Attempted, Effects, settle};
+use crate::reaction::settle::{Attempted, Effects};
 use crate::rt::backoff::Backoff;
 use crate::wording::Line;
 
@@ -85,7 +81,7 @@ pub(super) struct Worker {
     pub(super) missing: Option<Missing>,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
-    surroundings: CauseContext,
+    pub(super) surroundings: CauseContext,
 }
 
 /// What has gone wrong with this object since it last went well.
@@ -94,8 +90,8 @@ pub(super) struct Trouble {
     pub(super) refusals: Backoff,
     pub(super) refused: u32,
     pub(super) absences: Backoff,
-    panics: Backoff,
-    panicked: u32,
+    pub(super) panics: Backoff,
+    pub(super) panicked: u32,
 }
 
 /// Why there are no effects.
@@ -306,7 +302,7 @@ impl Worker {
     pub(super) async fn cycle(&mut self, event: Option<EventType>) -> Due {
         let plan = match self.plan(event, &self.kind.handlers) {
             Ok(plan) => plan,
-            Err(panic) => return self.throttled(&panic),
+            Err(why) => return self.without_plan(&why),
         };
         match self.act(plan, event.is_some()).await {
             Ok(effects) => {
@@ -333,8 +329,8 @@ impl Worker {
         for round in 0..=self.kind.handlers.len() {
             let plan = match self.plan(Some(EventType::Deleted), &self.kind.handlers) {
                 Ok(plan) => plan,
-                Err(panic) => {
-                    self.throttled(&panic);
+                Err(why) => {
+                    self.without_plan(&why);
                     break;
                 }
             };
@@ -348,6 +344,7 @@ impl Worker {
                 break;
             }
         }
+        self.context.forget_calls();
         Due::Gone
     }
 
@@ -366,8 +363,8 @@ impl Worker {
         self.raw = newest;
         let plan = match planned {
             Ok(plan) => plan,
-            Err(panic) => {
-                self.throttled(&panic);
+            Err(why) => {
+                self.without_plan(&why);
                 return;
             }
         };
@@ -384,30 +381,6 @@ impl Worker {
         self.context.turn = turn;
         self.transformer().keep_identity(&self.raw, &mut patch);
         self.deliver_extra(&patch).await;
-    }
-
-    /// What to do, or why nothing can be said of it.
-    fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Result<Plan, String> {
-        let setup = &self.shared().setup;
-        let body = self.raw.body().map_err(|error| error.to_string())?;
-        let body = Arc::new(body);
-        let input = Input {
-            handlers,
-            persistence: &setup.persistence,
-            policy: &setup.policy,
-            resource: &self.kind.resource,
-            body: &body,
-            event,
-            seen: &self.memory.seen,
-            surroundings: &self.surroundings,
-            rivalled: self.memory.fights >= FIGHTS,
-            withheld: &self.kind.withheld,
-            suspended: &self.context.suspended(),
-            now: setup.clock.now(),
-            chance: self.shared().chance().roll(),
-        };
-        let code = of_plan(&setup.persistence, &setup.policy.lifecycle, &self.kind);
-        self.context.watched(code, || guarded(|| plan(&input)))
     }
 
     /// Call what is planned.
@@ -478,29 +451,6 @@ impl Worker {
         Ok(attempted)
     }
 
-    fn settle(
-        &mut self,
-        plan: Plan,
-        attempted: Vec<Attempted>,
-        patch: Patch,
-    ) -> Result<Effects, Due> {
-        let now = self.shared().setup.clock.now();
-        let code = of_settlement(&self.shared().setup.persistence);
-        let settled = self
-            .context
-            .watched(code, || guarded(|| settle(plan, attempted, patch, now)));
-        match settled {
-            Ok(mut effects) => {
-                self.report_all(std::mem::take(&mut effects.told));
-                for handler in &effects.failed {
-                    self.shared().failed(handler, &self.context.about);
-                }
-                Ok(effects)
-            }
-            Err(panic) => Err(self.throttled(&panic)),
-        }
-    }
-
     /// The operator stops: outcomes that are still to be written are, once more.
     async fn stop(&mut self) {
         if self.unwritten_outcome
@@ -538,7 +488,7 @@ impl Worker {
         self.missing = None;
         self.know(raw);
         let plan = self.plan(None, &self.kind.handlers);
-        let plan = plan.map_err(|panic| self.throttled(&panic)).ok()?;
+        let plan = plan.map_err(|why| self.without_plan(&why)).ok()?;
         self.settle(plan, Vec::new(), Patch::new()).ok()
     }
 
@@ -590,8 +540,9 @@ impl Worker {
 
     fn transformer(&self) -> Transformer<'_> {
         Transformer {
-            persistence: &self.shared().setup.persistence,
             logger: self.context.logger(),
+            shared: self.shared(),
+            about: &self.context.about,
         }
     }
 
@@ -604,7 +555,7 @@ impl Worker {
     }
 
     /// What each look at the object finds anew is told at DEBUG once it is no news.
-    fn report_all(&mut self, told: Vec<Handling>) {
+    pub(super) fn report_all(&mut self, told: Vec<Handling>) {
         for happening in told.into_iter().map(Happening::Handling) {
             if happening.recurs() && !self.said.insert(Line(&happening).to_string()) {
                 self.log(Level::DEBUG, format_args!("{}", Line(&happening)));
@@ -634,23 +585,6 @@ impl Worker {
                 format_args!("Sleeping was interrupted by new changes, {seconds} seconds left."),
             );
         }
-    }
-
-    /// A filter, or the framework itself, has panicked.
-    fn throttled(&mut self, panic: &str) -> Due {
-        let pause = self.trouble.panics.next_pause(self.context.shared.chance());
-        let seconds = seconds(pause);
-        self.log(
-            Level::ERROR,
-            format_args!("Throttling for {seconds} seconds due to an unexpected error: {panic}"),
-        );
-        self.trouble.panicked += 1;
-        if self.gives_up(self.trouble.panicked) {
-            let what = format!("{} cannot be handled: {panic}", self.kind.resource);
-            self.shared().give_up(what);
-            return Due::Never;
-        }
-        self.after(pause)
     }
 
     /// Whether an operator that is to end does not try again what has failed so many times.

@@ -204,11 +204,13 @@ impl Worker {
     ) -> (Arc<Patch>, Written) {
         let patch = Arc::new(patch);
         self.report_begin(&patch);
-        let (shared, logger) = (self.context.shared.clone(), self.context.logger().clone());
+        let (shared, about) = (self.context.shared.clone(), self.context.about.clone());
+        let logger = self.context.logger().clone();
         let plan = |state: &Raw| {
             let transformer = Transformer {
-                persistence: &shared.setup.persistence,
                 logger: &logger,
+                shared: &shared,
+                about: &about,
             };
             transformer.changes(state, &patch)
         };

@@ -39,12 +39,20 @@ pub struct Patch {
 
 /// A change of the object as it will be then.
 #[derive(Clone)]
-pub(crate) struct Transformation(Arc<dyn Fn(&mut Value) + Send + Sync>);
+pub(crate) struct Transformation {
+    function: Arc<dyn Fn(&mut Value) + Send + Sync>,
+    /// Whose it is, once that is known.
+    handler: Option<Arc<str>>,
+}
 
 impl Transformation {
     /// Do it.
     pub(crate) fn to(&self, object: &mut Value) {
-        (self.0)(object);
+        (self.function)(object);
+    }
+    /// The handler that wants it.
+    pub(crate) fn handler(&self) -> Option<&Arc<str>> {
+        self.handler.as_ref()
     }
 }
 
@@ -56,7 +64,9 @@ impl std::fmt::Debug for Transformation {
 
 impl PartialEq for Patch {
     fn eq(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Transformation, &Transformation)| Arc::ptr_eq(&one.0, &other.0);
+        let same = |(one, other): (&Transformation, &Transformation)| {
+            Arc::ptr_eq(&one.function, &other.function)
+        };
         self.merge == other.merge
             && self.functions.len() == other.functions.len()
             && self.functions.iter().zip(&other.functions).all(same)
@@ -94,7 +104,16 @@ impl Patch {
     /// whether anything is left to do. It sees the object without `metadata.managedFields`. A function that panics is told in the logs and left out. What the operator itself keeps on
     /// the object, in annotations of its own and as its finalizer, no function can remove or change.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
-        self.functions.push(Transformation(Arc::new(function)));
+        self.functions.push(Transformation {
+            function: Arc::new(function),
+            handler: None,
+        });
+    }
+    /// Functions that nobody has put his name to are those of `handler`.
+    pub(crate) fn sign(&mut self, handler: &Arc<str>) {
+        for function in &mut self.functions {
+            function.handler.get_or_insert_with(|| handler.clone());
+        }
     }
     /// The functions, in order.
     pub(crate) fn functions(&self) -> &[Transformation] {

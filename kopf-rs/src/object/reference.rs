@@ -17,6 +17,14 @@ pub struct Reference {
     pub uid: String,
 }
 
+impl Reference {
+    /// The group of its kind; empty for the core group.
+    pub(crate) fn group(&self) -> &str {
+        let parts = self.api_version.split_once('/');
+        parts.map_or("", |(group, _)| group)
+    }
+}
+
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {

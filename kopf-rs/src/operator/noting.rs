@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::engine::noted_calls::NotedCalls;
@@ -24,13 +25,18 @@ pub(crate) struct NotesAt {
 
 impl NotesAt {
     /// The notes of the operator `name`, if they can be had. What they say of its former end is told.
-    pub(super) fn open(&self, name: &str, scope: &Scope) -> Option<Arc<NotedCalls>> {
+    pub(super) fn open(
+        &self,
+        name: &str,
+        scope: &Scope,
+        now: Timestamp,
+    ) -> Option<Arc<NotedCalls>> {
         let whose = digest(&json!([self.server, format!("{scope:?}")]));
         let file = format!("kopf-rs-{name}-{whose}.calls");
         let folder = self.folder.clone().unwrap_or_else(folder);
         // Where that fails, so does the file in it.
         let _ = std::fs::create_dir_all(&folder);
-        let notes = NotedCalls::open(&folder.join(file), build())?;
+        let notes = NotedCalls::open(&folder.join(file), build(), now)?;
         notes.tell();
         Some(Arc::new(notes))
     }

@@ -416,6 +416,7 @@ impl Observer {
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
         let collection = watched.collection.clone();
         let (tell, here) = (self.tell.clone(), place.clone());
+        let resource = kind.resource.clone();
         let following = follow(cluster, watched, outage.clone(), move |event| {
             let trouble = match &event {
                 WatchEvent::Trouble(error) => Some(Some(error.clone())),
@@ -426,7 +427,11 @@ impl Observer {
                 // The observer is gone only when this task is about to be.
                 let _ = tell.send(News::Health(here.clone(), stream, trouble));
             }
+            let is_listed = matches!(event, WatchEvent::Synced);
             engine.feed(stream, event);
+            if is_listed {
+                engine.listed(&resource, here.1.as_deref());
+            }
         });
         let watch = Watch {
             stream,

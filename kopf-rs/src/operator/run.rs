@@ -296,7 +296,9 @@ impl CheckedOperator {
         let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
         let scope = operator.scope?;
-        let notes = operator.notes.and_then(|at| at.open(&name, &scope));
+        let notes = operator
+            .notes
+            .and_then(|at| at.open(&name, &scope, clock.now()));
         Ok(Self {
             name,
             notes,

@@ -44,6 +44,11 @@ pub(super) struct PlanContext {
 }
 
 impl Plan {
+    /// The object as it was when this was planned.
+    pub(crate) fn body(&self) -> &Arc<Body> {
+        &self.context.body
+    }
+
     /// The plan of the sub-handlers of one call of [`changing`](Self::changing).
     pub(crate) fn subhandler_plan(&self, parent: &Handler) -> Option<SubhandlerPlan> {
         let cycle = self.cycle.as_ref()?;

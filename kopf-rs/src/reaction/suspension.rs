@@ -16,6 +16,12 @@ pub(crate) struct Suspension {
     pub(crate) state: String,
 }
 
+/// What of an object functions on the operator's own thread may have stumbled over, as a digest that asks none of them. A deletion makes
+/// no difference: the same functions run for it.
+pub(crate) fn state_for_functions(persistence: &Persistence, body: &Body) -> String {
+    persistence.plain_essence_of(body).digest().to_owned()
+}
+
 /// What of an object a handler may have stumbled over, as a digest: its essence, and whether it is being deleted.
 pub(crate) fn state_for(persistence: &Persistence, handler: &Handler, body: &Body) -> String {
     let essence = persistence.essence_of(body, handler.field());

@@ -49,6 +49,8 @@ impl LockedFile {
             Err(TryLockError::WouldBlock) => return Ok(Opened::Taken),
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        // What was found there before may be something else by now.
+        check_opened(path, &file)?;
         let mut left = Vec::new();
         (&mut file).take(LONGEST).read_to_end(&mut left)?;
         let found = Self {
@@ -91,11 +93,29 @@ impl LockedFile {
 fn check(path: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     let is_ours = found.is_file() && is_of_this_user(&found);
-    let refused = || {
-        let text = "it is no plain file of this user";
-        io::Error::new(io::ErrorKind::PermissionDenied, text)
-    };
     is_ours.then_some(()).ok_or_else(refused)
+}
+
+/// Whether the file that was opened is the one at `path`, and of no other name: no link has led to it. Nobody else may write to it.
+#[cfg(unix)]
+fn check_opened(path: &Path, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    check(path)?;
+    let (opened, found) = (file.metadata()?, std::fs::symlink_metadata(path)?);
+    let is_found = (opened.dev(), opened.ino()) == (found.dev(), found.ino());
+    let is_private = opened.nlink() == 1 && opened.mode() & 0o022 == 0;
+    let is_ours = is_found && is_private && is_of_this_user(&opened);
+    is_ours.then_some(()).ok_or_else(refused)
+}
+
+#[cfg(not(unix))]
+fn check_opened(path: &Path, _: &File) -> io::Result<()> {
+    check(path)
+}
+
+fn refused() -> io::Error {
+    let text = "it is no plain file of this user alone";
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
 /// Where the system does not tell who this user is, the file's permissions have to do.
@@ -155,5 +175,36 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
         std::fs::remove_file(link).unwrap();
         std::fs::remove_file(target).unwrap();
+    }
+
+    /// Who may not write to a file may still make a link to it.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_with_another_name_is_left_alone() {
+        let (link, target) = (path("hard-link"), path("named-twice"));
+        std::fs::write(&target, "precious").unwrap();
+        std::fs::hard_link(&target, &link).unwrap();
+        let opened = LockedFile::open(&link);
+        assert!(opened.is_err(), "{opened:?}");
+        std::fs::remove_file(link).unwrap();
+        std::fs::remove_file(target).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_this_user_may_touch_the_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = path("mode");
+        let Ok(Opened::New(file)) = LockedFile::open(&path) else {
+            panic!("there is such a file");
+        };
+        let permissions = std::fs::metadata(&path).unwrap().permissions();
+        assert_eq!(permissions.mode() & 0o777, 0o600);
+        drop(file);
+        let everybody = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(&path, everybody).unwrap();
+        let opened = LockedFile::open(&path);
+        assert!(opened.is_err(), "{opened:?}");
+        std::fs::remove_file(path).unwrap();
     }
 }

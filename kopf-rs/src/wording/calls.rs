@@ -1,4 +1,4 @@
-//! The words for calls that do not end as they should: they block, do not return, or end the process.
+//! The words for calls that do not end as they should: they block, or do not return.
 
 use std::fmt::{Formatter, Result};
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::handler::location::DeclaredAt;
-use crate::happening::{UserCode, WaitsForCall};
+use crate::happening::WaitsForCall;
+use crate::happening::user_code::UserCode;
 
 pub(super) fn blocks_thread(handler: &Handler, elapsed: Duration, f: &mut Formatter<'_>) -> Result {
     let seconds = elapsed.as_secs_f64();
@@ -33,24 +34,29 @@ pub(super) fn blocks_operator(
     f: &mut Formatter<'_>,
 ) -> Result {
     let seconds = elapsed.as_secs_f64();
-    let code: Vec<String> = code.iter().map(user_code).collect();
+    let code = user_codes(code);
     write!(
         f,
-        "The operator's own thread has been blocked for more than {seconds} s by {}, and everything else has to wait: these functions must \
-         return at once. What takes its time belongs into a handler.",
-        code.join(" or ")
+        "The operator's own thread has been blocked for more than {seconds} s by {code}, and everything else has to wait: these functions must \
+         return at once. What takes its time belongs into a handler."
     )
 }
 
+pub(super) fn user_codes(code: &[UserCode]) -> String {
+    let code: Vec<String> = code.iter().map(user_code).collect();
+    code.join(" or ")
+}
+
 fn user_code(code: &UserCode) -> String {
+    let quoted = |ids: &[Arc<str>]| {
+        let ids: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
+        ids.join(", ")
+    };
     match code {
-        UserCode::Filters(ids) => {
-            let ids: Vec<String> = ids.iter().map(|id| format!("'{id}'")).collect();
-            format!("the filters (`when = ..`) of {}", ids.join(", "))
-        }
+        UserCode::Filters(ids) => format!("the filters (`when = ..`) of {}", quoted(ids)),
         UserCode::Lifecycle => "a lifecycle".to_owned(),
         UserCode::Storages => "storages".to_owned(),
-        UserCode::PatchFunctions => "patch functions of handlers".to_owned(),
+        UserCode::PatchFunctions(ids) => format!("the patch functions of {}", quoted(ids)),
     }
 }
 
@@ -80,57 +86,5 @@ fn waiting(waits: WaitsForCall) -> &'static str {
         WaitsForCall::Object => "the object",
         WaitsForCall::Deletion => "the deletion of the object",
         WaitsForCall::Operator => "the operator",
-    }
-}
-
-pub(super) fn ended_abruptly(
-    handler: &str,
-    crashes: u32,
-    others: usize,
-    f: &mut Formatter<'_>,
-) -> Result {
-    let times = times(crashes);
-    write!(
-        f,
-        "Handler '{handler}' was being called when the operator ended abruptly{times}"
-    )?;
-    match (crashes, others) {
-        (0 | 1, 0) => {
-            f.write_str(": should that happen again, it is not called until the object is changed.")
-        }
-        (0 | 1, others) => write!(
-            f,
-            ", as were {others} others: they are called one at a time until it is known which of them ended it."
-        ),
-        _ => f.write_str(": it is not called until the object is changed."),
-    }
-}
-
-pub(super) fn suspended(
-    handler: &Handler,
-    crashes: u32,
-    finalizer: Option<&Arc<str>>,
-    f: &mut Formatter<'_>,
-) -> Result {
-    let times = times(crashes);
-    write!(
-        f,
-        "{handler} is not called for this object any more: it was being called when the operator ended abruptly{times}. To have it called \
-         again, change the object, or build the operator anew with a handler that does not end the process (by an abort, an overflow of the \
-         stack, too much memory)."
-    )?;
-    match finalizer {
-        Some(finalizer) => write!(
-            f,
-            " The deletion of the object waits for it: without it, the object goes once the finalizer '{finalizer}' is taken off."
-        ),
-        None => Ok(()),
-    }
-}
-
-fn times(crashes: u32) -> String {
-    match crashes {
-        0 | 1 => String::new(),
-        crashes => format!(", {crashes} times"),
     }
 }

@@ -1,8 +1,19 @@
 use super::*;
+use crate::happening::abrupt_end::Stage;
+use crate::happening::user_code::UserCode;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn functions(stage: Stage) -> Called {
+    Called::Functions {
+        stage,
+        code: vec![UserCode::Storages],
+    }
+}
 
 fn call(handler: &str, uid: &str) -> NotedCall {
     NotedCall {
-        handler: handler.into(),
+        called: Called::Handler(handler.into()),
         state: "as-it-was".to_owned(),
         object: Reference {
             name: format!("object-{uid}"),
@@ -20,13 +31,25 @@ struct Life {
 
 impl Life {
     fn after(text: &str) -> Self {
-        let notes = CrashNotes::after(text, "build-1".to_owned());
+        let notes = CrashNotes::after(text, "build-1".to_owned(), NOW);
         let text = notes.text();
         Self { notes, text }
     }
 
     fn begin(&mut self, handler: &str, uid: &str) -> u64 {
-        let (number, line) = self.notes.begin(call(handler, uid));
+        self.begin_call(call(handler, uid))
+    }
+
+    fn begin_functions(&mut self, stage: Stage, uid: &str) -> u64 {
+        let called = functions(stage);
+        self.begin_call(NotedCall {
+            called,
+            ..call("", uid)
+        })
+    }
+
+    fn begin_call(&mut self, call: NotedCall) -> u64 {
+        let (number, line) = self.notes.begin(call);
         self.text.push_str(&line);
         number
     }
@@ -38,7 +61,13 @@ impl Life {
     fn suspects(&self) -> Vec<(&str, &str, u32)> {
         let suspects = self.notes.suspects().iter();
         suspects
-            .map(|it| (&*it.call.handler, it.call.object.uid.as_str(), it.crashes))
+            .map(|it| {
+                let handler = match &it.call.called {
+                    Called::Handler(handler) => handler,
+                    Called::Functions { .. } => "functions",
+                };
+                (handler, it.call.object.uid.as_str(), it.crashes)
+            })
             .collect()
     }
 }
@@ -114,7 +143,7 @@ fn a_suspect_that_is_cut_off_or_not_called_stays_one() {
 fn another_build_begins_anew() {
     let mut life = Life::after("");
     life.begin("bad", "1");
-    let notes = CrashNotes::after(&life.text, "build-2".to_owned());
+    let notes = CrashNotes::after(&life.text, "build-2".to_owned(), NOW);
     assert_eq!((notes.suspects(), notes.ends()), (&[][..], 1));
 }
 
@@ -144,4 +173,46 @@ fn a_text_made_shorter_says_the_same() {
         (next.suspects(), next.notes.ends()),
         (vec![("bad", "1", 2)], 1)
     );
+}
+
+#[test]
+fn functions_are_told_from_handlers_and_by_what_runs_them() {
+    let mut life = Life::after("");
+    for crashes in [1, 2] {
+        let plan = life.begin_functions(Stage::Plan, "1");
+        life.end(plan, true);
+        let handler = life.begin("functions", "1");
+        life.end(handler, true);
+        life.begin_functions(Stage::Patch, "1");
+        life = Life::after(&life.text);
+        assert_eq!(life.suspects(), [("functions", "1", crashes)]);
+        assert_eq!(life.notes.suspended("1"), []);
+        let condemned = life.notes.condemned_functions("1").count();
+        assert_eq!(condemned, usize::from(crashes == 2));
+    }
+    let suspect = &life.notes.suspects()[0];
+    assert_eq!(suspect.call.called, functions(Stage::Patch));
+}
+
+#[test]
+fn what_was_called_for_a_deleted_object_is_forgotten() {
+    let mut life = Life::after("");
+    life.begin("bad", "1");
+    life.begin("bad", "2");
+    let mut life = Life::after(&life.text);
+    assert_eq!(life.notes.deleted("3"), None);
+    let deleted = life.notes.deleted("1").unwrap();
+    assert_eq!(life.suspects(), [("bad", "2", 1)]);
+    let text = life.text + &deleted + &CrashNotes::stopping();
+    assert_eq!(Life::after(&text).suspects(), [("bad", "2", 1)]);
+}
+
+#[test]
+fn what_an_earlier_start_has_found_out_is_no_news() {
+    let mut life = Life::after("");
+    life.begin("bad", "1");
+    let life = Life::after(&life.text);
+    assert!(life.notes.suspects()[0].is_news);
+    let text = life.text + &CrashNotes::stopping();
+    assert!(!Life::after(&text).notes.suspects()[0].is_news);
 }

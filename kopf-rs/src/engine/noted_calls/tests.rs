@@ -4,6 +4,7 @@ use super::*;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{cause, myapp};
+use crate::happening::abrupt_end::Stage;
 use crate::reaction::suspension::state_for;
 
 /// Notes in a folder of a test's own, of one process after the other.
@@ -18,7 +19,7 @@ impl Place {
     }
 
     fn open(&self) -> NotedCalls {
-        NotedCalls::open(&self.0, "build-1".to_owned()).unwrap()
+        NotedCalls::open(&self.0, "build-1".to_owned(), Timestamp::UNIX_EPOCH).unwrap()
     }
 
     fn text(&self) -> String {
@@ -62,7 +63,7 @@ async fn nothing_is_noted_after_a_clean_end() {
     let notes = place.open();
     begin(&notes, "1").end(true);
     assert_eq!(place.text(), "");
-    assert!(NotedCalls::open(&place.0, String::new()).is_none());
+    assert!(NotedCalls::open(&place.0, String::new(), Timestamp::UNIX_EPOCH).is_none());
     notes.end();
     assert!(!place.0.exists());
 }
@@ -127,6 +128,42 @@ async fn who_is_suspended_stays_so_after_a_clean_end() {
     assert_eq!(notes.suspended("1"), suspended);
     begin(&notes, "1").end(true);
     assert_eq!(notes.suspended("1"), []);
+    notes.end();
+    assert!(!place.0.exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_left_alone_in_that_state_until_it_is_deleted() {
+    let place = Place::new("left-alone");
+    let functions = Called::Functions {
+        stage: Stage::Plan,
+        code: vec![UserCode::Lifecycle],
+    };
+    let about = Reference {
+        uid: "1".to_owned(),
+        ..Reference::default()
+    };
+    place.die(&[]);
+    for _ in 0..2 {
+        let notes = place.open();
+        let call = || (functions.clone(), "bad".to_owned());
+        std::mem::forget(notes.begin_call(&about, call));
+    }
+    let notes = place.open();
+    let left_alone = |uid: &str, state: &str| notes.left_alone(uid, || state.to_owned());
+    let why = LeftAlone {
+        code: vec![UserCode::Lifecycle],
+        crashes: 2,
+    };
+    assert_eq!(left_alone("1", "bad"), Some(why));
+    assert_eq!(left_alone("1", "good"), None);
+    assert_eq!(left_alone("2", "bad"), None);
+    assert!(notes.is_left_alone_news("1", false) && !notes.is_left_alone_news("1", false));
+    assert!(notes.is_left_alone_news("1", true));
+    notes.all_deleted(|object| object.uid == "2");
+    assert!(left_alone("1", "bad").is_some());
+    notes.all_deleted(|object| object.uid == "1");
+    assert_eq!(left_alone("1", "bad"), None);
     notes.end();
     assert!(!place.0.exists());
 }
