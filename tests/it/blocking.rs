@@ -128,7 +128,7 @@ fn block_until(lines: &Lines, told: &'static str) -> impl Fn() + Clone + Send + 
 
 const BY_FILTERS: &str = "The operator's own thread has been blocked for more than 1 s by the filters (`when = ..`) of 'slow'";
 const BY_PATCHES: &str =
-    "The operator's own thread has been blocked for more than 1 s by patch functions of handlers";
+    "The operator's own thread has been blocked for more than 1 s by the patch functions of 'slow'";
 
 async fn a_filter_that_blocks_is_named_while_it_does(bed: Bed) {
     let field = Field::of(bed).await;

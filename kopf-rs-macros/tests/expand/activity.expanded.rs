@@ -43,7 +43,7 @@ const _: () = {
                 },
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_announce),
+            call: __kopf::Function::Async(__kopf_call_announce),
         },
         __kopf::Decl {
             name: "announce",
@@ -53,7 +53,7 @@ const _: () = {
                 || __kopf::ActivityOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_announce),
+            call: __kopf::Function::Async(__kopf_call_announce),
         },
     ];
     __kopf::submit! {

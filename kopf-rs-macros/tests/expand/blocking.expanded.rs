@@ -39,7 +39,7 @@ const _: () = {
                 },
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Blocking(__kopf_call_work),
+            call: __kopf::Function::Blocking(__kopf_call_work),
         },
     ];
     __kopf::submit! {

@@ -45,7 +45,7 @@ const _: () = {
                 || __kopf::ChangeOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_create_fn),
+            call: __kopf::Function::Async(__kopf_call_create_fn),
         },
     ];
     __kopf::submit! {

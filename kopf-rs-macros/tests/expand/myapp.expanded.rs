@@ -65,7 +65,7 @@ const _: () = {
                 || __kopf::ChangeOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_create_myapp),
+            call: __kopf::Function::Async(__kopf_call_create_myapp),
         },
     ];
     __kopf::submit! {

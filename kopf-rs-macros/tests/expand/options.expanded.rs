@@ -86,7 +86,7 @@ const _: () = {
                     }),
                 ),
             },
-            call: __kopf::Call::Async(__kopf_call_resize),
+            call: __kopf::Function::Async(__kopf_call_resize),
         },
     ];
     __kopf::submit! {

@@ -38,7 +38,7 @@ const _: () = {
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_watch),
+            call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
@@ -55,7 +55,7 @@ const _: () = {
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_watch),
+            call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
@@ -69,7 +69,7 @@ const _: () = {
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_watch),
+            call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
@@ -79,7 +79,7 @@ const _: () = {
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_watch),
+            call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
@@ -95,7 +95,7 @@ const _: () = {
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_watch),
+            call: __kopf::Function::Async(__kopf_call_watch),
         },
         __kopf::Decl {
             name: "watch",
@@ -111,7 +111,7 @@ const _: () = {
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_watch),
+            call: __kopf::Function::Async(__kopf_call_watch),
         },
     ];
     __kopf::submit! {

@@ -42,7 +42,7 @@ const _: () = {
                 id: __kopf::Option::Some(__kopf::String::from("begin")),
                 ..__kopf::CommonOptions::default()
             },
-            call: __kopf::Call::Async(__kopf_call_begin),
+            call: __kopf::Function::Async(__kopf_call_begin),
         },
         __kopf::Decl {
             name: "begin",
@@ -56,7 +56,7 @@ const _: () = {
                 },
             ),
             common: || __kopf::CommonOptions::default(),
-            call: __kopf::Call::Async(__kopf_call_begin),
+            call: __kopf::Function::Async(__kopf_call_begin),
         },
     ];
     __kopf::submit! {
