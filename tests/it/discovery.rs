@@ -8,7 +8,7 @@ use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, KIND, Working, definition, is_handled};
+use crate::operating::{Field, KIND, Working, definition_of_versions, is_handled};
 
 scenarios! {
     a_kind_that_comes_while_discovery_is_out_is_served_afterwards [memory];
@@ -25,16 +25,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 
 /// Define the kind in these versions: name, whether it is served, whether it is stored.
 async fn define(field: &Field, versions: &[(&str, bool, bool)]) {
-    let mut crd = definition(&field.group);
-    let like = crd["spec"]["versions"][0].take();
-    let versions = versions.iter().map(|(name, served, storage)| {
-        let mut version = like.clone();
-        version["name"] = json!(name);
-        version["served"] = json!(served);
-        version["storage"] = json!(storage);
-        version
-    });
-    crd["spec"]["versions"] = versions.collect();
+    let crd = definition_of_versions(&field.group, versions);
     if field.bed.get(DEFINITIONS, &field.kind()).await.is_some() {
         field.bed.patch(DEFINITIONS, &field.kind(), &crd).await;
     } else {

@@ -94,14 +94,7 @@ async fn who_waits_for_a_retry_keeps_nobody_out(bed: Bed) {
 async fn who_waits_for_a_place_is_handled_as_it_is_then(bed: Bed) {
     let field = Field::of(bed).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let slow = field.handler("slow_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let slow = field.waiting("slow_fn", &gate);
     let timed = field.handler("timed_fn", |_| async {
         tokio::time::sleep(Duration::from_secs(4)).await;
         Ok(Value::Null)
@@ -158,14 +151,7 @@ async fn the_time_of_a_handler_counts_from_its_first_attempt(bed: Bed) {
 async fn nothing_begins_once_the_operator_stops(bed: Bed) {
     let field = Field::of(bed).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let create = field.waiting("create_fn", &gate);
     let registry = Registry::new().on_create(field.selector(), create);
     let working = Working::start(
         &field.bed,
@@ -219,14 +205,7 @@ async fn handlers_that_run_for_long_keep_nobody_out(bed: Bed) {
     let field = Field::of(bed).await;
     crowd(&field).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let create = field.waiting("create_fn", &gate);
     let event = field.handler("event_fn", |_| std::future::pending());
     let registry = Registry::new()
         .on_create(field.selector(), create.when(|it| it.name() != "object-0"))
@@ -309,14 +288,7 @@ async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(bed: Bed) {
 async fn a_call_that_does_not_return_is_told_again_and_again(bed: Bed) {
     let field = Field::of(bed).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let create = field.waiting("create_fn", &gate);
     let working = field.start(Registry::new().on_create(field.selector(), create));
     field.create("stuck", json!({})).await;
     for seconds in [60, 120, 240] {
@@ -343,14 +315,7 @@ async fn a_call_that_does_not_return_is_told_again_and_again(bed: Bed) {
 async fn a_call_that_a_deletion_waits_for_is_told_soon(bed: Bed) {
     let field = Field::of(bed).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let create = field.waiting("create_fn", &gate);
     let registry = Registry::new()
         .on_create(field.selector(), create.timeout(3600))
         .on_delete(field.selector(), field.noting("delete_fn"));

@@ -164,6 +164,18 @@ impl Field {
         })
     }
 
+    /// The same, of a handler that waits at the gate.
+    pub(crate) fn waiting(&self, id: &str, gate: &Gate) -> Callback {
+        let held = gate.clone();
+        self.handler(id, move |_| {
+            let gate = held.clone();
+            async move {
+                gate.pass().await;
+                Ok(Value::Null)
+            }
+        })
+    }
+
     /// Start an operator of these handlers, for the bed's namespace.
     pub(crate) fn start(&self, registry: Registry) -> Working {
         Working::start(&self.bed, self.operator(registry))
@@ -173,6 +185,21 @@ impl Field {
         let operator = Operator::new(registry).name(NAME);
         operator.namespaces([self.bed.namespace()])
     }
+}
+
+/// The definition of [`KIND`] in `group`, in these versions: name, whether it is served, whether it is stored.
+pub(crate) fn definition_of_versions(group: &str, versions: &[(&str, bool, bool)]) -> Value {
+    let mut crd = definition(group);
+    let like = crd["spec"]["versions"][0].take();
+    let versions = versions.iter().map(|(name, served, storage)| {
+        let mut version = like.clone();
+        version["name"] = json!(name);
+        version["served"] = json!(served);
+        version["storage"] = json!(storage);
+        version
+    });
+    crd["spec"]["versions"] = versions.collect();
+    crd
 }
 
 /// The definition of [`KIND`] in `group`.

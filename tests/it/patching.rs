@@ -7,7 +7,7 @@ use kopf_rs_apiserver::{ApiServer, Fault, FaultHandle, Verb};
 use kopf_rs_tests::{Bed, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, definition, is_handled};
+use crate::operating::{Field, Gate, KIND, definition, definition_of_versions, is_handled};
 
 scenarios! {
     a_function_counts_once_though_the_answer_to_its_patch_is_lost [memory tcp];
@@ -214,23 +214,6 @@ fn position(field: &Field, line: &str) -> usize {
     position.expect("the line is there")
 }
 
-const KIND: &str = "kopfexamples";
-
-/// Define the kind in these versions: name, whether it is served, whether it is stored.
-fn versions(group: &str, versions: &[(&str, bool, bool)]) -> Value {
-    let mut crd = definition(group);
-    let like = crd["spec"]["versions"][0].take();
-    let versions = versions.iter().map(|(name, served, storage)| {
-        let mut version = like.clone();
-        version["name"] = json!(name);
-        version["served"] = json!(served);
-        version["storage"] = json!(storage);
-        version
-    });
-    crd["spec"]["versions"] = versions.collect();
-    crd
-}
-
 /// Redefine the kind, and wait until the second version of it is watched.
 async fn redefine(field: &Field, crd: &Value) {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -266,7 +249,7 @@ async fn what_an_event_handler_wanted_survives_the_end_of_its_version(bed: Bed) 
     let working = field.start(registry);
     field.create("first", json!({})).await;
     field.calls.until(1).await;
-    let crd = versions(&field.group, &[("v1", false, false), ("v2", true, true)]);
+    let crd = definition_of_versions(&field.group, &[("v1", false, false), ("v2", true, true)]);
     redefine(&field, &crd).await;
     gate.open(1);
     let (group, namespace) = (&field.group, field.bed.namespace());
@@ -295,7 +278,7 @@ async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_f
     field.create("a", json!({})).await;
     field.line("Sleeping for").await;
     let unread = busy(&field, Verb::Get);
-    let crd = versions(&field.group, &[("v1", true, true), ("v2", true, false)]);
+    let crd = definition_of_versions(&field.group, &[("v1", true, true), ("v2", true, false)]);
     redefine(&field, &crd).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(unread.hits() > 3, "{}", unread.hits());

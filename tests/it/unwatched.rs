@@ -61,7 +61,8 @@ fn handlers(field: &Field) -> Registry {
         .on_event(plural.as_str(), event)
 }
 
-async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(bed: Bed) {
+/// The kind is served; its name, and the group in which a kind of the same plural is still to come.
+async fn with_a_twin_to_come(bed: Bed) -> (Field, String, String) {
     let field = Field::bare(bed);
     let (kind, other) = (
         format!("{}.{}", plural(&field), field.group),
@@ -71,6 +72,11 @@ async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(bed: Bed) {
         .bed
         .apply(&twin(&field, &field.group).to_string())
         .await;
+    (field, kind, other)
+}
+
+async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(bed: Bed) {
+    let (field, kind, other) = with_a_twin_to_come(bed).await;
     let working = field.start(handlers(&field));
     create(&field, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
@@ -124,15 +130,7 @@ async fn an_object_whose_version_is_no_longer_served_is_not_deleted(bed: Bed) {
 }
 
 async fn a_handler_whose_watch_is_closed_ends_and_is_written(bed: Bed) {
-    let field = Field::bare(bed);
-    let (kind, other) = (
-        format!("{}.{}", plural(&field), field.group),
-        format!("other-{}", field.group),
-    );
-    field
-        .bed
-        .apply(&twin(&field, &field.group).to_string())
-        .await;
+    let (field, kind, other) = with_a_twin_to_come(bed).await;
     let gate = Gate::closed();
     let held = gate.clone();
     let create_fn = field.handler("create_fn", move |_| {
@@ -227,15 +225,7 @@ async fn take_over(bed: Bed, is_v1_served: bool) {
 }
 
 async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(bed: Bed) {
-    let field = Field::bare(bed);
-    let (kind, other) = (
-        format!("{}.{}", plural(&field), field.group),
-        format!("other-{}", field.group),
-    );
-    field
-        .bed
-        .apply(&twin(&field, &field.group).to_string())
-        .await;
+    let (field, kind, other) = with_a_twin_to_come(bed).await;
     let registry = Registry::new()
         .on_delete(plural(&field).as_str(), field.noting("delete_fn"))
         .on_create(kind.as_str(), field.noting("create_fn"))

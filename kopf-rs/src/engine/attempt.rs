@@ -1,4 +1,4 @@
-//! One attempt of a handler, and what is told of it while it runs.
+//! Makes one attempt of a handler, and reports its begin, its cancellation, and that it runs for long.
 
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::overdue::told_while_running;

@@ -1,9 +1,9 @@
 //! Which calls a process that has ended abruptly was in, and what follows from that. Pure: texts in, texts out.
 //!
 //! Calls are noted as lines of JSON: each when it begins and when it has ended. What had begun and not ended when the process died is a
-//! suspect. Suspects are called one at a time, so that the next abrupt end has a single one among its calls. Who is that is suspended:
-//! not called for the object until the object is changed; where functions on the operator's own thread are, the whole object is left alone.
-//! Whoever returns is suspect no more, nor is what was called for an object that is deleted.
+//! suspect. Suspects are called one at a time, so that the next abrupt end has a single suspect among its calls. That handler is suspended:
+//! it is not called for the object until the object is changed. Where the suspects are functions on the operator's own thread, the whole
+//! object is left alone. A call that returns, and the calls for an object that is deleted, are no suspects any more.
 //! Must not know where the notes are kept, nor for how long calls are noted.
 
 use std::collections::BTreeMap;
@@ -203,10 +203,7 @@ impl CrashNotes {
         if !self.is_suspect(uid) {
             return None;
         }
-        let note = Note::Deleted(uid.to_owned());
-        let text = line(&note);
-        self.enter(note);
-        Some(text)
+        Some(self.record(Note::Deleted(uid.to_owned())))
     }
 
     /// For how long at most a suspect keeps others waiting. Most crashes are quick; where one was not, and so several suspects were called
@@ -222,8 +219,7 @@ impl CrashNotes {
     pub(super) fn begin(&mut self, call: NotedCall) -> (u64, String) {
         let number = self.next;
         self.next += 1;
-        self.running.insert(number, call.clone());
-        (number, line(&Note::Begun { number, call }))
+        (number, self.record(Note::Begun { number, call }))
     }
 
     /// A call has returned, or was cut off: then nothing is known of it.
@@ -233,6 +229,11 @@ impl CrashNotes {
         } else {
             Note::Dropped(number)
         };
+        self.record(note)
+    }
+
+    /// What has happened now: the line to write of it.
+    fn record(&mut self, note: Note) -> String {
         let text = line(&note);
         self.enter(note);
         text

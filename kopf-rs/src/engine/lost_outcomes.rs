@@ -28,7 +28,7 @@ impl LostOutcomes {
         lost.error = error;
     }
 
-    /// Tell of all, once.
+    /// Report all lost outcomes, one line per outage; a second call reports nothing.
     pub(super) fn tell(&self) {
         let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for lost in std::mem::take(&mut *lost).into_values() {

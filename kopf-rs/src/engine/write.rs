@@ -150,13 +150,8 @@ impl Worker {
     fn drop_wishes(&self, handlers: &str, message: &str) {
         if self.shared().setup.once {
             let (resource, about) = (&self.kind.resource, &self.context.about);
-            let whose = if handlers.is_empty() {
-                "handlers"
-            } else {
-                handlers
-            };
             self.shared().give_up(format!(
-                "{resource} {about} is not as {whose} wanted it, for that was refused: {message}"
+                "{resource} {about} is not as {handlers} wanted it, for that was refused: {message}"
             ));
         }
     }
@@ -176,7 +171,12 @@ impl Worker {
         if effects.seen_if_refused.wants() {
             let called = effects.called.iter().map(|id| format!("'{id}'"));
             let called = called.collect::<Vec<_>>().join(", ");
-            self.drop_wishes(&called, message);
+            let whose = if called.is_empty() {
+                "handlers"
+            } else {
+                &called
+            };
+            self.drop_wishes(whose, message);
         }
         if self.trouble.refused == 1 {
             self.memory.seen = effects.seen_if_refused.without_patch();

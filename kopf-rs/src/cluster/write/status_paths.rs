@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::object::resource::Resource;
 
 impl Cluster {
-    /// Nothing where nobody has asked for it.
+    /// What the status path of the resource has answered; `None` where no request has gone there yet.
     pub(crate) fn status_path(&self, resource: &Resource) -> Option<bool> {
         let paths = self.shared.status_paths.lock();
         let paths = paths.unwrap_or_else(PoisonError::into_inner);
