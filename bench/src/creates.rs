@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::bed::{Bed, collection, get};
+use crate::bench_cluster::{BenchCluster, collection, get};
 use crate::contender::Contender;
 use crate::loader::{self, Created, object};
 use crate::observer::{Observer, Seen, Sign};
@@ -20,31 +20,31 @@ const WARM_UP: usize = 20;
 
 /// One run of one contender.
 pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
-    let bed = Bed::start().await?;
-    bed.namespace(NAMESPACE).await?;
+    let cluster = BenchCluster::start().await?;
+    cluster.namespace(NAMESPACE).await?;
     let objects = collection(NAMESPACE, "benchobjs");
     let observer =
-        Observer::start(&bed.admin, &objects, Sign::Annotation(contender.mark())).await?;
+        Observer::start(&cluster.admin, &objects, Sign::Annotation(contender.mark())).await?;
     let mut operator = Operator::spawn(
         contender.command(NAMESPACE)?,
-        &bed.kubeconfig(),
+        &cluster.kubeconfig(),
         log_of("creates", contender)?,
     )?;
     let warm_up = (0..WARM_UP).map(|number| named("warm-up", number));
-    loader::create(&bed.admin, &objects, options.concurrency, warm_up).await?;
+    loader::create(&cluster.admin, &objects, options.concurrency, warm_up).await?;
     observer.until(WARM_UP, &mut operator).await?;
     operator.until_rest().await?;
 
-    let (before, asked_before) = (operator.usage()?, bed.requests());
+    let (before, asked_before) = (operator.usage()?, cluster.requests());
     let measured = (0..options.objects).map(|number| named("object", number));
-    let created = loader::create(&bed.admin, &objects, options.concurrency, measured).await?;
+    let created = loader::create(&cluster.admin, &objects, options.concurrency, measured).await?;
     let last = observer
         .until(WARM_UP + options.objects, &mut operator)
         .await?;
     operator.until_rest().await?;
-    let (after, asked_after) = (operator.usage()?, bed.requests());
+    let (after, asked_after) = (operator.usage()?, cluster.requests());
 
-    let handled = marks(&get(&bed.admin, &objects).await?, contender.mark())?;
+    let handled = marks(&get(&cluster.admin, &objects).await?, contender.mark())?;
     let expected = WARM_UP + options.objects;
     ensure!(
         handled == expected,

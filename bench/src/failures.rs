@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, collection, get, patch};
+use crate::bench_cluster::{BenchCluster, collection, get, patch};
 use crate::contender::{build_release, release_binary, root};
 use crate::loader::{self, object};
 use crate::operator::Operator;
@@ -92,28 +92,28 @@ pub async fn run(options: &Options) -> Result<()> {
 }
 
 async fn measured(options: &Options) -> Result<Stages> {
-    let bed = Bed::start().await?;
-    bed.namespace(NAMESPACE).await?;
+    let cluster = BenchCluster::start().await?;
+    cluster.namespace(NAMESPACE).await?;
     let objects = collection(NAMESPACE, "benchobjs");
     let (warm_up, burst) = (0..WARM_UP, WARM_UP..WARM_UP + options.failing);
     let all = (0..burst.end).map(|number| (name(number), object(&name(number), number)));
-    loader::create(&bed.admin, &objects, options.concurrency, all).await?;
+    loader::create(&cluster.admin, &objects, options.concurrency, all).await?;
     say("handling the objects for the first time");
-    let mut first = operator(&bed)?;
-    until_done(&bed, &objects, &mut first, |_| true).await?;
+    let mut first = operator(&cluster)?;
+    until_done(&cluster, &objects, &mut first, |_| true).await?;
     drop(first);
 
-    let mut operator = operator(&bed)?;
+    let mut operator = operator(&cluster)?;
     // A resting operator may also be one that has not begun: its first request comes before its listing.
     tokio::time::sleep(Duration::from_secs(2)).await;
     operator.until_rest().await?;
     let listed = operator.usage()?.rss_mib;
-    fail(&bed, &objects, options, warm_up, &mut operator).await?;
+    fail(&cluster, &objects, options, warm_up, &mut operator).await?;
     operator.until_rest().await?;
     tokio::time::sleep(SETTLING).await;
     let start = operator.usage()?.rss_mib;
     say(&format!("{start:.1} MiB at the start; all objects fail"));
-    fail(&bed, &objects, options, burst, &mut operator).await?;
+    fail(&cluster, &objects, options, burst, &mut operator).await?;
     operator.until_rest().await?;
     let rest = operator.usage()?.rss_mib;
     tokio::time::sleep(SETTLING).await;
@@ -132,7 +132,7 @@ async fn measured(options: &Options) -> Result<Stages> {
 
 /// Lets the objects of these numbers fail, each as its sort does, until all have ended.
 async fn fail(
-    bed: &Bed,
+    cluster: &BenchCluster,
     objects: &str,
     options: &Options,
     numbers: Range<usize>,
@@ -141,36 +141,36 @@ async fn fail(
     // Multiples of the sorts: other numbers of the same sort.
     let (once, again) = (SORTS * 100_000, SORTS * 200_000);
     let first = numbers.clone().map(|number| (number, number + once));
-    change(bed, objects, options, first).await?;
-    until_done(bed, objects, operator, |number| !is_endless(number)).await?;
+    change(cluster, objects, options, first).await?;
+    until_done(cluster, objects, operator, |number| !is_endless(number)).await?;
     say("changing what goes on failing");
     let endless = numbers.filter(|number| is_endless(*number));
     let first_sort = endless.map(|number| (number, number / SORTS * SORTS + again));
-    change(bed, objects, options, first_sort).await?;
-    until_done(bed, objects, operator, |_| true).await
+    change(cluster, objects, options, first_sort).await?;
+    until_done(cluster, objects, operator, |_| true).await
 }
 
 /// Gives each object another number in its `spec`.
 async fn change(
-    bed: &Bed,
+    cluster: &BenchCluster,
     objects: &str,
     options: &Options,
     numbers: impl Iterator<Item = (usize, usize)>,
 ) -> Result<()> {
     let changes = numbers.map(|(number, n)| {
         let url = format!("{objects}/{}", name(number));
-        async move { patch(&bed.admin, &url, &json!({"spec": {"n": n}})).await }
+        async move { patch(&cluster.admin, &url, &json!({"spec": {"n": n}})).await }
     });
     let changes = futures::stream::iter(changes).buffer_unordered(options.concurrency);
     changes.try_collect::<()>().await
 }
 
-fn operator(bed: &Bed) -> Result<Operator> {
+fn operator(cluster: &BenchCluster) -> Result<Operator> {
     let mut command = std::process::Command::new(release_binary(PACKAGE));
     command.args(["-n", NAMESPACE]);
     let folder = root().join("results/logs");
     std::fs::create_dir_all(&folder)?;
-    Operator::spawn(command, &bed.kubeconfig(), folder.join("failures.log"))
+    Operator::spawn(command, &cluster.kubeconfig(), folder.join("failures.log"))
 }
 
 fn name(number: usize) -> String {
@@ -183,7 +183,7 @@ fn is_endless(number: usize) -> bool {
 
 /// Waits until every object of the chosen numbers that is there was handled and carries no progress.
 async fn until_done(
-    bed: &Bed,
+    cluster: &BenchCluster,
     objects: &str,
     operator: &mut Operator,
     is_chosen: fn(usize) -> bool,
@@ -193,7 +193,7 @@ async fn until_done(
     loop {
         pulse.tick().await;
         operator.must_run()?;
-        let left = unhandled(&get(&bed.admin, objects).await?, is_chosen)?;
+        let left = unhandled(&get(&cluster.admin, objects).await?, is_chosen)?;
         if left == 0 {
             return Ok(());
         }

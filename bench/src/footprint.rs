@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use crate::bed::{API_VERSION, Bed, collection, post};
+use crate::bench_cluster::{API_VERSION, BenchCluster, collection, post};
 use crate::contender::{Contender, build_release, cargo, release_binary, root, run};
 use crate::observer::{Observer, Sign};
 use crate::operator::Operator;
@@ -19,7 +19,7 @@ use crate::usage;
 
 /// A server for the operators to wait on.
 pub struct Stage {
-    bed: Bed,
+    cluster: BenchCluster,
 }
 
 impl Stage {
@@ -37,7 +37,7 @@ impl Stage {
         })
         .await??;
         Ok(Self {
-            bed: Bed::start().await?,
+            cluster: BenchCluster::start().await?,
         })
     }
 
@@ -66,19 +66,22 @@ impl Stage {
             contender.slug(),
             std::time::UNIX_EPOCH.elapsed()?.as_millis()
         );
-        self.bed.namespace(&namespace).await?;
+        self.cluster.namespace(&namespace).await?;
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        let observer = Observer::start(&self.bed.admin, &pods, Sign::Existence).await?;
+        let observer = Observer::start(&self.cluster.admin, &pods, Sign::Existence).await?;
         let command = contender
             .my_app_command(&namespace)
             .context("no MyApp operator")?;
-        let mut operator =
-            Operator::spawn(command, &self.bed.kubeconfig(), log_of("idle", contender)?)?;
+        let mut operator = Operator::spawn(
+            command,
+            &self.cluster.kubeconfig(),
+            log_of("idle", contender)?,
+        )?;
         let app = json!({
             "apiVersion": API_VERSION, "kind": "MyApp", "metadata": {"name": "example-app"},
             "spec": {"image": "nginx:latest", "banner": "hello"},
         });
-        post(&self.bed.admin, &collection(&namespace, "myapps"), &app).await?;
+        post(&self.cluster.admin, &collection(&namespace, "myapps"), &app).await?;
         observer.until(1, &mut operator).await?;
         operator.until_rest().await?;
         Ok(operator.usage()?.rss_mib)

@@ -8,7 +8,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::bed::{API_VERSION, post};
+use crate::bench_cluster::{API_VERSION, post};
 
 /// Every object carries this much text: with the rest, one to two kilobytes of JSON.
 const TEXT_BYTES: usize = 1_200;

@@ -3,7 +3,7 @@
 //! Runs the same job as written for each contender, in rotating order, round by round, checks that each really did it,
 //! and prints medians and ratios. Promises no verdict on absolute times. Must not know how any contender works inside.
 
-mod bed;
+mod bench_cluster;
 mod contender;
 mod creates;
 mod failures;

@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::bed::{get, request};
+use crate::bench_cluster::{get, request};
 use crate::operator::Operator;
 
 /// An operator that handles nothing for this long is given up.

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::StreamExt as _;
 use serde_json::{Map, Value, json};
 
-use crate::bed::{Bed, collection, delete, get, patch, post};
+use crate::bench_cluster::{BenchCluster, collection, delete, get, patch, post};
 use crate::contender::Contender;
 use crate::loader::{self, object};
 use crate::observer::{Observer, Sign};
@@ -22,7 +22,7 @@ const PROBES: usize = 20;
 
 /// A server with all the handled objects.
 pub struct Stage {
-    bed: Bed,
+    cluster: BenchCluster,
     objects: usize,
     concurrency: usize,
 }
@@ -31,12 +31,12 @@ impl Stage {
     /// Loads the handled objects of every contender.
     pub async fn set(options: &Options, contenders: &[Contender]) -> Result<Self> {
         let stage = Self {
-            bed: Bed::start().await?,
+            cluster: BenchCluster::start().await?,
             objects: options.start,
             concurrency: options.concurrency,
         };
         for contender in contenders {
-            stage.bed.namespace(contender.slug()).await?;
+            stage.cluster.namespace(contender.slug()).await?;
             let handled = stage
                 .handled_once(*contender)
                 .await
@@ -50,19 +50,19 @@ impl Stage {
     async fn handled_once(&self, contender: Contender) -> Result<Value> {
         let objects = collection(contender.slug(), "benchobjs");
         let observer = Observer::start(
-            &self.bed.admin,
+            &self.cluster.admin,
             &objects,
             Sign::Annotation(contender.mark()),
         )
         .await?;
         let mut operator = self.operator(contender)?;
         let first = [("first".to_owned(), object("first", 0))];
-        loader::create(&self.bed.admin, &objects, 1, first.into_iter()).await?;
+        loader::create(&self.cluster.admin, &objects, 1, first.into_iter()).await?;
         observer.until(1, &mut operator).await?;
         operator.until_rest().await?;
         let url = format!("{objects}/first");
-        let handled = get(&self.bed.admin, &url).await?;
-        delete(&self.bed.admin, &url).await?;
+        let handled = get(&self.cluster.admin, &url).await?;
+        delete(&self.cluster.admin, &url).await?;
         Ok(serde_json::from_str(&handled)?)
     }
 
@@ -74,15 +74,20 @@ impl Stage {
         let query = &query;
         let many = (0..self.objects).map(|number| async move {
             let name = format!("object-{number:06}");
-            post(&self.bed.admin, objects, &object(&name, 0)).await?;
-            patch(&self.bed.admin, &format!("{objects}/{name}?{query}"), mark).await
+            post(&self.cluster.admin, objects, &object(&name, 0)).await?;
+            patch(
+                &self.cluster.admin,
+                &format!("{objects}/{name}?{query}"),
+                mark,
+            )
+            .await
         });
         let mut running = futures::stream::iter(many).buffer_unordered(self.concurrency);
         while let Some(done) = running.next().await {
             done.context("loading handled objects")?;
         }
         let last = format!("{objects}/object-{:06}", self.objects - 1);
-        let stored: Value = serde_json::from_str(&get(&self.bed.admin, &last).await?)?;
+        let stored: Value = serde_json::from_str(&get(&self.cluster.admin, &last).await?)?;
         let (stored, handled) = (timeless(&stored), timeless(handled));
         for (part, original) in &handled {
             ensure!(
@@ -96,7 +101,7 @@ impl Stage {
     fn operator(&self, contender: Contender) -> Result<Operator> {
         Operator::spawn(
             contender.command(contender.slug())?,
-            &self.bed.kubeconfig(),
+            &self.cluster.kubeconfig(),
             log_of("start", contender)?,
         )
     }
@@ -111,17 +116,22 @@ impl Stage {
             let body = object(&name, 0);
             (name, body)
         });
-        let probes = loader::create(&self.bed.admin, &objects, self.concurrency, probes).await?;
+        let probes =
+            loader::create(&self.cluster.admin, &objects, self.concurrency, probes).await?;
         let run = self.measure(contender, &objects).await;
         for name in probes.acknowledged.keys() {
-            delete(&self.bed.admin, &format!("{objects}/{name}")).await?;
+            delete(&self.cluster.admin, &format!("{objects}/{name}")).await?;
         }
         run
     }
 
     async fn measure(&self, contender: Contender, objects: &str) -> Result<Run> {
-        let observer =
-            Observer::start(&self.bed.admin, objects, Sign::Annotation(contender.mark())).await?;
+        let observer = Observer::start(
+            &self.cluster.admin,
+            objects,
+            Sign::Annotation(contender.mark()),
+        )
+        .await?;
         let mut operator = self.operator(contender)?;
         let last = observer.until(PROBES, &mut operator).await?;
         let rest = operator.until_rest().await?;

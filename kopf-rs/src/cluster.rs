@@ -11,8 +11,8 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::reach::Reachability;
 use crate::object::resource::Resource;
-use crate::rt::chance::Chance;
 use crate::rt::outage::Outages;
+use crate::rt::rng::Rng;
 
 pub(crate) mod connect;
 pub(crate) mod discover;
@@ -47,7 +47,7 @@ pub(crate) struct ClusterSettings {
     /// Writes under way at the same time. Every one of them is a connection of its own.
     pub(crate) writes: usize,
     /// What spreads our requests.
-    pub(crate) chance: Arc<Chance>,
+    pub(crate) rng: Arc<Rng>,
 }
 
 /// What all clones know together.
@@ -55,7 +55,7 @@ struct Shared {
     operator: String,
     agent: HeaderValue,
     writes: Semaphore,
-    chance: Arc<Chance>,
+    rng: Arc<Rng>,
     reach: Reachability,
     outages: Outages,
     /// API groups whose server has refused a streaming list.
@@ -83,7 +83,7 @@ impl Default for ClusterSettings {
         Self {
             operator: "kopf-rs".to_owned(),
             writes: 16,
-            chance: Arc::new(Chance::new()),
+            rng: Arc::new(Rng::new()),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Cluster {
                 agent: HeaderValue::from_str(&agent)
                     .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
-                chance: settings.chance.clone(),
+                rng: settings.rng.clone(),
                 reach: Reachability::default(),
                 outages: Outages::default(),
                 unstreamable: Notes::default(),
@@ -122,8 +122,8 @@ impl Cluster {
     }
 
     /// The random numbers of the operator.
-    pub(crate) fn chance(&self) -> &Chance {
-        &self.shared.chance
+    pub(crate) fn rng(&self) -> &Rng {
+        &self.shared.rng
     }
 
     /// What requests of many objects fail for at the same time: each is told once.

@@ -10,7 +10,6 @@ mod duplicates;
 pub(crate) mod failures;
 pub(crate) mod invoke;
 pub(crate) mod key;
-pub(crate) mod kind;
 mod lost_outcomes;
 mod mailbox;
 pub(crate) mod memory;
@@ -21,6 +20,7 @@ mod own_thread;
 mod planning;
 pub(crate) mod queue;
 pub(crate) mod report;
+pub(crate) mod resource_handlers;
 pub(crate) mod shared;
 pub(crate) mod subhandler_run;
 mod transform;
@@ -38,9 +38,9 @@ use tokio_util::sync::DropGuard;
 
 use crate::cluster::watch::WatchEvent;
 use crate::engine::failures::Failure;
-use crate::engine::kind::Kind;
 use crate::engine::memory::Memory;
 use crate::engine::queue::{StreamId, WorkerStart};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::{Setup, Shared};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -55,15 +55,21 @@ impl Engine {
     }
 
     /// A watch that is about to start, maybe in place of another one.
-    pub(crate) fn open(&self, stream: StreamId, kind: Arc<Kind>, replaces: Option<StreamId>) {
+    pub(crate) fn open(
+        &self,
+        stream: StreamId,
+        kind: Arc<ResourceHandlers>,
+        replaces: Option<StreamId>,
+    ) {
         self.0.queue.open(stream, kind, replaces);
     }
 
     /// Take in what a watch tells. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if self.0.gate.is_open() {
-            let quiet =
-                |kind: &Kind, memory: &mut Memory, raw: &Raw| self.0.may_rest(kind, memory, raw);
+            let quiet = |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| {
+                self.0.may_rest(kind, memory, raw)
+            };
             let queue = &self.0.queue;
             queue.feed(stream, event, quiet, |start| self.start_worker(start));
         }

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use kopf_rs_tests::{Bed, Program, scenarios};
+use kopf_rs_tests::{Program, TestCluster, scenarios};
 use serde_json::{Value, json};
 
 use crate::cli::{Folder, PATIENCE, kopf_rs};
@@ -62,51 +62,55 @@ fn keep() {
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
-async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes(bed: Bed) {
-    create(&bed, "bomb", json!({"fuse": "lit"})).await;
+async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes(
+    cluster: TestCluster,
+) {
+    create(&cluster, "bomb", json!({"fuse": "lit"})).await;
     for crash in 1..=3 {
-        let said = killed(&bed, crash).await;
+        let said = killed(&cluster, crash).await;
         let named = "/bomb] Handler 'explode' was being called when the operator ended abruptly";
         assert_eq!(said.contains(named), crash == 3, "crash {crash}:\n{said}");
     }
-    let mut program = operator(&bed, &["--once"]);
+    let mut program = operator(&cluster, &["--once"]);
     assert_eq!(program.ended().await.code(), Some(1));
     let given_up = "Not handled: Handler 'explode' is not called for ";
     let given_up = |line: &str| line.contains(given_up) && line.ends_with("/bomb");
     program.lines().until("of what is left", given_up).await;
     // A clean end does not make it good.
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let told = program
         .lines()
         .until("of the suspension", is_suspended("bomb"));
     assert!(told.await.contains("ERROR"));
-    create(&bed, "other", json!({})).await;
-    until_handled(&bed, "other").await;
+    create(&cluster, "other", json!({})).await;
+    until_handled(&cluster, "other").await;
     assert_eq!(program.lines().count(is_called("bomb")), 0);
     let out = json!({"data": {"fuse": "out"}});
-    bed.patch("configmaps", "bomb", &out).await;
-    until_handled(&bed, "bomb").await;
+    cluster.patch("configmaps", "bomb", &out).await;
+    until_handled(&cluster, "bomb").await;
     end(&mut program).await;
 }
 
-async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time(bed: Bed) {
+async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time(
+    cluster: TestCluster,
+) {
     const OTHERS: usize = 5;
     for number in 0..OTHERS {
-        create(&bed, &format!("good-{number}"), json!({"fuse": "slow"})).await;
+        create(&cluster, &format!("good-{number}"), json!({"fuse": "slow"})).await;
     }
-    create(&bed, "bomb", json!({"fuse": "slow", "then": "lit"})).await;
+    create(&cluster, "bomb", json!({"fuse": "slow", "then": "lit"})).await;
     for crash in 1..=3 {
-        let said = killed(&bed, crash).await;
+        let said = killed(&cluster, crash).await;
         let many = ", and 5 other calls were: they are made one at a time";
         assert_eq!(said.contains(many), crash == 3, "crash {crash}:\n{said}");
     }
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let told = program
         .lines()
         .until("of the suspension", is_suspended("bomb"));
     told.await;
     for number in 0..OTHERS {
-        until_handled(&bed, &format!("good-{number}")).await;
+        until_handled(&cluster, &format!("good-{number}")).await;
     }
     let innocent = |line: &str| line.contains("/good-") && line.contains(" is not called for");
     assert_eq!(program.lines().count(innocent), 0);
@@ -114,22 +118,25 @@ async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_
     end(&mut program).await;
 }
 
-async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(bed: Bed) {
-    bed.create(&json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "bomb", "labels": {"kept": "yes"}},
-    }))
-    .await;
-    let mut program = operator(&bed, &[]);
+async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: TestCluster) {
+    cluster
+        .create(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "bomb", "labels": {"kept": "yes"}},
+        }))
+        .await;
+    let mut program = operator(&cluster, &[]);
     let guarded = |object: Option<&Value>| finalizer(object).is_some();
-    let object = bed.until("it is held", "configmaps", "bomb", guarded).await;
+    let object = cluster
+        .until("it is held", "configmaps", "bomb", guarded)
+        .await;
     let finalizer = finalizer(Some(&object)).unwrap_or_default();
     end(&mut program).await;
-    bed.delete("configmaps", "bomb").await;
+    cluster.delete("configmaps", "bomb").await;
     for crash in 1..=3 {
-        killed(&bed, crash).await;
+        killed(&cluster, crash).await;
     }
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let told = |line: &str| line.contains("/bomb] Handler 'keep' is not called");
     let told = program.lines().until("of the suspension", told).await;
     let way = format!(
@@ -137,16 +144,18 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(bed: Bed) {
     );
     assert!(told.contains(&way), "{told}");
     let free = json!({"metadata": {"finalizers": null}});
-    bed.patch("configmaps", "bomb", &free).await;
+    cluster.patch("configmaps", "bomb", &free).await;
     let gone = |object: Option<&Value>| object.is_none();
-    bed.until("it is gone", "configmaps", "bomb", gone).await;
+    cluster
+        .until("it is gone", "configmaps", "bomb", gone)
+        .await;
     end(&mut program).await;
 }
 
-async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(bed: Bed) {
-    create(&bed, "patient", json!({"fuse": "hangs"})).await;
+async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: TestCluster) {
+    create(&cluster, "patient", json!({"fuse": "hangs"})).await;
     for end in ["KILL", "TERM", "TERM"] {
-        let mut program = operator(&bed, &["--verbose"]);
+        let mut program = operator(&cluster, &["--verbose"]);
         let lines = program.lines().clone();
         lines.until("of the call", is_called("patient")).await;
         if end == "TERM" {
@@ -157,7 +166,7 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(bed: Bed)
         program.signal("KILL").await;
         assert_eq!(program.ended().await.signal(), Some(SIGKILL));
     }
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let lines = program.lines().clone();
     lines.until("of the call", is_called("patient")).await;
     let accused = |line: &str| line.contains("when the operator ended abruptly");
@@ -165,24 +174,26 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(bed: Bed)
     end(&mut program).await;
 }
 
-async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(bed: Bed) {
-    create(&bed, "bomb", json!({"filter": "lit"})).await;
-    create(&bed, "second", json!({"filter": "lit"})).await;
+async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
+    cluster: TestCluster,
+) {
+    create(&cluster, "bomb", json!({"filter": "lit"})).await;
+    create(&cluster, "second", json!({"filter": "lit"})).await;
     // Each of them is found for itself.
     for crash in 1..=4 {
-        let said = killed(&bed, crash).await;
+        let said = killed(&cluster, crash).await;
         let named = "it was running the filters (`when = ..`) of 'picky'";
         assert_eq!(said.contains(named), crash > 2, "crash {crash}:\n{said}");
     }
-    killed(&bed, 5).await;
-    let mut program = operator(&bed, &["--once"]);
+    killed(&cluster, 5).await;
+    let mut program = operator(&cluster, &["--once"]);
     assert_eq!(program.ended().await.code(), Some(1));
     let given_up = |line: &str| {
         line.contains("Not handled: Functions on the operator's own thread are not called for ")
             && line.ends_with("/bomb")
     };
     program.lines().until("of what is left", given_up).await;
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let lines = program.lines().clone();
     for name in ["bomb", "second"] {
         let told = lines.until("of what is left alone", is_left_alone(name));
@@ -191,81 +202,84 @@ async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
     }
     let current = |line: &str| line.contains("WARNING") && line.contains("ended abruptly");
     assert_eq!(lines.count(current), 0);
-    create(&bed, "other", json!({})).await;
-    until_handled(&bed, "other").await;
+    create(&cluster, "other", json!({})).await;
+    until_handled(&cluster, "other").await;
     let out = json!({"data": {"filter": "out"}});
-    bed.patch("configmaps", "bomb", &out).await;
-    until_handled(&bed, "bomb").await;
-    bed.delete("configmaps", "second").await;
-    create(&bed, "last", json!({})).await;
-    until_handled(&bed, "last").await;
+    cluster.patch("configmaps", "bomb", &out).await;
+    until_handled(&cluster, "bomb").await;
+    cluster.delete("configmaps", "second").await;
+    create(&cluster, "last", json!({})).await;
+    until_handled(&cluster, "last").await;
     end(&mut program).await;
-    let said = until_idle(&bed, "idle").await;
+    let said = until_idle(&cluster, "idle").await;
     assert!(!said.contains("abruptly"), "{said}");
 }
 
 async fn an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so(
-    bed: Bed,
+    cluster: TestCluster,
 ) {
-    bed.create(&json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "bomb", "labels": {"abrupt": "yes", "held": "yes"}},
-        "data": {"then": "transform"},
-    }))
-    .await;
+    cluster
+        .create(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "bomb", "labels": {"abrupt": "yes", "held": "yes"}},
+            "data": {"then": "transform"},
+        }))
+        .await;
     for name in ["good-0", "good-1"] {
-        create(&bed, name, json!({"fuse": "slow"})).await;
+        create(&cluster, name, json!({"fuse": "slow"})).await;
     }
     for crash in 1..=3 {
-        let said = killed(&bed, crash).await;
+        let said = killed(&cluster, crash).await;
         let named = "/bomb] When the operator ended abruptly, it was running the patch functions of 'explode'";
         assert_eq!(said.contains(named), crash == 3, "crash {crash}:\n{said}");
     }
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let lines = program.lines().clone();
     let told = lines.until("of what is left alone", is_left_alone("bomb"));
     let told = told.await;
     assert!(!told.contains("finalizer"), "{told}");
     for name in ["good-0", "good-1"] {
-        until_handled(&bed, name).await;
+        until_handled(&cluster, name).await;
     }
     assert_eq!(lines.count(is_called("bomb")), 0);
-    bed.delete("configmaps", "bomb").await;
+    cluster.delete("configmaps", "bomb").await;
     let way = |line: &str| is_left_alone("bomb")(line) && line.contains("the finalizer '");
     lines.until("what is in the way", way).await;
     let free = json!({"metadata": {"finalizers": null}});
-    bed.patch("configmaps", "bomb", &free).await;
+    cluster.patch("configmaps", "bomb", &free).await;
     let gone = |object: Option<&Value>| object.is_none();
-    bed.until("it is gone", "configmaps", "bomb", gone).await;
+    cluster
+        .until("it is gone", "configmaps", "bomb", gone)
+        .await;
     end(&mut program).await;
 }
 
-async fn a_handler_of_an_object_that_is_deleted_is_accused_no_more(bed: Bed) {
-    create(&bed, "bomb", json!({"fuse": "lit"})).await;
+async fn a_handler_of_an_object_that_is_deleted_is_accused_no_more(cluster: TestCluster) {
+    create(&cluster, "bomb", json!({"fuse": "lit"})).await;
     for crash in 1..=3 {
-        killed(&bed, crash).await;
+        killed(&cluster, crash).await;
     }
-    let mut program = operator(&bed, &[]);
+    let mut program = operator(&cluster, &[]);
     let lines = program.lines().clone();
     lines.until("of the suspension", is_suspended("bomb")).await;
     end(&mut program).await;
-    bed.delete("configmaps", "bomb").await;
+    cluster.delete("configmaps", "bomb").await;
     let known = "INFO ";
-    let said = until_idle(&bed, "first").await;
+    let said = until_idle(&cluster, "first").await;
     let told: Vec<&str> = said.lines().filter(|it| it.contains("/bomb]")).collect();
     let is_known = |it: &&str| it.contains(known) && it.contains(" since 20");
     assert!(told.len() == 1 && told.iter().all(is_known), "{said}");
-    let said = until_idle(&bed, "second").await;
+    let said = until_idle(&cluster, "second").await;
     assert!(!said.contains("/bomb]"), "{said}");
 }
 
 /// What an operator says that ends once it has listed all objects and handled two.
-async fn until_idle(bed: &Bed, name: &str) -> String {
-    let mut program = operator(bed, &[]);
+async fn until_idle(cluster: &TestCluster, name: &str) -> String {
+    let mut program = operator(cluster, &[]);
     for number in 0..2 {
         let name = format!("{name}-{number}");
-        create(bed, &name, json!({})).await;
-        until_handled(bed, &name).await;
+        create(cluster, &name, json!({})).await;
+        until_handled(cluster, &name).await;
     }
     end(&mut program).await;
     program.lines().all().join("\n")
@@ -273,20 +287,22 @@ async fn until_idle(bed: &Bed, name: &str) -> String {
 
 // === objects ===
 
-async fn create(bed: &Bed, name: &str, data: Value) {
-    bed.create(&json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": name, "labels": {"abrupt": "yes"}},
-        "data": data,
-    }))
-    .await;
+async fn create(cluster: &TestCluster, name: &str, data: Value) {
+    cluster
+        .create(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"abrupt": "yes"}},
+            "data": data,
+        }))
+        .await;
 }
 
-async fn until_handled(bed: &Bed, name: &str) {
+async fn until_handled(cluster: &TestCluster, name: &str) {
     let is_handled = |object: Option<&Value>| {
         object.is_some_and(|object| object["metadata"]["annotations"]["handled"] == "yes")
     };
-    bed.until("it is handled", "configmaps", name, is_handled)
+    cluster
+        .until("it is handled", "configmaps", name, is_handled)
         .await;
 }
 
@@ -297,18 +313,18 @@ fn finalizer(object: Option<&Value>) -> Option<String> {
 // === the operator ===
 
 /// The operator as a process of its own.
-fn operator(bed: &Bed, flags: &[&str]) -> Program {
+fn operator(cluster: &TestCluster, flags: &[&str]) -> Program {
     let folder = Folder::new("abrupt").file("explode.rs", HANDLERS);
-    let kubeconfig = bed.kubeconfig().display().to_string();
+    let kubeconfig = cluster.kubeconfig().display().to_string();
     let file = folder.at("explode.rs");
     let args = ["run", &file, "--kubeconfig", &kubeconfig, "-n"];
-    let args = [&args[..], &[bed.namespace()], flags].concat();
+    let args = [&args[..], &[cluster.namespace()], flags].concat();
     Program::start(kopf_rs(&args), PATIENCE)
 }
 
 /// What an operator has said until a handler killed it.
-async fn killed(bed: &Bed, crash: u32) -> String {
-    let mut program = operator(bed, &[]);
+async fn killed(cluster: &TestCluster, crash: u32) -> String {
+    let mut program = operator(cluster, &[]);
     let signal = program.ended().await.signal();
     program.lines().with_patience(PATIENCE).until_end().await;
     let said = program.lines().all().join("\n");

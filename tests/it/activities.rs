@@ -5,10 +5,10 @@ use std::time::Duration;
 use kopf_rs::{
     LiveSettings, Memo, OperatorError, PermanentError, Registry, Selector, TemporaryError, handler,
 };
-use kopf_rs_tests::{Bed, Server, scenarios};
+use kopf_rs_tests::{Server, TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, is_handled};
+use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     startup_comes_before_any_request_and_cleanup_after_everything;
@@ -23,14 +23,10 @@ scenarios! {
     once_misses_nothing_where_everything_is_asked_for [memory tcp];
 }
 
-async fn startup_comes_before_any_request_and_cleanup_after_everything(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
-    let (startup, created, cleanup) = (
-        field.calls.clone(),
-        field.calls.clone(),
-        field.calls.clone(),
-    );
+async fn startup_comes_before_any_request_and_cleanup_after_everything(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
+    let (startup, created, cleanup) = (test.calls.clone(), test.calls.clone(), test.calls.clone());
     let gate = Gate::closed();
     let held = gate.clone();
     let registry = Registry::new()
@@ -43,7 +39,7 @@ async fn startup_comes_before_any_request_and_cleanup_after_everything(bed: Bed)
             }
         }))
         .on_create(
-            field.selector(),
+            test.selector(),
             handler("create_fn", move |_| {
                 created.note("create");
                 async { Ok(()) }
@@ -53,65 +49,65 @@ async fn startup_comes_before_any_request_and_cleanup_after_everything(bed: Bed)
             cleanup.note("cleanup");
             async { Ok(()) }
         }));
-    let working = field.start(registry);
-    field.calls.until(1).await;
-    assert_eq!(asked(&field), 0);
+    let working = test.start(registry);
+    test.calls.until(1).await;
+    assert_eq!(asked(&test), 0);
     gate.open(1);
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["startup", "create", "cleanup"]);
-    field.line("Activity 'startup_fn' succeeded.").await;
+    assert_eq!(test.calls.all(), ["startup", "create", "cleanup"]);
+    test.line("Activity 'startup_fn' succeeded.").await;
 }
 
 /// Requests of operators, so far as the server is ours alone.
-fn asked(field: &Field) -> usize {
-    if field.bed.server() == Server::Real {
+fn asked(test: &TestOperator) -> usize {
+    if test.cluster.server() == Server::Real {
         return 0;
     }
-    field.bed.asked().len()
+    test.cluster.asked().len()
 }
 
-async fn startup_is_retried(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn startup_is_retried(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_startup(field.handler("startup_fn", |context| async move {
+        .on_startup(test.handler("startup_fn", |context| async move {
             if context.retry() < 2 {
                 return Err(TemporaryError::new("no database yet").delay(0.2).into());
             }
             Ok(Value::Null)
         }))
-        .on_create(field.selector(), field.noting("create_fn"));
-    field.create("a", json!({})).await;
-    let working = field.start(registry);
-    field.until("it is handled", "a", is_handled).await;
+        .on_create(test.selector(), test.noting("create_fn"));
+    test.create("a", json!({})).await;
+    let working = test.start(registry);
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all().len(), 4);
-    let line = field.line("Activity 'startup_fn' failed temporarily").await;
+    assert_eq!(test.calls.all().len(), 4);
+    let line = test.line("Activity 'startup_fn' failed temporarily").await;
     assert!(
         line.ends_with("Activity 'startup_fn' failed temporarily: no database yet"),
         "{line}"
     );
 }
 
-async fn a_failed_startup_starts_nothing(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
+async fn a_failed_startup_starts_nothing(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
     let registry = Registry::new()
-        .on_startup(field.handler("startup_fn", |_| async {
+        .on_startup(test.handler("startup_fn", |_| async {
             Err(PermanentError::new("no").into())
         }))
-        .on_startup(field.noting("other_fn"))
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_cleanup(field.noting("cleanup_fn"));
-    let ended = field.start(registry).end().await;
+        .on_startup(test.noting("other_fn"))
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_cleanup(test.noting("cleanup_fn"));
+    let ended = test.start(registry).end().await;
     assert!(matches!(ended, Err(OperatorError::Startup(ids)) if ids == ["startup_fn"]));
-    assert_eq!(field.calls.all(), ["startup_fn ", "other_fn "]);
-    assert_eq!(asked(&field), 0);
+    assert_eq!(test.calls.all(), ["startup_fn ", "other_fn "]);
+    assert_eq!(asked(&test), 0);
 }
 
-async fn startup_may_change_settings_and_the_memo(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn startup_may_change_settings_and_the_memo(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let registry = Registry::new()
         .on_startup(handler("startup_fn", |context| async move {
             context.memo().insert(42_u32);
@@ -121,7 +117,7 @@ async fn startup_may_change_settings_and_the_memo(bed: Bed) {
             Ok(())
         }))
         .on_create(
-            field.selector(),
+            test.selector(),
             handler("create_fn", move |context| {
                 let memo: Memo = context.memo().clone();
                 calls.note(format!("{:?}", memo.get::<u32>()));
@@ -133,55 +129,57 @@ async fn startup_may_change_settings_and_the_memo(bed: Bed) {
                 }
             }),
         );
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    let line = field.line("will try again in 0.").await;
-    field.until("it is handled", "a", is_handled).await;
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let line = test.line("will try again in 0.").await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["Some(42)", "Some(42)"], "{line}");
+    assert_eq!(test.calls.all(), ["Some(42)", "Some(42)"], "{line}");
 }
 
-async fn a_failed_cleanup_is_told(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_failed_cleanup_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_cleanup(field.handler("cleanup_fn", |_| async {
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_cleanup(test.handler("cleanup_fn", |_| async {
             Err(PermanentError::new("no").into())
         }));
-    field.create("a", json!({})).await;
-    let operator = field.operator(registry).once();
-    let ended = crate::operating::Working::start(&field.bed, operator)
+    test.create("a", json!({})).await;
+    let operator = test.operator(registry).once();
+    let ended = crate::operating::Working::start(&test.cluster, operator)
         .end()
         .await;
     assert!(matches!(ended, Err(OperatorError::Cleanup(ids)) if ids == ["cleanup_fn"]));
-    assert!(is_handled(&field.get("a").await));
+    assert!(is_handled(&test.get("a").await));
 }
 
-async fn running_handlers_may_finish_when_the_operator_stops(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn running_handlers_may_finish_when_the_operator_stops(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
+    let create = test.handler("create_fn", move |_| {
         let held = held.clone();
         async move {
             held.pass().await;
             Ok(json!("done"))
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
     let ((), report) = tokio::join!(async { gate.open(1) }, working.stop());
     assert_eq!(report.failed, []);
-    assert_eq!(field.get("a").await["status"]["create_fn"], "done");
+    assert_eq!(test.get("a").await["status"]["create_fn"], "done");
 }
 
-async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let registry = || {
         let held = gate.clone();
-        let calls = field.calls.clone();
+        let calls = test.calls.clone();
         let create = handler("create_fn", move |context| {
             calls.note(format!("attempt {}", context.retry()));
             let held = held.clone();
@@ -190,41 +188,40 @@ async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(be
                 Ok(())
             }
         });
-        Registry::new().on_create(field.selector(), create)
+        Registry::new().on_create(test.selector(), create)
     };
-    let working = field.start(registry());
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
+    let working = test.start(registry());
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
     working.stop().await;
-    field
-        .line("Handler 'create_fn' is cancelled. Will escalate.")
+    test.line("Handler 'create_fn' is cancelled. Will escalate.")
         .await;
-    assert!(!is_handled(&field.get("a").await));
+    assert!(!is_handled(&test.get("a").await));
     gate.open(1);
-    let working = field.start(registry());
-    field.until("it is handled", "a", is_handled).await;
+    let working = test.start(registry());
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["attempt 0", "attempt 0"]);
+    assert_eq!(test.calls.all(), ["attempt 0", "attempt 0"]);
 }
 
-async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(bed: Bed) {
-    let field = Field::of(bed).await;
-    let event = field.handler("event_fn", |context| async move {
+async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let event = test.handler("event_fn", |context| async move {
         context.patch()["status"]["seen"] = json!(true);
         Ok(Value::Null)
     });
-    let create = field.handler("create_fn", |context| async move {
+    let create = test.handler("create_fn", |context| async move {
         context.patch()["status"]["half"] = json!("done");
         std::future::pending().await
     });
     let registry = Registry::new()
-        .on_event(field.selector(), event)
-        .on_create(field.selector(), create);
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.calls.until(2).await;
+        .on_event(test.selector(), event)
+        .on_create(test.selector(), create);
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(2).await;
     working.stop().await;
-    let object = field.get("a").await;
+    let object = test.get("a").await;
     assert_eq!(
         object["status"],
         json!({"seen": true}),
@@ -233,21 +230,21 @@ async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(bed: B
     assert!(!is_handled(&object));
 }
 
-async fn once_handles_what_there_is_and_ends(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn once_handles_what_there_is_and_ends(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     for name in ["a", "b"] {
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
     }
-    let create = field.handler("create_fn", |context| async move {
+    let create = test.handler("create_fn", |context| async move {
         match (context.name(), context.retry()) {
             ("a", _) => Err(PermanentError::new("not a").into()),
             (_, 0) => Err(TemporaryError::new("not yet").delay(1).into()),
             _ => Ok(Value::Null),
         }
     });
-    let registry = Registry::new().on_create(field.selector(), create);
-    let operator = field.operator(registry).once();
-    let report = crate::operating::Working::start(&field.bed, operator)
+    let registry = Registry::new().on_create(test.selector(), create);
+    let operator = test.operator(registry).once();
+    let report = crate::operating::Working::start(&test.cluster, operator)
         .end()
         .await;
     let report = report.expect("it ends well");
@@ -257,17 +254,17 @@ async fn once_handles_what_there_is_and_ends(bed: Bed) {
         .map(|it| it.object.as_ref().map(|it| it.name.as_str()))
         .collect();
     assert_eq!(failed, [Some("a")]);
-    assert_eq!(field.calls.all().len(), 3);
+    assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn once_misses_nothing_where_everything_is_asked_for(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
+async fn once_misses_nothing_where_everything_is_asked_for(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
     let everything = Selector::everything(&[]).expect("a selector");
-    let registry = Registry::new().on_event(everything, field.noting("event_fn"));
-    let operator = field.operator(registry).once();
-    let working = crate::operating::Working::start(&field.bed, operator);
+    let registry = Registry::new().on_event(everything, test.noting("event_fn"));
+    let operator = test.operator(registry).once();
+    let working = crate::operating::Working::start(&test.cluster, operator);
     let report = working.end().await.expect("it ends well");
     assert_eq!(report.unserved, Vec::<String>::new());
-    assert!(field.calls.all().len() > 1);
+    assert!(test.calls.all().len() > 1);
 }

@@ -1,6 +1,6 @@
 //! Admission webhooks of the server in the process: where services are is the test's to say.
 
-use kopf_rs_tests::{Bed, Webhook, scenarios};
+use kopf_rs_tests::{TestCluster, Webhook, scenarios};
 use serde_json::json;
 
 scenarios! {
@@ -10,63 +10,64 @@ scenarios! {
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Configure a webhook for the bed's namespace alone; `with` says what is special about it.
-async fn configure(bed: &Bed, with: &serde_json::Value) {
+/// Configure a webhook for the cluster's namespace alone; `with` says what is special about it.
+async fn configure(cluster: &TestCluster, with: &serde_json::Value) {
     let mut hook = json!({
         "name": "hook.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bed.namespace()}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace()}},
     });
     for (field, value) in with.as_object().into_iter().flatten() {
         hook[field] = value.clone();
     }
-    bed.create(&json!({
-        "apiVersion": format!("{GROUP}/v1"), "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": bed.namespace()}, "webhooks": [hook],
-    }))
-    .await;
+    cluster
+        .create(&json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": cluster.namespace()}, "webhooks": [hook],
+        }))
+        .await;
 }
 
 /// What creating an object is refused with; asked for until it is.
-async fn refusal(bed: &Bed, path: &str, object: &serde_json::Value) -> String {
+async fn refusal(cluster: &TestCluster, path: &str, object: &serde_json::Value) -> String {
     let path = format!("{path}?dryRun=All");
     let refused = async {
         loop {
-            match bed.request("POST", &path, Some(object)).await {
+            match cluster.request("POST", &path, Some(object)).await {
                 Err(kube::Error::Api(status)) => return status.message.clone(),
                 Err(error) => panic!("POST {path}: {error}"),
                 Ok(_) => tokio::task::yield_now().await,
             }
         }
     };
-    let refused = tokio::time::timeout(bed.server().patience(), refused).await;
+    let refused = tokio::time::timeout(cluster.server().patience(), refused).await;
     refused.expect("the webhook counts soon")
 }
 
-async fn a_service_is_called_where_the_test_says_it_is(bed: Bed) {
+async fn a_service_is_called_where_the_test_says_it_is(cluster: TestCluster) {
     let webhook = Webhook::shared();
     let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
     let service = json!({"namespace": "default", "name": "hook", "path": "/deny"});
     let client = json!({"service": service, "caBundle": webhook.authority()});
-    configure(&bed, &json!({"rules": rules, "clientConfig": client})).await;
+    configure(&cluster, &json!({"rules": rules, "clientConfig": client})).await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
-    let path = format!("/api/v1/namespaces/{}/configmaps", bed.namespace());
+    let path = format!("/api/v1/namespaces/{}/configmaps", cluster.namespace());
     assert_eq!(
-        refusal(&bed, &path, &map).await,
+        refusal(&cluster, &path, &map).await,
         "Internal error occurred: failed calling webhook \"hook.example.com\": failed to call webhook: \
          Post \"https://hook.default.svc:443/deny?timeout=10s\": service \"hook\" not found"
     );
     let address = webhook.url().trim_start_matches("https://");
     let address = address.parse().expect("the webhook has an address");
-    let server = bed.in_process().expect("the server is in the process");
+    let server = cluster.in_process().expect("the server is in the process");
     server.place_service("default", "hook", address);
     assert_eq!(
-        refusal(&bed, &path, &map).await,
+        refusal(&cluster, &path, &map).await,
         "admission webhook \"hook.example.com\" denied the request: no such thing"
     );
 }
 
-async fn webhooks_see_the_version_they_ask_for(bed: Bed) {
-    let group = format!("{}.example.com", bed.namespace());
+async fn webhooks_see_the_version_they_ask_for(cluster: TestCluster) {
+    let group = format!("{}.example.com", cluster.namespace());
     let version = |name: &str, storage: bool| {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
@@ -80,15 +81,18 @@ async fn webhooks_see_the_version_they_ask_for(bed: Bed) {
             "versions": [version("v1", true), version("v2", false)],
         },
     });
-    bed.apply(&definition.to_string()).await;
+    cluster.apply(&definition.to_string()).await;
     let webhook = Webhook::shared();
     let rules = json!([{"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["gadgets"]}]);
     let client = json!({"url": format!("{}/echo", webhook.url()), "caBundle": webhook.authority()});
-    configure(&bed, &json!({"rules": rules, "clientConfig": client})).await;
+    configure(&cluster, &json!({"rules": rules, "clientConfig": client})).await;
     let gadget =
         json!({"apiVersion": format!("{group}/v2"), "kind": "Gadget", "metadata": {"name": "g"}});
-    let path = format!("/apis/{group}/v2/namespaces/{}/gadgets", bed.namespace());
-    let told = refusal(&bed, &path, &gadget).await;
+    let path = format!(
+        "/apis/{group}/v2/namespaces/{}/gadgets",
+        cluster.namespace()
+    );
+    let told = refusal(&cluster, &path, &gadget).await;
     let start = "admission webhook \"hook.example.com\" denied the request: ";
     let asked = told.strip_prefix(start).expect("the webhook was asked");
     let asked: serde_json::Value = serde_json::from_str(asked).expect("it tells what it was asked");

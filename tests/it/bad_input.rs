@@ -4,10 +4,10 @@ mod storages;
 mod things;
 
 use kopf_rs::{Persistence, Registry, Settings, TemporaryError};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Working};
+use crate::operating::{TestOperator, Working};
 
 scenarios! {
     damaged_annotations_are_told_and_repaired;
@@ -61,62 +61,61 @@ const DAMAGE: [&str; 7] = [
     r#"{"started":"yesterday","retries":-1}"#,
 ];
 
-async fn damaged_annotations_are_told_and_repaired(bed: Bed) {
-    repair(bed, Mode::Ours).await;
+async fn damaged_annotations_are_told_and_repaired(cluster: TestCluster) {
+    repair(cluster, Mode::Ours).await;
 }
 
-async fn damaged_annotations_of_kopf_are_told_and_repaired(bed: Bed) {
-    repair(bed, Mode::Kopfs).await;
+async fn damaged_annotations_of_kopf_are_told_and_repaired(cluster: TestCluster) {
+    repair(cluster, Mode::Kopfs).await;
 }
 
-async fn repair(bed: Bed, mode: Mode) {
-    let field = Field::of(bed).await;
+async fn repair(cluster: TestCluster, mode: Mode) {
+    let test = TestOperator::of(cluster).await;
     // Waits for a retry when the annotations are damaged; each damage is a reason to look again, and then it is time.
-    let create = field.handler("create_fn", |context| async move {
+    let create = test.handler("create_fn", |context| async move {
         if context.retry() < 1 {
             Err(TemporaryError::new("not yet").delay(3))?;
         }
         Ok(Value::Null)
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_update(field.selector(), field.noting("update_fn"));
-    let operator = field.operator(registry).settings(mode.settings());
-    let working = Working::start(&field.bed, operator);
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), test.noting("update_fn"));
+    let operator = test.operator(registry).settings(mode.settings());
+    let working = Working::start(&test.cluster, operator);
     for (number, damage) in DAMAGE.into_iter().enumerate() {
         let name = format!("object-{number}");
-        field.create(&name, json!({"size": 1})).await;
+        test.create(&name, json!({"size": 1})).await;
         let record = mode.key("create_fn");
         let tried = |object: &Value| object["metadata"]["annotations"][&record].is_string();
-        field.until("an attempt is on record", &name, tried).await;
+        test.until("an attempt is on record", &name, tried).await;
         let last = mode.key("last-handled-configuration");
         let damaged = json!({"metadata": {"annotations": {&record: damage, last: damage}}});
-        field.patch(&name, damaged).await;
+        test.patch(&name, damaged).await;
         let done = |object: &Value| mode.has_handled(object);
-        field.until("it is handled", &name, done).await;
+        test.until("it is handled", &name, done).await;
         let told = |line: &str| line.contains("cannot be read (") && line.contains(&name);
-        let lines = field.bed.lines();
+        let lines = test.cluster.lines();
         lines.until("of the damage", told).await;
-        let updates = field
+        let updates = test
             .calls
             .all()
             .iter()
             .filter(|it| it.starts_with("update_fn"))
             .count();
-        field.patch(&name, json!({"spec": {"size": 2}})).await;
-        field
-            .until("the update is handled", &name, |object| {
-                object["spec"]["size"] == 2 && done(object)
-            })
-            .await;
-        let after = field
+        test.patch(&name, json!({"spec": {"size": 2}})).await;
+        test.until("the update is handled", &name, |object| {
+            object["spec"]["size"] == 2 && done(object)
+        })
+        .await;
+        let after = test
             .calls
             .all()
             .iter()
             .filter(|it| it.starts_with("update_fn"))
             .count();
         assert_eq!(after, updates + 1, "{damage:?}");
-        assert!(field.writes(&name).await < 10, "{damage:?}");
+        assert!(test.writes(&name).await < 10, "{damage:?}");
     }
     working.stop().await;
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use kopf_rs::{Callback, Context, Registry, handler};
-use kopf_rs_tests::{Bed, Lines, Program, scenarios};
+use kopf_rs_tests::{Lines, Program, TestCluster, scenarios};
 use serde_json::json;
 
 use crate::cli::{Folder, PATIENCE, kopf_rs};
-use crate::operating::{Field, is_handled};
+use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
     a_handler_that_blocks_is_named_while_it_does [memory tcp];
@@ -75,15 +75,15 @@ fn blocking(id: &'static str, lines: &Lines) -> Callback {
     })
 }
 
-async fn a_handler_that_blocks_is_named_while_it_does(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = blocking("hog", field.bed.lines());
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("one", json!({})).await;
-    let object = field.until("it is handled", "one", is_handled).await;
+async fn a_handler_that_blocks_is_named_while_it_does(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = blocking("hog", test.cluster.lines());
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("one", json!({})).await;
+    let object = test.until("it is handled", "one", is_handled).await;
     working.stop().await;
     assert_eq!(object["status"]["hog"], "was told");
-    let told = field
+    let told = test
         .line("Handler 'hog' has blocked its thread for more than 1 s, ")
         .await;
     assert!(told.contains("WARN"), "{told}");
@@ -92,9 +92,9 @@ async fn a_handler_that_blocks_is_named_while_it_does(bed: Bed) {
     assert!(told.contains("`tokio::task::spawn_blocking`"), "{told}");
 }
 
-async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(bed: Bed) {
-    let field = Field::of(bed).await;
-    let lines = field.bed.lines().clone();
+async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let lines = test.cluster.lines().clone();
     let parent = handler("parent", move |context: Context| {
         let lines = lines.clone();
         async move {
@@ -104,13 +104,13 @@ async fn a_sub_handler_that_blocks_is_named_and_not_its_parent(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("one", json!({})).await;
-    let object = field.until("it is handled", "one", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("one", json!({})).await;
+    let object = test.until("it is handled", "one", is_handled).await;
     working.stop().await;
     assert_eq!(object["status"]["parent/child"], "was told", "{object}");
     let blocked = |line: &str| line.contains("'parent' has blocked");
-    assert_eq!(field.bed.lines().count(blocked), 0);
+    assert_eq!(test.cluster.lines().count(blocked), 0);
 }
 
 /// Blocks the thread that asks, once: until a line with `told` is there, or is not to be expected any more.
@@ -130,25 +130,25 @@ const BY_FILTERS: &str = "The operator's own thread has been blocked for more th
 const BY_PATCHES: &str =
     "The operator's own thread has been blocked for more than 1 s by the patch functions of 'slow'";
 
-async fn a_filter_that_blocks_is_named_while_it_does(bed: Bed) {
-    let field = Field::of(bed).await;
-    let block = block_until(field.bed.lines(), BY_FILTERS);
+async fn a_filter_that_blocks_is_named_while_it_does(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let block = block_until(test.cluster.lines(), BY_FILTERS);
     let slow = handler("slow", async |_: Context| Ok(())).when(move |_| {
         block();
         true
     });
-    let working = field.start(Registry::new().on_create(field.selector(), slow));
-    field.create("one", json!({})).await;
-    field.until("it is handled", "one", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), slow));
+    test.create("one", json!({})).await;
+    test.until("it is handled", "one", is_handled).await;
     working.stop().await;
-    let told = field.line(BY_FILTERS).await;
+    let told = test.line(BY_FILTERS).await;
     assert!(told.contains("WARN"), "{told}");
     assert!(told.contains("name=\"one\""), "{told}");
 }
 
-async fn a_patch_function_that_blocks_is_named_while_it_does(bed: Bed) {
-    let field = Field::of(bed).await;
-    let block = block_until(field.bed.lines(), BY_PATCHES);
+async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let block = block_until(test.cluster.lines(), BY_PATCHES);
     let slow = handler("slow", move |context: Context| {
         let block = block.clone();
         async move {
@@ -156,11 +156,11 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), slow));
-    field.create("one", json!({})).await;
-    field.until("it is handled", "one", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), slow));
+    test.create("one", json!({})).await;
+    test.until("it is handled", "one", is_handled).await;
     working.stop().await;
-    let told = field.line(BY_PATCHES).await;
+    let told = test.line(BY_PATCHES).await;
     assert!(
         told.contains("WARN") && told.contains("name=\"one\""),
         "{told}"
@@ -168,22 +168,22 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(bed: Bed) {
 }
 
 /// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.
-async fn hogged(bed: &Bed, folder: &str, more: &str) -> Program {
+async fn hogged(cluster: &TestCluster, folder: &str, more: &str) -> Program {
     let file = Folder::new(folder)
         .file("hog.rs", &format!("{HANDLERS}{more}"))
         .at("hog.rs");
-    let kubeconfig = bed.kubeconfig().display().to_string();
+    let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
         "run",
         &file,
         "--kubeconfig",
         &kubeconfig,
         "-n",
-        bed.namespace(),
+        cluster.namespace(),
     ];
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for number in 0..threads {
-        create(bed, "ConfigMap", &format!("stuck-{number}"), "hog").await;
+        create(cluster, "ConfigMap", &format!("stuck-{number}"), "hog").await;
     }
     let program = Program::start(kopf_rs(&args), PATIENCE);
     for number in 0..threads {
@@ -194,24 +194,27 @@ async fn hogged(bed: &Bed, folder: &str, more: &str) -> Program {
     program
 }
 
-async fn create(bed: &Bed, kind: &str, name: &str, label: &str) {
-    bed.create(&json!({
-        "apiVersion": "v1", "kind": kind,
-        "metadata": {"name": name, "labels": {label: "yes"}},
-    }))
-    .await;
+async fn create(cluster: &TestCluster, kind: &str, name: &str, label: &str) {
+    cluster
+        .create(&json!({
+            "apiVersion": "v1", "kind": kind,
+            "metadata": {"name": name, "labels": {label: "yes"}},
+        }))
+        .await;
 }
 
-async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(bed: Bed) {
-    let program = hogged(&bed, "blocking", "").await;
+async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster: TestCluster) {
+    let program = hogged(&cluster, "blocking", "").await;
     let lines = program.lines().with_patience(SOON);
-    create(&bed, "Secret", "other", "seen").await;
+    create(&cluster, "Secret", "other", "seen").await;
     let seen = |line: &str| line.contains("/other] seen meanwhile");
     lines.until("of the other object", seen).await;
     let kept = |object: Option<&serde_json::Value>| {
         object.is_some_and(|object| object["metadata"]["annotations"]["kept"] == "yes")
     };
-    bed.until("it is handled", "secrets", "other", kept).await;
+    cluster
+        .until("it is handled", "secrets", "other", kept)
+        .await;
     let told = |line: &str| line.contains("/stuck-0] Handler 'hog' has blocked its thread");
     let told = lines.until("of the watchdog", told).await;
     assert!(told.contains("hog.rs:5:10"), "{told}");
@@ -221,8 +224,8 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(bed: Be
     );
 }
 
-async fn an_operator_ends_in_time_whoever_blocks_its_threads(bed: Bed) {
-    let mut program = hogged(&bed, "blocking", "").await;
+async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {
+    let mut program = hogged(&cluster, "blocking", "").await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;
     let said = program.lines().all().join("\n");
@@ -232,8 +235,8 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(bed: Bed) {
     assert!(said.contains(named), "{said}");
 }
 
-async fn cleanup_handlers_run_whoever_blocks_all_threads(bed: Bed) {
-    let mut program = hogged(&bed, "blocking-cleanup", CLEANUP).await;
+async fn cleanup_handlers_run_whoever_blocks_all_threads(cluster: TestCluster) {
+    let mut program = hogged(&cluster, "blocking-cleanup", CLEANUP).await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;
     let said = program.lines().all().join("\n");

@@ -1,10 +1,10 @@
 //! Objects that are new to the operator: each is handled once, with as few writes as can be.
 
 use kopf_rs::{Registry, handler};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, is_handled};
+use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
     objects_from_before_and_after_the_start_are_handled_once_with_one_write;
@@ -16,15 +16,17 @@ scenarios! {
     many_objects_are_handled_each_once;
 }
 
-async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("before", json!({"size": 1})).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.calls.until(1).await;
-    field.create("after", json!({"size": 2})).await;
+async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    test.create("before", json!({"size": 1})).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.calls.until(1).await;
+    test.create("after", json!({"size": 2})).await;
     for name in ["before", "after"] {
-        let object = field.until("it is handled", name, is_handled).await;
+        let object = test.until("it is handled", name, is_handled).await;
         let annotations = object["metadata"]["annotations"].as_object();
         let annotations = annotations.expect("a handled object has annotations");
         assert!(
@@ -34,62 +36,61 @@ async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write
         assert_eq!(object["metadata"]["finalizers"], Value::Null);
     }
     let report = working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn before", "create_fn after"]);
+    assert_eq!(test.calls.all(), ["create_fn before", "create_fn after"]);
     assert_eq!(report.failed, []);
-    field.assert_writes("before", 1).await;
-    field.assert_writes("after", 1).await;
+    test.assert_writes("before", 1).await;
+    test.assert_writes("after", 1).await;
 }
 
-async fn a_finalizer_costs_one_write_more(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_finalizer_costs_one_write_more(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
-    field
-        .line("Creation is processed: 1 succeeded; 0 failed.")
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.line("Creation is processed: 1 succeeded; 0 failed.")
         .await;
-    let object = field.until("it is handled", "a", is_handled).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     assert_eq!(
         object["metadata"]["finalizers"],
         json!(["tester.kopf.rs/finalizer"])
     );
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
-    field.assert_writes("a", 2).await;
+    assert_eq!(test.calls.all(), ["create_fn a"]);
+    test.assert_writes("a", 2).await;
 }
 
-async fn every_further_handler_costs_one_write_more(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn every_further_handler_costs_one_write_more(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("first"))
-        .on_create(field.selector(), field.noting("second"))
-        .on_create(field.selector(), field.noting("third"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+        .on_create(test.selector(), test.noting("first"))
+        .on_create(test.selector(), test.noting("second"))
+        .on_create(test.selector(), test.noting("third"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["first a", "second a", "third a"]);
-    field.assert_writes("a", 3).await;
+    assert_eq!(test.calls.all(), ["first a", "second a", "third a"]);
+    test.assert_writes("a", 3).await;
 }
 
-async fn results_go_to_the_status(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn results_go_to_the_status(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(
-            field.selector(),
-            field.handler("create_fn", |context| async move {
+            test.selector(),
+            test.handler("create_fn", |context| async move {
                 Ok(json!({"saw": context.spec::<Value>()?["size"]}))
             }),
         )
         .on_create(
-            field.selector(),
-            field.handler("other_fn", |_| async { Ok(json!("text")) }),
+            test.selector(),
+            test.handler("other_fn", |_| async { Ok(json!("text")) }),
         );
-    let working = field.start(registry);
-    field.create("a", json!({"size": 7})).await;
-    let object = field.until("it is handled", "a", is_handled).await;
+    let working = test.start(registry);
+    test.create("a", json!({"size": 7})).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(
         object["status"],
@@ -97,60 +98,59 @@ async fn results_go_to_the_status(bed: Bed) {
     );
 }
 
-async fn what_handlers_patch_is_written_with_the_state(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_handlers_patch_is_written_with_the_state(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_create(
-        field.selector(),
+        test.selector(),
         handler("create_fn", |context| async move {
             context.patch()["metadata"]["labels"]["made-by"] = json!("test");
             context.patch()["status"]["phase"] = json!("Ready");
             Ok(())
         }),
     );
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    let object = field.until("it is handled", "a", is_handled).await;
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(object["metadata"]["labels"], json!({"made-by": "test"}));
     assert_eq!(object["status"]["phase"], "Ready");
 }
 
-async fn text_arrives_unharmed(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn text_arrives_unharmed(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let banner = "\u{1f680} \"quoted\" \\ back\u{301} \u{0}nul \u{7f} end";
     let registry = Registry::new().on_create(
-        field.selector(),
-        field.handler("create_fn", |context| async move {
+        test.selector(),
+        test.handler("create_fn", |context| async move {
             Ok(context.spec::<Value>()?["banner"].take())
         }),
     );
-    let working = field.start(registry);
-    field.create("a", json!({"banner": banner})).await;
-    let object = field.until("it is handled", "a", is_handled).await;
+    let working = test.start(registry);
+    test.create("a", json!({"banner": banner})).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(object["status"]["create_fn"], banner);
     assert_eq!(object["spec"]["banner"], banner);
 }
 
-async fn many_objects_are_handled_each_once(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
+async fn many_objects_are_handled_each_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
     let mut expected = Vec::new();
     for number in 0..50 {
         let name = format!("object-{number:02}");
-        field.create(&name, json!({"size": number})).await;
+        test.create(&name, json!({"size": number})).await;
         expected.push(format!("create_fn {name}"));
     }
     for number in 0..50 {
-        field
-            .until("it is handled", &format!("object-{number:02}"), is_handled)
+        test.until("it is handled", &format!("object-{number:02}"), is_handled)
             .await;
     }
     working.stop().await;
-    let mut calls = field.calls.all();
+    let mut calls = test.calls.all();
     calls.sort();
     assert_eq!(calls, expected);
-    field.assert_writes("object-00", 1).await;
-    field.assert_writes("object-49", 1).await;
+    test.assert_writes("object-00", 1).await;
+    test.assert_writes("object-49", 1).await;
 }

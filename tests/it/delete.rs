@@ -1,10 +1,10 @@
 //! Objects that are deleted: handlers are called first, and nothing that fails keeps an object for ever.
 
 use kopf_rs::{PermanentError, Registry, TemporaryError};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, Working, is_handled};
+use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     a_deletion_is_one_call_and_one_write;
@@ -19,50 +19,49 @@ scenarios! {
     an_optional_handler_that_outlives_its_object_is_called_once;
 }
 
-async fn a_deletion_is_one_call_and_one_write(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
-    field
-        .line("Deleted, really deleted, and we are notified.")
+async fn a_deletion_is_one_call_and_one_write(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
+    test.line("Deleted, really deleted, and we are notified.")
         .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(test.calls.all(), ["delete_fn a"]);
     // The finalizer, the state, and the last farewell.
-    field.assert_writes("a", 3).await;
+    test.assert_writes("a", 3).await;
 }
 
-async fn a_deletion_waits_until_its_handler_succeeds(bed: Bed) {
-    let field = Field::of(bed).await;
-    let delete = field.handler("delete_fn", |context| async move {
+async fn a_deletion_waits_until_its_handler_succeeds(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let delete = test.handler("delete_fn", |context| async move {
         if context.retry() < 2 {
             return Err(TemporaryError::new("not yet").delay(0.3).into());
         }
         Ok(Value::Null)
     });
-    let working = field.start(Registry::new().on_delete(field.selector(), delete));
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
+    let working = test.start(Registry::new().on_delete(test.selector(), delete));
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     working.stop().await;
-    assert_eq!(field.calls.all().len(), 3);
+    assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn a_handler_that_fails_for_good_lets_the_object_go(bed: Bed) {
-    let field = Field::of(bed).await;
-    let delete = field.handler("delete_fn", |_| async {
+async fn a_handler_that_fails_for_good_lets_the_object_go(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let delete = test.handler("delete_fn", |_| async {
         Err(PermanentError::new("never").into())
     });
-    let working = field.start(Registry::new().on_delete(field.selector(), delete));
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
+    let working = test.start(Registry::new().on_delete(test.selector(), delete));
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     let report = working.stop().await;
     assert_eq!(report.failed.len(), 1);
     assert_eq!(report.failed[0].handler, "delete_fn");
@@ -70,100 +69,98 @@ async fn a_handler_that_fails_for_good_lets_the_object_go(bed: Bed) {
         .object
         .as_ref()
         .expect("it is about an object");
-    assert_eq!(object.to_string(), format!("{}/a", field.bed.namespace()));
+    assert_eq!(
+        object.to_string(),
+        format!("{}/a", test.cluster.namespace())
+    );
 }
 
-async fn an_object_deleted_while_nobody_watches_is_handled_after_the_start(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = || Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry());
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+async fn an_object_deleted_while_nobody_watches_is_handled_after_the_start(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = || Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry());
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    field.delete("a").await;
-    assert!(field.get("a").await["metadata"]["deletionTimestamp"].is_string());
-    let working = field.start(registry());
-    field.until_gone("a").await;
+    test.delete("a").await;
+    assert!(test.get("a").await["metadata"]["deletionTimestamp"].is_string());
+    let working = test.start(registry());
+    test.until_gone("a").await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
-async fn finalizers_of_others_stay(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field
-        .patch(
-            "a",
-            json!({"metadata": {"finalizers": ["example.com/other", "tester.kopf.rs/finalizer"]}}),
-        )
-        .await;
-    field.delete("a").await;
+async fn finalizers_of_others_stay(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch(
+        "a",
+        json!({"metadata": {"finalizers": ["example.com/other", "tester.kopf.rs/finalizer"]}}),
+    )
+    .await;
+    test.delete("a").await;
     let left = json!(["example.com/other"]);
-    field
-        .until("ours is off", "a", |object| {
-            object["metadata"]["finalizers"] == left
-        })
+    test.until("ours is off", "a", |object| {
+        object["metadata"]["finalizers"] == left
+    })
+    .await;
+    test.patch("a", json!({"metadata": {"finalizers": null}}))
         .await;
-    field
-        .patch("a", json!({"metadata": {"finalizers": null}}))
-        .await;
-    field.until_gone("a").await;
+    test.until_gone("a").await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
-async fn without_deletion_handlers_nothing_holds_an_object(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
+async fn without_deletion_handlers_nothing_holds_an_object(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     working.stop().await;
-    field.assert_writes("a", 1).await;
+    test.assert_writes("a", 1).await;
 }
 
-async fn a_finalizer_that_nobody_needs_is_taken_off(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+async fn a_finalizer_that_nobody_needs_is_taken_off(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field
-        .until("it is off", "a", |object| {
-            object["metadata"]["finalizers"].is_null()
-        })
-        .await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.until("it is off", "a", |object| {
+        object["metadata"]["finalizers"].is_null()
+    })
+    .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), Vec::<String>::new());
+    assert_eq!(test.calls.all(), Vec::<String>::new());
 }
 
-async fn an_optional_handler_is_told_although_it_does_not_hold_the_object(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry =
-        Registry::new().on_delete(field.selector(), field.noting("delete_fn").optional());
-    let working = field.start(registry);
-    let object = field.create("a", json!({})).await;
+async fn an_optional_handler_is_told_although_it_does_not_hold_the_object(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn").optional());
+    let working = test.start(registry);
+    let object = test.create("a", json!({})).await;
     assert_eq!(object["metadata"]["finalizers"], Value::Null);
-    field.until("it is handled", "a", is_handled).await;
-    field.delete("a").await;
-    field.calls.until(1).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.delete("a").await;
+    test.calls.until(1).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
-async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create = field.handler("create_fn", move |context| {
+    let create = test.handler("create_fn", move |context| {
         let held = held.clone();
         async move {
             let size = context.spec::<Value>()?["size"].clone();
@@ -173,33 +170,32 @@ async fn a_handler_that_outlives_its_object_leaves_the_next_one_alone(bed: Bed) 
             Ok(json!({"size": size}))
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("a", json!({"size": 1})).await;
-    field.calls.until(1).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
-    field.create("a", json!({"size": 2})).await;
-    field.until("it is handled", "a", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({"size": 1})).await;
+    test.calls.until(1).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
+    test.create("a", json!({"size": 2})).await;
+    test.until("it is handled", "a", is_handled).await;
     gate.open(1);
-    field.line("the object does not exist anymore").await;
+    test.line("the object does not exist anymore").await;
     working.stop().await;
     assert_eq!(
-        field.get("a").await["status"]["create_fn"],
+        test.get("a").await["status"]["create_fn"],
         json!({"size": 2})
     );
 }
 
-async fn an_optional_handler_that_outlives_its_object_is_called_once(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn an_optional_handler_that_outlives_its_object_is_called_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
-    field.create("a", json!({})).await;
-    field
-        .patch("a", finalizers(json!(["example.com/other"])))
+    test.create("a", json!({})).await;
+    test.patch("a", finalizers(json!(["example.com/other"])))
         .await;
-    field.delete("a").await;
+    test.delete("a").await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let delete = field.handler("delete_fn", move |_| {
+    let delete = test.handler("delete_fn", move |_| {
         let gate = held.clone();
         async move {
             gate.pass().await;
@@ -207,15 +203,15 @@ async fn an_optional_handler_that_outlives_its_object_is_called_once(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_delete(field.selector(), delete.optional());
-    let working = Working::start(&field.bed, field.operator(registry).once());
-    field.calls.until(1).await;
-    field.patch("a", finalizers(Value::Null)).await;
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_delete(test.selector(), delete.optional());
+    let working = Working::start(&test.cluster, test.operator(registry).once());
+    test.calls.until(1).await;
+    test.patch("a", finalizers(Value::Null)).await;
     // What is told of later is called: the deletion has come in by then.
-    field.create("b", json!({})).await;
-    field.calls.until(2).await;
+    test.create("b", json!({})).await;
+    test.calls.until(2).await;
     gate.open(2);
     working.end().await.expect("it ends well");
-    assert_eq!(field.calls.all(), ["delete_fn a", "create_fn b"]);
+    assert_eq!(test.calls.all(), ["delete_fn a", "create_fn b"]);
 }

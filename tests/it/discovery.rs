@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use kopf_rs::Registry;
 use kopf_rs_apiserver::{Fault, Verb};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, KIND, Working, definition_of_versions, is_handled};
+use crate::operating::{KIND, TestOperator, Working, definition_of_versions, is_handled};
 
 scenarios! {
     a_kind_that_comes_while_discovery_is_out_is_served_afterwards [memory];
@@ -24,31 +24,31 @@ scenarios! {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Define the kind in these versions: name, whether it is served, whether it is stored.
-async fn define(field: &Field, versions: &[(&str, bool, bool)]) {
-    let crd = definition_of_versions(&field.group, versions);
-    if field.bed.get(DEFINITIONS, &field.kind()).await.is_some() {
-        field.bed.patch(DEFINITIONS, &field.kind(), &crd).await;
+async fn define(test: &TestOperator, versions: &[(&str, bool, bool)]) {
+    let crd = definition_of_versions(&test.group, versions);
+    if test.cluster.get(DEFINITIONS, &test.kind()).await.is_some() {
+        test.cluster.patch(DEFINITIONS, &test.kind(), &crd).await;
     } else {
-        field.bed.apply(&crd.to_string()).await;
+        test.cluster.apply(&crd.to_string()).await;
     }
 }
 
 /// Handlers of everything that can become of an object, named after what they are for.
-fn of_all(field: &Field) -> Registry {
-    let selector = format!("{KIND}.{}", field.group);
+fn of_all(test: &TestOperator) -> Registry {
+    let selector = format!("{KIND}.{}", test.group);
     Registry::new()
-        .on_create(selector.as_str(), field.noting("create_fn"))
-        .on_update(selector.as_str(), field.noting("update_fn"))
-        .on_delete(selector.as_str(), field.noting("delete_fn").optional())
+        .on_create(selector.as_str(), test.noting("create_fn"))
+        .on_update(selector.as_str(), test.noting("update_fn"))
+        .on_delete(selector.as_str(), test.noting("delete_fn").optional())
 }
 
 /// The versions in which operators have watched the kind, in order and without repetitions.
-fn watched_versions(field: &Field) -> Vec<String> {
-    let root = format!("/apis/{}/", field.group);
-    let asked = field.bed.asked().into_iter();
+fn watched_versions(test: &TestOperator) -> Vec<String> {
+    let root = format!("/apis/{}/", test.group);
+    let asked = test.cluster.asked().into_iter();
     let watches = asked.filter(|asked| {
         let looks = ["list", "watch"].contains(&asked.verb.as_str());
-        looks && asked.path.ends_with(KIND) && asked.user_agent != Bed::USER_AGENT
+        looks && asked.path.ends_with(KIND) && asked.user_agent != TestCluster::USER_AGENT
     });
     let mut versions: Vec<String> = watches
         .filter_map(|asked| {
@@ -60,83 +60,83 @@ fn watched_versions(field: &Field) -> Vec<String> {
     versions
 }
 
-async fn a_kind_that_comes_while_discovery_is_out_is_served_afterwards(bed: Bed) {
-    let field = Field::bare(bed);
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.line("Unresolved resources cannot be served").await;
-    let server = field.bed.in_process().expect("it is in the process");
+async fn a_kind_that_comes_while_discovery_is_out_is_served_afterwards(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.line("Unresolved resources cannot be served").await;
+    let server = test.cluster.in_process().expect("it is in the process");
     let of_operator = |path: &str| path == "/api" || path == "/apis";
     let out = server.fault(Fault::answer(503).when(move |asked| of_operator(&asked.path)));
-    field.serve().await;
-    field.create("a", json!({})).await;
+    test.serve().await;
+    test.create("a", json!({})).await;
     // A minute of virtual time: that is how long the outage lasts.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(out.hits() > 1);
     drop(out);
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn a_new_preferred_version_takes_over_the_objects(bed: Bed) {
-    let field = Field::bare(bed);
-    define(&field, &[("v1", true, true)]).await;
-    let working = field.start(of_all(&field));
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    define(&field, &[("v1", true, true), ("v2", true, false)]).await;
-    let watching = format!("Starting the watch-stream for {KIND}.v2.{}", field.group);
-    field.line(&watching).await;
-    field.create("b", json!({})).await;
-    field.until("it is handled", "b", is_handled).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
+async fn a_new_preferred_version_takes_over_the_objects(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    define(&test, &[("v1", true, true)]).await;
+    let working = test.start(of_all(&test));
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    define(&test, &[("v1", true, true), ("v2", true, false)]).await;
+    let watching = format!("Starting the watch-stream for {KIND}.v2.{}", test.group);
+    test.line(&watching).await;
+    test.create("b", json!({})).await;
+    test.until("it is handled", "b", is_handled).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
     let updated = |object: &Value| {
         crate::operating::last_handled(object).is_some_and(|last| last["spec"]["size"] == 2)
     };
-    field.until("its change is handled", "a", updated).await;
-    field.delete("b").await;
-    field.until_gone("b").await;
-    field.calls.until(4).await;
+    test.until("its change is handled", "a", updated).await;
+    test.delete("b").await;
+    test.until_gone("b").await;
+    test.calls.until(4).await;
     working.stop().await;
     assert_eq!(
-        field.calls.all(),
+        test.calls.all(),
         ["create_fn a", "create_fn b", "update_fn a", "delete_fn b"]
     );
 }
 
-async fn of_two_versions_of_a_kind_one_is_served(bed: Bed) {
-    let field = Field::bare(bed);
-    define(&field, &[("v1beta1", true, true), ("v1", true, false)]).await;
-    let group = field.group.as_str();
+async fn of_two_versions_of_a_kind_one_is_served(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    define(&test, &[("v1beta1", true, true), ("v1", true, false)]).await;
+    let group = test.group.as_str();
     let registry = Registry::new()
-        .on_create((group, "v1beta1", KIND), field.noting("older_fn"))
-        .on_create((group, "v1", KIND), field.noting("newer_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    let told = field.line("is not served to 'older_fn'").await;
+        .on_create((group, "v1beta1", KIND), test.noting("older_fn"))
+        .on_create((group, "v1", KIND), test.noting("newer_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    let told = test.line("is not served to 'older_fn'").await;
     working.stop().await;
     assert!(
         told.contains(&format!("{KIND}.v1beta1.{group}"))
             && told.contains(&format!("{KIND}.v1.{group}")),
         "{told}"
     );
-    assert_eq!(field.calls.all(), ["newer_fn a"]);
-    assert_eq!(watched_versions(&field), ["v1"]);
+    assert_eq!(test.calls.all(), ["newer_fn a"]);
+    assert_eq!(watched_versions(&test), ["v1"]);
 }
 
-async fn while_the_server_is_away_one_line_tells_it(bed: Bed) {
-    let field = Field::of(bed).await;
-    let mut registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+async fn while_the_server_is_away_one_line_tells_it(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let mut registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     for kind in ["configmaps", "secrets", "services", "pods"] {
-        registry = registry.on_event(kind, field.noting(kind));
+        registry = registry.on_event(kind, test.noting(kind));
     }
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    let server = field.bed.in_process().expect("it is in the process");
-    let by_operator = |agent: Option<&str>| agent != Some(Bed::USER_AGENT);
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let by_operator = |agent: Option<&str>| agent != Some(TestCluster::USER_AGENT);
     let away = server
         .fault(Fault::drop_before().when(move |asked| by_operator(asked.user_agent.as_deref())));
     drop(server.fault(Fault::cut().on(Verb::Watch)));
@@ -144,11 +144,11 @@ async fn while_the_server_is_away_one_line_tells_it(bed: Bed) {
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(away.hits() > 50, "{}", away.hits());
     drop(away);
-    field.line("Requests succeed again: ").await;
-    field.create("b", json!({})).await;
-    field.until("it is handled", "b", is_handled).await;
+    test.line("Requests succeed again: ").await;
+    test.create("b", json!({})).await;
+    test.until("it is handled", "b", is_handled).await;
     working.stop().await;
-    let lines = field.bed.lines();
+    let lines = test.cluster.lines();
     let loud = |line: &str| {
         [" WARN ", "ERROR "]
             .iter()
@@ -160,103 +160,103 @@ async fn while_the_server_is_away_one_line_tells_it(bed: Bed) {
     assert_eq!(lines.count(over), 1, "{:#?}", lines.all());
 }
 
-async fn what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards(bed: Bed) {
-    let field = Field::of(bed).await;
-    let server = field.bed.in_process().expect("it is in the process");
+async fn what_finds_a_version_withdrawn_for_a_moment_is_written_afterwards(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
     let withdrawn = Fault::answer(404).on(Verb::Patch).plural(KIND).times(2);
     let withdrawn = server.fault(withdrawn);
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(withdrawn.hits(), 2);
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
 /// Deletion handlers alone: they hold the objects.
-fn of_deletions(field: &Field) -> Registry {
-    let selector = format!("{KIND}.{}", field.group);
-    Registry::new().on_delete(selector.as_str(), field.noting("delete_fn"))
+fn of_deletions(test: &TestOperator) -> Registry {
+    let selector = format!("{KIND}.{}", test.group);
+    Registry::new().on_delete(selector.as_str(), test.noting("delete_fn"))
 }
 
 /// Define the kind, and let an operator hold the object `a` of it.
-async fn hold(field: &Field) -> Working {
-    define(field, &[("v1", true, true)]).await;
-    let working = field.start(of_deletions(field));
-    field.create("a", json!({})).await;
+async fn hold(test: &TestOperator) -> Working {
+    define(test, &[("v1", true, true)]).await;
+    let working = test.start(of_deletions(test));
+    test.create("a", json!({})).await;
     let is_held = |object: &Value| !object["metadata"]["finalizers"].is_null();
-    field.until("it is held", "a", is_held).await;
+    test.until("it is held", "a", is_held).await;
     working
 }
 
 /// Delete the definition, and await that the server says so, also to those who ask what it serves.
-async fn undefine(field: &Field) {
-    field.bed.delete(DEFINITIONS, &field.kind()).await;
+async fn undefine(test: &TestOperator) {
+    test.cluster.delete(DEFINITIONS, &test.kind()).await;
     let is_terminating = |found: Option<&Value>| {
         let conditions = found.and_then(|it| it["status"]["conditions"].as_array());
         conditions.is_some_and(|all| all.iter().any(|it| it["type"] == "Terminating"))
     };
     let what = "the definition is being deleted";
-    field
-        .bed
-        .until(what, DEFINITIONS, &field.kind(), is_terminating)
+    test.cluster
+        .until(what, DEFINITIONS, &test.kind(), is_terminating)
         .await;
 }
 
-async fn until_undefined(field: &Field) {
+async fn until_undefined(test: &TestOperator) {
     let gone = |found: Option<&Value>| found.is_none();
     let what = "the definition is gone";
-    field
-        .bed
-        .until(what, DEFINITIONS, &field.kind(), gone)
+    test.cluster
+        .until(what, DEFINITIONS, &test.kind(), gone)
         .await;
 }
 
-async fn objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart(bed: Bed) {
-    let field = Field::bare(bed);
-    hold(&field).await.stop().await;
-    undefine(&field).await;
-    let path = format!("/apis/{}/v1", field.group);
-    let served = field.bed.request("GET", &path, None).await;
+async fn objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::bare(cluster);
+    hold(&test).await.stop().await;
+    undefine(&test).await;
+    let path = format!("/apis/{}/v1", test.group);
+    let served = test.cluster.request("GET", &path, None).await;
     let served = served.expect("the version is served");
     let verbs = ["delete", "deletecollection", "get", "list", "watch"];
     assert_eq!(served["resources"][0]["verbs"], json!(verbs));
-    let working = field.start(of_deletions(&field));
-    until_undefined(&field).await;
+    let working = test.start(of_deletions(&test));
+    until_undefined(&test).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
 async fn objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_are_released(
-    bed: Bed,
+    cluster: TestCluster,
 ) {
-    let field = Field::bare(bed);
-    let working = hold(&field).await;
-    define(&field, &[("v1", false, true)]).await;
-    let unwatched = format!("Stopping the watch-stream for {KIND}.v1.{}", field.group);
-    field.line(&unwatched).await;
-    undefine(&field).await;
-    define(&field, &[("v1", true, true)]).await;
-    until_undefined(&field).await;
+    let test = TestOperator::bare(cluster);
+    let working = hold(&test).await;
+    define(&test, &[("v1", false, true)]).await;
+    let unwatched = format!("Stopping the watch-stream for {KIND}.v1.{}", test.group);
+    test.line(&unwatched).await;
+    undefine(&test).await;
+    define(&test, &[("v1", true, true)]).await;
+    until_undefined(&test).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["delete_fn a"]);
+    assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
-async fn a_listing_that_tells_nothing_new_ends_no_look_for_an_object(bed: Bed) {
-    let field = Field::of(bed).await;
-    let server = field.bed.in_process().expect("it is in the process");
+async fn a_listing_that_tells_nothing_new_ends_no_look_for_an_object(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
     let _withdrawn = server.fault(Fault::answer(404).on(Verb::Patch).plural(KIND).times(1));
     let away = server.fault(Fault::answer(503).on(Verb::Get).plural(KIND).times(3));
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(200)).await;
         drop(server.fault(Fault::cut().on(Verb::Watch).plural(KIND)));
     }
     assert!(away.hits() > 0);
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use kopf_rs_tests::{Bed, Program, built_program, scenarios};
+use kopf_rs_tests::{Program, TestCluster, built_program, scenarios};
 use serde_json::Value;
 
 use crate::cli::{PATIENCE, ended, kopf_rs, root};
@@ -29,9 +29,9 @@ fn read(file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A sample object in the bed's own namespace.
-fn sample(bed: &Bed, file: &str) -> String {
-    let namespace = format!("namespace: {}", bed.namespace());
+/// A sample object in the cluster's own namespace.
+fn sample(cluster: &TestCluster, file: &str) -> String {
+    let namespace = format!("namespace: {}", cluster.namespace());
     read(&format!("myapp/{file}")).replace("namespace: default", &namespace)
 }
 
@@ -66,37 +66,41 @@ async fn the_single_file_shows_what_it_promises() {
     shows_what_it_promises("myapp.rs", "myapp").await;
 }
 
-async fn myapp(bed: Bed) {
-    lives(bed, |flags| {
+async fn myapp(cluster: TestCluster) {
+    lives(cluster, |flags| {
         kopf_rs(&[&["run", "examples/myapp"], flags].concat())
     })
     .await;
 }
 
-async fn myapp_template(bed: Bed) {
-    lives(bed, |flags| {
+async fn myapp_template(cluster: TestCluster) {
+    lives(cluster, |flags| {
         kopf_rs(&[&["run", "examples/myapp-template"], flags].concat())
     })
     .await;
 }
 
-async fn myapp_in_a_single_file(bed: Bed) {
-    lives(bed, |flags| {
+async fn myapp_in_a_single_file(cluster: TestCluster) {
+    lives(cluster, |flags| {
         kopf_rs(&[&["run", "examples/myapp.rs"], flags].concat())
     })
     .await;
 }
 
 /// An object from before the start, one from after it, and one with a mistake.
-async fn lives(bed: Bed, start: impl Fn(&[&str]) -> Command) {
-    bed.apply(&read("myapp/crd.yaml")).await;
-    bed.apply(&sample(&bed, "example-app.yaml")).await;
-    let kubeconfig = bed.kubeconfig().to_str().expect("an ASCII path").to_owned();
+async fn lives(cluster: TestCluster, start: impl Fn(&[&str]) -> Command) {
+    cluster.apply(&read("myapp/crd.yaml")).await;
+    cluster.apply(&sample(&cluster, "example-app.yaml")).await;
+    let kubeconfig = cluster
+        .kubeconfig()
+        .to_str()
+        .expect("an ASCII path")
+        .to_owned();
     let flags = [
         "--kubeconfig",
         &kubeconfig,
         "-n",
-        bed.namespace(),
+        cluster.namespace(),
         "--verbose",
     ];
     let mut program = Program::start(start(&flags), PATIENCE);
@@ -105,7 +109,7 @@ async fn lives(bed: Bed, start: impl Fn(&[&str]) -> Command) {
         let wanted = text.clone();
         async move { lines.until(&text, |line| line.contains(&wanted)).await }
     };
-    let place = bed.namespace().to_owned();
+    let place = cluster.namespace().to_owned();
     line(format!("[{place}/example-app] Creation is in progress")).await;
     line(format!(
         "[{place}/example-app] Pod example-app-pod created."
@@ -115,15 +119,15 @@ async fn lives(bed: Bed, start: impl Fn(&[&str]) -> Command) {
         "[{place}/example-app] Handler 'create_myapp' succeeded."
     ))
     .await;
-    check_pod(&bed, "example-app").await;
-    let late = sample(&bed, "example-app.yaml").replace("name: example-app", "name: late-app");
-    bed.apply(&late).await;
+    check_pod(&cluster, "example-app").await;
+    let late = sample(&cluster, "example-app.yaml").replace("name: example-app", "name: late-app");
+    cluster.apply(&late).await;
     line(format!(
         "[{place}/late-app] Handler 'create_myapp' succeeded."
     ))
     .await;
-    check_pod(&bed, "late-app").await;
-    bed.apply(&sample(&bed, "missing-image.yaml")).await;
+    check_pod(&cluster, "late-app").await;
+    cluster.apply(&sample(&cluster, "missing-image.yaml")).await;
     line(format!(
         "[{place}/missing-image] Handler 'create_myapp' failed permanently: Field 'spec.image' must be provided."
     ))
@@ -132,8 +136,8 @@ async fn lives(bed: Bed, start: impl Fn(&[&str]) -> Command) {
     assert_eq!(program.ended().await.code(), Some(0));
 }
 
-async fn check_pod(bed: &Bed, name: &str) {
-    let pod = bed
+async fn check_pod(cluster: &TestCluster, name: &str) {
+    let pod = cluster
         .get("pods", &format!("{name}-pod"))
         .await
         .expect("the Pod is there");
@@ -149,17 +153,17 @@ async fn check_pod(bed: &Bed, name: &str) {
     );
 }
 
-async fn myapp_in_a_program_of_its_own(bed: Bed) {
-    bed.apply(&read("myapp/crd.yaml")).await;
-    bed.apply(&sample(&bed, "example-app.yaml")).await;
+async fn myapp_in_a_program_of_its_own(cluster: TestCluster) {
+    cluster.apply(&read("myapp/crd.yaml")).await;
+    cluster.apply(&sample(&cluster, "example-app.yaml")).await;
     let mut command = Command::new(built_program("myapp-embedded"));
     command
-        .env("KUBECONFIG", bed.kubeconfig())
-        .env("NAMESPACE", bed.namespace());
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("NAMESPACE", cluster.namespace());
     let mut program = Program::start(command, PATIENCE);
     let counted = |line: &str| line.contains("Handler 'count' succeeded.");
     program.lines().until("of the closure", counted).await;
-    check_pod(&bed, "example-app").await;
+    check_pod(&cluster, "example-app").await;
     program.signal("INT").await;
     assert_eq!(program.ended().await.code(), Some(0));
     let told = |line: &str| line.contains("1 created, 0 failed for good");

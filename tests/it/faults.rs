@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kopf_rs::{EventType, Registry, TemporaryError, handler};
 use kopf_rs_apiserver::{ApiServer, Fault, Verb};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, Working, definition, is_handled};
+use crate::operating::{Gate, TestOperator, Working, definition, is_handled};
 
 scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
@@ -33,20 +33,19 @@ scenarios! {
     an_object_whose_annotations_are_full_is_handled_and_let_go;
 }
 
-fn server(field: &Field) -> &ApiServer {
-    field
-        .bed
+fn server(test: &TestOperator) -> &ApiServer {
+    test.cluster
         .in_process()
         .expect("this server is in the process")
 }
 
-async fn refused_and_lost_writes_are_repeated_without_another_call(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |_| async { Ok(json!({"made": true})) });
+async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |_| async { Ok(json!({"made": true})) });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_create(field.selector(), field.noting("second_fn"));
-    let working = field.start(registry);
+        .on_create(test.selector(), create)
+        .on_create(test.selector(), test.noting("second_fn"));
+    let working = test.start(registry);
     let faults = [
         ("refused-409", Fault::answer(409)),
         (
@@ -63,9 +62,9 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(bed: Bed) {
         for nth in 1..=3 {
             let name = format!("{name}-{nth}");
             let fault = fault.clone().on(Verb::Patch).name(&name).nth(nth).times(2);
-            let armed = server(&field).fault(fault);
-            field.create(&name, json!({})).await;
-            let object = field.until("it is handled", &name, is_handled).await;
+            let armed = server(&test).fault(fault);
+            test.create(&name, json!({})).await;
+            let object = test.until("it is handled", &name, is_handled).await;
             assert_eq!(
                 object["status"]["create_fn"],
                 json!({"made": true}),
@@ -75,7 +74,7 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(bed: Bed) {
         }
     }
     working.stop().await;
-    let mut calls = field.calls.all();
+    let mut calls = test.calls.all();
     let count = calls.len();
     calls.sort();
     calls.dedup();
@@ -83,48 +82,48 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(bed: Bed) {
         (count, calls.len()),
         (42, 42),
         "a handler was called twice: {:?}",
-        field.calls.all()
+        test.calls.all()
     );
 }
 
-async fn a_status_subresource_that_goes_away_loses_no_outcome(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_status_subresource_that_goes_away_loses_no_outcome(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
+    let create = test.handler("create_fn", move |_| {
         let gate = held.clone();
         async move {
             gate.pass().await;
             Ok(json!({"made": true}))
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
-    let mut crd = definition(&field.group);
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let mut crd = definition(&test.group);
     crd["spec"]["versions"][0]["subresources"] = json!({});
-    field.bed.apply(&crd.to_string()).await;
+    test.cluster.apply(&crd.to_string()).await;
     gate.open(1);
-    let object = field.until("it is handled", "a", is_handled).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     assert_eq!(object["status"]["create_fn"], json!({"made": true}));
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
 /// Handlers bring the subresource back, so that the operator cannot have discovered it when what they want is written.
-async fn a_status_subresource_that_comes_back_loses_no_outcome(bed: Bed) {
+async fn a_status_subresource_that_comes_back_loses_no_outcome(cluster: TestCluster) {
     const LOST: &str = "Merge-patching finished with inconsistencies";
-    let field = Field::bare(bed);
-    let mut crd = definition(&field.group);
+    let test = TestOperator::bare(cluster);
+    let mut crd = definition(&test.group);
     crd["spec"]["versions"][0]["subresources"] = json!({});
-    field.bed.apply(&crd.to_string()).await;
+    test.cluster.apply(&crd.to_string()).await;
     let name = crd["metadata"]["name"].as_str().unwrap_or_default();
     let url = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
     let subresources = json!([
         {"op": "replace", "path": "/spec/versions/0/subresources", "value": {"status": {}}},
     ]);
-    let client = field.bed.client();
-    let create = field.handler("create_fn", move |context| {
+    let client = test.cluster.client();
+    let create = test.handler("create_fn", move |context| {
         let client = client.clone();
         let again = http::Request::patch(&url)
             .header("content-type", "application/json-patch+json")
@@ -140,75 +139,75 @@ async fn a_status_subresource_that_comes_back_loses_no_outcome(bed: Bed) {
             Ok(Value::Null)
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
+    let working = test.start(Registry::new().on_create(test.selector(), create));
     for name in ["a", "by-function"] {
-        field.bed.apply(&crd.to_string()).await;
+        test.cluster.apply(&crd.to_string()).await;
         // Discovered by then.
         tokio::time::sleep(Duration::from_secs(60)).await;
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
         let is_seen = |object: &Value| object["status"]["seen"] == true && is_handled(object);
-        field.until("its status is kept", name, is_seen).await;
+        test.until("its status is kept", name, is_seen).await;
     }
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "create_fn by-function"]);
-    assert_eq!(field.bed.lines().count(|line| line.contains(LOST)), 0);
+    assert_eq!(test.calls.all(), ["create_fn a", "create_fn by-function"]);
+    assert_eq!(test.cluster.lines().count(|line| line.contains(LOST)), 0);
 }
 
 /// Its schema drops the status, and so does the server in front of each kind without one.
-async fn a_kind_without_a_status_is_asked_for_its_subresource_once(bed: Bed) {
-    let field = Field::bare(bed);
-    let mut crd = definition(&field.group);
+async fn a_kind_without_a_status_is_asked_for_its_subresource_once(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut crd = definition(&test.group);
     let version = &mut crd["spec"]["versions"][0];
     version["subresources"] = json!({});
     version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object"});
-    field.bed.apply(&crd.to_string()).await;
-    let asked = server(&field).fault(
+    test.cluster.apply(&crd.to_string()).await;
+    let asked = server(&test).fault(
         Fault::answer(403)
             .on(Verb::Patch)
             .plural("kopfexamples")
             .subresource("status"),
     );
-    let create = field.handler("create_fn", |_| async { Ok(json!({"made": true})) });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
+    let create = test.handler("create_fn", |_| async { Ok(json!({"made": true})) });
+    let working = test.start(Registry::new().on_create(test.selector(), create));
     for name in ["a", "b"] {
-        field.create(name, json!({})).await;
-        field.until("it is handled", name, is_handled).await;
+        test.create(name, json!({})).await;
+        test.until("it is handled", name, is_handled).await;
     }
-    field.line("status.create_fn.made is missing").await;
+    test.line("status.create_fn.made is missing").await;
     working.stop().await;
     assert_eq!(asked.hits(), 1);
-    assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "create_fn b"]);
 }
 
-async fn a_conflict_over_the_finalizer_is_solved(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_conflict_over_the_finalizer_is_solved(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let _conflict = server(&field).fault(
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let _conflict = server(&test).fault(
         Fault::answer(409)
             .on(Verb::Patch)
             .plural("kopfexamples")
             .times(1),
     );
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    let _lost = server(&field).fault(
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    let _lost = server(&test).fault(
         Fault::drop_after()
             .on(Verb::Patch)
             .plural("kopfexamples")
             .times(1),
     );
-    field.delete("a").await;
-    field.until_gone("a").await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "delete_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "delete_fn a"]);
 }
 
-async fn an_outage_during_the_retries_loses_no_attempt(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn an_outage_during_the_retries_loses_no_attempt(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let create = handler("create_fn", move |context| {
         calls.note(format!("attempt {}", context.retry()));
         async move {
@@ -218,76 +217,78 @@ async fn an_outage_during_the_retries_loses_no_attempt(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    let outage = server(&field).fault(
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    let outage = server(&test).fault(
         Fault::answer(503)
             .on(Verb::Patch)
             .plural("kopfexamples")
             .times(6),
     );
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(outage.hits(), 6);
-    assert_eq!(field.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
+    assert_eq!(test.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
 }
 
-async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(bed: Bed) {
+async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(cluster: TestCluster) {
     const OBJECTS: usize = 20;
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    let outage = server(&field).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    let outage = server(&test).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
     let names: Vec<String> = (0..OBJECTS).map(|nth| format!("a{nth}")).collect();
     for name in &names {
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
     }
-    field.calls.until(OBJECTS).await;
+    test.calls.until(OBJECTS).await;
     // Virtual time: each object tries again and again.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(outage.hits() > 10 * OBJECTS, "{}", outage.hits());
     outage.clear();
     for name in &names {
-        field.until("it is handled", name, is_handled).await;
+        test.until("it is handled", name, is_handled).await;
     }
     let over = format!("Requests succeed again: {OBJECTS} had to wait, the first for ");
-    field.line(&over).await;
+    test.line(&over).await;
     working.stop().await;
-    let lines = field.bed.lines();
+    let lines = test.cluster.lines();
     let told = |line: &str| line.contains(" WARN ") && line.contains("Patching failed");
     assert_eq!(lines.count(told), 1);
     assert_eq!(lines.count(|line| line.contains(&over)), 1);
-    assert_eq!(field.calls.all().len(), OBJECTS);
+    assert_eq!(test.calls.all().len(), OBJECTS);
 }
 
-async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(bed: Bed) {
+async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(
+    cluster: TestCluster,
+) {
     const OBJECTS: usize = 5;
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    let _outage = server(&field).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    let _outage = server(&test).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
     for nth in 0..OBJECTS {
-        field.create(&format!("a{nth}"), json!({})).await;
+        test.create(&format!("a{nth}"), json!({})).await;
     }
-    field.calls.until(OBJECTS).await;
+    test.calls.until(OBJECTS).await;
     // Virtual time: the outage is told of.
     tokio::time::sleep(Duration::from_secs(300)).await;
     working.stop().await;
-    let lines = field.bed.lines();
+    let lines = test.cluster.lines();
     let told = "The outcomes of 5 objects could not be written before the exit: their handlers will be called again at the next start.";
     assert_eq!(lines.count(|line| line.contains(told)), 1);
     assert_eq!(lines.count(|line| line.contains("ERROR")), 1);
 }
 
-async fn watches_that_break_or_fall_silent_are_renewed(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn watches_that_break_or_fall_silent_are_renewed(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let mut settings = kopf_rs::Settings::default();
     settings.watching.inactivity_timeout = Duration::from_secs(5);
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let operator = field.operator(registry).settings(settings);
-    let working = crate::operating::Working::start(&field.bed, operator);
-    field.create("first", json!({})).await;
-    field.until("it is handled", "first", is_handled).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let operator = test.operator(registry).settings(settings);
+    let working = crate::operating::Working::start(&test.cluster, operator);
+    test.create("first", json!({})).await;
+    test.until("it is handled", "first", is_handled).await;
     let faults = [
         ("cut", Fault::cut()),
         ("reset", Fault::reset()),
@@ -297,92 +298,92 @@ async fn watches_that_break_or_fall_silent_are_renewed(bed: Bed) {
     ];
     for (name, fault) in faults {
         let fault = fault.on(Verb::Watch).plural("kopfexamples").times(2);
-        let armed = server(&field).fault(fault);
+        let armed = server(&test).fault(fault);
         if name == "refused" {
-            drop(server(&field).fault(Fault::cut().on(Verb::Watch).plural("kopfexamples")));
+            drop(server(&test).fault(Fault::cut().on(Verb::Watch).plural("kopfexamples")));
         }
-        let before = field.calls.all().len();
-        field.create(name, json!({})).await;
-        field.calls.until(before + 1).await;
+        let before = test.calls.all().len();
+        test.create(name, json!({})).await;
+        test.calls.until(before + 1).await;
         drop(armed);
-        field.until("it is handled", name, is_handled).await;
+        test.until("it is handled", name, is_handled).await;
     }
     working.stop().await;
 }
 
-async fn objects_that_went_during_a_gap_are_told_of(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn objects_that_went_during_a_gap_are_told_of(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let event = handler("event_fn", move |context| {
         let event = context.event_type().and_then(EventType::as_str);
         calls.note(format!("{} {}", context.name(), event.unwrap_or("listed")));
         async { Ok(()) }
     });
-    let working = field.start(Registry::new().on_event(field.selector(), event));
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
-    let silent = server(&field).fault(Fault::answer(503).on(Verb::Watch).plural("kopfexamples"));
-    let lists = server(&field).fault(Fault::answer(503).on(Verb::List).plural("kopfexamples"));
-    drop(server(&field).fault(Fault::cut().on(Verb::Watch).plural("kopfexamples")));
-    field.delete("a").await;
-    server(&field).compact();
+    let working = test.start(Registry::new().on_event(test.selector(), event));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let silent = server(&test).fault(Fault::answer(503).on(Verb::Watch).plural("kopfexamples"));
+    let lists = server(&test).fault(Fault::answer(503).on(Verb::List).plural("kopfexamples"));
+    drop(server(&test).fault(Fault::cut().on(Verb::Watch).plural("kopfexamples")));
+    test.delete("a").await;
+    server(&test).compact();
     drop((silent, lists));
-    field.create("b", json!({})).await;
-    field.calls.until(3).await;
+    test.create("b", json!({})).await;
+    test.calls.until(3).await;
     working.stop().await;
-    let mut calls = field.calls.all();
+    let mut calls = test.calls.all();
     calls[1..].sort();
     assert_eq!(calls[0].split(' ').next(), Some("a"));
     assert_eq!(calls[1], "a DELETED");
     assert!(calls[2].starts_with("b "), "{calls:?}");
 }
 
-async fn a_server_that_is_late_is_waited_for(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
-    let down = server(&field).fault(Fault::answer(503).on(Verb::Other).times(20));
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.line("API discovery failed; will retry in").await;
+async fn a_server_that_is_late_is_waited_for(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
+    let down = server(&test).fault(Fault::answer(503).on(Verb::Other).times(20));
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.line("API discovery failed; will retry in").await;
     drop(down);
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
 }
 
-async fn a_forbidden_kind_is_told_and_the_others_go_on(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_forbidden_kind_is_told_and_the_others_go_on(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_event("configmaps", field.noting("event_fn"));
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_event("configmaps", test.noting("event_fn"));
     let forbidden = [Verb::List, Verb::Watch]
-        .map(|verb| server(&field).fault(Fault::answer(403).on(verb).plural("configmaps")));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+        .map(|verb| server(&test).fault(Fault::answer(403).on(verb).plural("configmaps")));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     // Not by RBAC, so that no rule would help; `rights` has those that do.
-    let told = field.line("is forbidden; will retry").await;
+    let told = test.line("is forbidden; will retry").await;
     assert!(told.contains("configmaps.v1 in"), "{told}");
     drop(forbidden);
-    let told = field.line("works again.").await;
+    let told = test.line("works again.").await;
     assert!(told.contains("configmaps.v1 in"), "{told}");
     working.stop().await;
 }
 
-async fn once_counts_a_forbidden_kind_as_not_handled(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn once_counts_a_forbidden_kind_as_not_handled(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let _forbidden = [Verb::List, Verb::Watch]
-        .map(|verb| server(&field).fault(Fault::answer(403).on(verb).plural("configmaps")));
-    field.create("a", json!({})).await;
+        .map(|verb| server(&test).fault(Fault::answer(403).on(verb).plural("configmaps")));
+    test.create("a", json!({})).await;
     let registry = Registry::new()
-        .on_create("configmaps", field.noting("map_fn"))
-        .on_create(field.selector(), field.noting("create_fn"));
-    let operator = field.operator(registry).once();
-    let ended = Working::start(&field.bed, operator).end().await;
+        .on_create("configmaps", test.noting("map_fn"))
+        .on_create(test.selector(), test.noting("create_fn"));
+    let operator = test.operator(registry).once();
+    let ended = Working::start(&test.cluster, operator).end().await;
     let report = ended.expect("it ends");
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
     let words = format!(
         "configmaps.v1 in '{}' cannot be watched: forbidden: ",
-        field.bed.namespace()
+        test.cluster.namespace()
     );
     let [unserved] = &report.unserved[..] else {
         panic!("{report:?}");
@@ -390,65 +391,65 @@ async fn once_counts_a_forbidden_kind_as_not_handled(bed: Bed) {
     assert!(unserved.starts_with(&words), "{unserved}");
 }
 
-async fn once_tells_what_the_server_refuses(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn once_tells_what_the_server_refuses(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     for name in ["a", "b", "c"] {
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
     }
     let label = |context: &kopf_rs::Context| {
         context.patch()["metadata"]["labels"]["size"] = json!("no label!");
     };
-    let create = field.handler("create_fn", move |context| async move {
+    let create = test.handler("create_fn", move |context| async move {
         if context.name() == "a" {
             label(&context);
         }
         Ok(Value::Null)
     });
-    let event = field.handler("event_fn", move |context| async move {
+    let event = test.handler("event_fn", move |context| async move {
         if context.name() == "b" {
             label(&context);
         }
         Ok(Value::Null)
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_event(field.selector(), event);
-    let operator = field.operator(registry).once();
-    let ended = Working::start(&field.bed, operator).end().await;
+        .on_create(test.selector(), create)
+        .on_event(test.selector(), event);
+    let operator = test.operator(registry).once();
+    let ended = Working::start(&test.cluster, operator).end().await;
     let report = ended.expect("it ends");
     let told = |name: &str, whose: &str| {
-        let (kind, namespace) = (field.group.as_str(), field.bed.namespace());
-        let text =
+        let (kind, namespace) = (test.group.as_str(), test.cluster.namespace());
+        let line =
             format!("kopfexamples.v1.{kind} {namespace}/{name} is not as {whose} wanted it, for");
         let mut all = report.unserved.iter();
-        all.any(|line| line.starts_with(&text) && line.contains("no label!"))
+        all.any(|found| found.starts_with(&line) && found.contains("no label!"))
     };
     assert!(told("a", "'create_fn'"), "{report:?}");
     assert!(told("b", "'create_fn'") || told("b", "on_event handlers") || told("b", "handlers"));
     assert!(!report.unserved.iter().any(|line| line.contains("/c ")));
 }
 
-async fn once_gives_up_what_may_not_be_written(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn once_gives_up_what_may_not_be_written(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     for name in ["a", "b"] {
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
     }
-    let panicking = field.noting("other_fn").when(|cause| match cause.name() {
+    let panicking = test.noting("other_fn").when(|cause| match cause.name() {
         "b" => panic!("no idea"),
         _ => false,
     });
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_update(field.selector(), panicking);
-    let _forbidden = server(&field).fault(Fault::answer(403).on(Verb::Patch));
-    let operator = field.operator(registry).once();
-    let ended = Working::start(&field.bed, operator).end().await;
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_update(test.selector(), panicking);
+    let _forbidden = server(&test).fault(Fault::answer(403).on(Verb::Patch));
+    let operator = test.operator(registry).once();
+    let ended = Working::start(&test.cluster, operator).end().await;
     let report = ended.expect("it ends");
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
     let [panicked, forbidden] = &report.unserved[..] else {
         panic!("{report:?}");
     };
-    let kind = format!("kopfexamples.v1.{}", field.group);
+    let kind = format!("kopfexamples.v1.{}", test.group);
     assert!(
         panicked.starts_with(&format!("{kind} cannot be handled: ")),
         "{panicked}"
@@ -459,29 +460,29 @@ async fn once_gives_up_what_may_not_be_written(bed: Bed) {
     );
 }
 
-async fn what_was_done_is_written_when_the_operator_stops_in_a_conflict(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |_| async { Ok(json!({"made": true})) });
-    let registry = || Registry::new().on_create(field.selector(), create.clone());
-    let conflicts = server(&field).fault(Fault::answer(409).on(Verb::Patch));
-    let working = field.start(registry());
-    field.create("a", json!({})).await;
+async fn what_was_done_is_written_when_the_operator_stops_in_a_conflict(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |_| async { Ok(json!({"made": true})) });
+    let registry = || Registry::new().on_create(test.selector(), create.clone());
+    let conflicts = server(&test).fault(Fault::answer(409).on(Verb::Patch));
+    let working = test.start(registry());
+    test.create("a", json!({})).await;
     let mut pulse = tokio::time::interval(Duration::from_millis(20));
     while conflicts.hits() < 10 {
         pulse.tick().await;
     }
     drop(conflicts);
     working.stop().await;
-    let object = field.get("a").await;
+    let object = test.get("a").await;
     assert_eq!(object["status"]["create_fn"], json!({"made": true}));
-    let working = field.start(registry());
-    field.until("it is handled", "a", is_handled).await;
+    let working = test.start(registry());
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn what_event_handlers_asked_for_survives_conflicts(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_event_handlers_asked_for_survives_conflicts(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let event = handler("event_fn", |context: kopf_rs::Context| async move {
         let size = context.body().spec()["size"].clone();
         context
@@ -490,117 +491,114 @@ async fn what_event_handlers_asked_for_survives_conflicts(bed: Bed) {
         Ok(())
     });
     let registry = Registry::new()
-        .on_event(field.selector(), event)
-        .on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
+        .on_event(test.selector(), event)
+        .on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
     let seen =
         |size: u64| move |object: &Value| object["status"]["seen"] == size && is_handled(object);
-    field.until("the first is seen", "a", seen(1)).await;
-    let _conflicts = server(&field).fault(Fault::answer(409).on(Verb::Patch).nth(2).times(5));
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field.until("the second is seen", "a", seen(2)).await;
+    test.until("the first is seen", "a", seen(1)).await;
+    let _conflicts = server(&test).fault(Fault::answer(409).on(Verb::Patch).nth(2).times(5));
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.until("the second is seen", "a", seen(2)).await;
     working.stop().await;
 }
 
-async fn rejected_credentials_end_the_operator_at_once(bed: Bed) {
-    let field = Field::of(bed).await;
-    let _refused = server(&field).fault(Fault::answer(401).on(Verb::Other));
+async fn rejected_credentials_end_the_operator_at_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let _refused = server(&test).fault(Fault::answer(401).on(Verb::Other));
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_cleanup(field.noting("cleanup_fn"));
-    let ended = field.start(registry).end().await;
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_cleanup(test.noting("cleanup_fn"));
+    let ended = test.start(registry).end().await;
     let error = ended.expect_err("it cannot work").to_string();
     assert!(error.contains("credentials"), "{error}");
-    assert_eq!(field.calls.all(), ["cleanup_fn "]);
+    assert_eq!(test.calls.all(), ["cleanup_fn "]);
 }
 
-async fn a_patch_that_is_refused_is_told_and_blocks_nothing(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |context| async move {
+async fn a_patch_that_is_refused_is_told_and_blocks_nothing(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |context| async move {
         context.patch()["metadata"]["labels"]["size"] = json!("no label!");
         Ok(json!({"made": true}))
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
-    let line = field.line("Patching was refused").await;
+        .on_create(test.selector(), create)
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    let line = test.line("Patching was refused").await;
     assert!(
         line.contains("metadata.labels") && line.contains("no label!"),
         "{line}"
     );
-    let object = field.until("it is handled", "a", is_handled).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     assert_eq!(object["status"]["create_fn"], json!({"made": true}));
     assert_eq!(object["metadata"]["labels"], Value::Null);
-    field.delete("a").await;
-    field.until_gone("a").await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "delete_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "delete_fn a"]);
 }
 
-async fn a_result_that_the_schema_refuses_blocks_nothing(bed: Bed) {
-    let field = Field::bare(bed);
-    field.serve_strictly().await;
-    let create = field.handler("create_fn", |_| async { Ok(json!({"not": "a number"})) });
+async fn a_result_that_the_schema_refuses_blocks_nothing(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    test.serve_strictly().await;
+    let create = test.handler("create_fn", |_| async { Ok(json!({"not": "a number"})) });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_create(field.selector(), field.noting("second_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.line("Patching was refused").await;
-    let object = field.until("it is handled", "a", is_handled).await;
+        .on_create(test.selector(), create)
+        .on_create(test.selector(), test.noting("second_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.line("Patching was refused").await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(object["status"], Value::Null);
-    assert_eq!(field.calls.all(), ["create_fn a", "second_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "second_fn a"]);
 }
 
-async fn an_object_whose_annotations_are_full_is_handled_and_let_go(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn an_object_whose_annotations_are_full_is_handled_and_let_go(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
         .on_create(
-            field.selector(),
-            field.handler("create_fn", |_| async { Ok(json!({"made": true})) }),
+            test.selector(),
+            test.handler("create_fn", |_| async { Ok(json!({"made": true})) }),
         )
-        .on_create(field.selector(), field.noting("second_fn"))
-        .on_update(field.selector(), field.noting("update_fn"))
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
+        .on_create(test.selector(), test.noting("second_fn"))
+        .on_update(test.selector(), test.noting("update_fn"))
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
     let full = json!({"example.com/notes": "x".repeat(262_144 - 100)});
     let object = json!({
-        "apiVersion": format!("{}/v1", field.group),
+        "apiVersion": format!("{}/v1", test.group),
         "kind": "KopfExample",
         "metadata": {"name": "a", "annotations": full},
         "spec": {},
     });
-    field.bed.create(&object).await;
-    field
-        .line("Creation is processed: 2 succeeded; 0 failed.")
+    test.cluster.create(&object).await;
+    test.line("Creation is processed: 2 succeeded; 0 failed.")
         .await;
-    let told = field
-        .line("The annotations of this object would take")
-        .await;
+    let told = test.line("The annotations of this object would take").await;
     assert!(
         told.contains("bytes of the 262144 that Kubernetes allows")
             && told.contains("Remove large annotations"),
         "{told}"
     );
     let made = |object: &Value| object["status"]["create_fn"]["made"] == true;
-    field.until("its result is there", "a", made).await;
+    test.until("its result is there", "a", made).await;
     // Memory knows what was handled: a change is one, with what it was before.
-    field.patch("a", json!({"spec": {"size": 1}})).await;
-    field.calls.until(3).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.calls.until(3).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     working.stop().await;
     assert!(
-        field.writes("a").await <= 6,
+        test.writes("a").await <= 6,
         "{} writes",
-        field.writes("a").await
+        test.writes("a").await
     );
     assert_eq!(
-        field.calls.all(),
+        test.calls.all(),
         ["create_fn a", "second_fn a", "update_fn a", "delete_fn a"]
     );
 }

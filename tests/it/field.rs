@@ -1,42 +1,41 @@
-//! Handlers of one field: called for it alone, with its own values.
+//! Handlers of one test: called for it alone, with its own values.
 
 use kopf_rs::{Registry, handler};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, is_handled, last_handled};
+use crate::operating::{TestOperator, is_handled, last_handled};
 
 scenarios! {
     a_field_is_told_of_its_own_changes_only;
     a_handler_is_not_called_again_for_what_another_one_writes_elsewhere;
 }
 
-async fn a_field_is_told_of_its_own_changes_only(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn a_field_is_told_of_its_own_changes_only(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let resized = handler("resized", move |context| {
         calls.note(format!("{:?} {:?}", context.old(), context.new()));
         async { Ok(()) }
     });
-    let working =
-        field.start(Registry::new().on_field(field.selector(), resized.field("spec.size")));
-    field.create("a", json!({"size": 1})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.patch("a", json!({"spec": {"other": 1}})).await;
+    let working = test.start(Registry::new().on_field(test.selector(), resized.field("spec.size")));
+    test.create("a", json!({"size": 1})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"other": 1}})).await;
     let handled = |object: &_| last_handled(object).is_some_and(|it| it["spec"]["other"] == 1);
-    field.until("it is handled", "a", handled).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
+    test.until("it is handled", "a", handled).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
     let handled = |object: &_| last_handled(object).is_some_and(|it| it["spec"]["size"] == 2);
-    field.until("it is handled", "a", handled).await;
+    test.until("it is handled", "a", handled).await;
     working.stop().await;
     let expected = ["None Some(Number(1))", "Some(Number(1)) Some(Number(2))"];
-    assert_eq!(field.calls.all(), expected);
+    assert_eq!(test.calls.all(), expected);
 }
 
-async fn a_handler_is_not_called_again_for_what_another_one_writes_elsewhere(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
-    let first = field.handler("first", async |context| {
+async fn a_handler_is_not_called_again_for_what_another_one_writes_elsewhere(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
+    let first = test.handler("first", async |context| {
         context.patch()["spec"]["other"] = json!("written");
         Ok(Value::Null)
     });
@@ -45,13 +44,13 @@ async fn a_handler_is_not_called_again_for_what_another_one_writes_elsewhere(bed
         async { Ok(()) }
     });
     let registry = Registry::new()
-        .on_field(field.selector(), first.field("spec.size"))
-        .on_field(field.selector(), second.field("spec.size"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
+        .on_field(test.selector(), first.field("spec.size"))
+        .on_field(test.selector(), second.field("spec.size"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
     let handled =
         |object: &_| last_handled(object).is_some_and(|it| it["spec"]["other"] == "written");
-    field.until("all of it is handled", "a", handled).await;
+    test.until("all of it is handled", "a", handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["first a", "None Some(Number(1))"]);
+    assert_eq!(test.calls.all(), ["first a", "None Some(Number(1))"]);
 }

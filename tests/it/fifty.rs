@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kopf_rs::{Callback, Registry, TemporaryError, handler};
-use kopf_rs_tests::{Bed, Server, say, scenarios};
+use kopf_rs_tests::{Server, TestCluster, say, scenarios};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::operating::{Field, last_handled};
+use crate::operating::{TestOperator, last_handled};
 
 scenarios! {
     fifty_changes_while_handlers_run;
@@ -56,48 +56,52 @@ fn worker(id: &str, runs: &Runs, fails: usize) -> Callback {
     })
 }
 
-async fn fifty_changes_while_handlers_run(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn fifty_changes_while_handlers_run(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let runs = Runs::default();
     let registry = Registry::new()
-        .on_create(field.selector(), worker("create_fn", &runs, 0))
-        .on_update(field.selector(), worker("first_fn", &runs, 0))
-        .on_update(field.selector(), worker("failing_fn", &runs, 3))
-        .on_update(field.selector(), worker("last_fn", &runs, 0))
+        .on_create(test.selector(), worker("create_fn", &runs, 0))
+        .on_update(test.selector(), worker("first_fn", &runs, 0))
+        .on_update(test.selector(), worker("failing_fn", &runs, 3))
+        .on_update(test.selector(), worker("last_fn", &runs, 0))
         .on_field(
-            field.selector(),
+            test.selector(),
             worker("field_fn", &runs, 4).field("spec.size"),
         );
-    let working = field.start(registry);
-    field.create("a", json!({"size": 0})).await;
+    let working = test.start(registry);
+    test.create("a", json!({"size": 0})).await;
     let mut seen = runs.subscribe();
     for size in 1..=CHANGES {
         let before = seen.borrow_and_update().len();
         // A handler has just begun, and is at work when the change lands.
         let begun = seen.wait_for(|runs| runs.len() > before);
-        let patience = field.bed.server().patience();
+        let patience = test.cluster.server().patience();
         // What `wait_for` gives would hold up the handlers.
         let waited = tokio::time::timeout(patience, begun).await.is_ok();
         assert!(waited, "no handler is called after change {}", size - 1);
-        field.patch("a", json!({"spec": {"size": size}})).await;
+        test.patch("a", json!({"spec": {"size": size}})).await;
     }
-    let object = field.until("all is handled", "a", is_done).await;
+    let object = test.until("all is handled", "a", is_done).await;
     working.stop().await;
     let unrest = |line: &str| line.contains("have changed it 20 times in a row");
-    assert_eq!(field.bed.lines().count(unrest), 0, "others have changed it");
+    assert_eq!(
+        test.cluster.lines().count(unrest),
+        0,
+        "others have changed it"
+    );
     let runs = runs.borrow().clone();
     for id in ["first_fn", "failing_fn", "last_fn", "field_fn"] {
         judge(&runs, id);
     }
     assert_eq!(object["spec"]["size"], CHANGES);
-    let writes = field.all_writes("a").await;
+    let writes = test.all_writes("a").await;
     let failed = runs.iter().filter(|run| !run.done).count();
     assert!(
         writes <= runs.len(),
         "{writes} writes for {} attempts",
         runs.len()
     );
-    let place = match field.bed.server() {
+    let place = match test.cluster.server() {
         Server::Memory => "in memory",
         Server::Tcp => "over TLS",
         Server::Real => "on a real server",

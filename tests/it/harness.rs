@@ -1,7 +1,7 @@
 //! The harness itself, on every server: objects, awaited conditions, and what the real server brings along.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -16,45 +16,48 @@ scenarios! {
     events_of_a_scenario_become_its_lines;
 }
 
-async fn objects_are_created_changed_awaited_and_gone(bed: Bed) {
-    let stored = bed
+async fn objects_are_created_changed_awaited_and_gone(cluster: TestCluster) {
+    let stored = cluster
         .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: '1'}}")
         .await;
-    assert_eq!(stored[0]["metadata"]["namespace"], bed.namespace());
+    assert_eq!(stored[0]["metadata"]["namespace"], cluster.namespace());
     let change = async {
-        bed.patch(
-            "configmaps",
-            "settings",
-            &json!({"data": {"a": "\u{1f680}"}}),
-        )
-        .await;
+        cluster
+            .patch(
+                "configmaps",
+                "settings",
+                &json!({"data": {"a": "\u{1f680}"}}),
+            )
+            .await;
     };
-    let seen = bed.until("the change is there", "ConfigMap", "settings", |object| {
+    let seen = cluster.until("the change is there", "ConfigMap", "settings", |object| {
         object.is_some_and(|object| object["data"]["a"] == "\u{1f680}")
     });
     let ((), seen) = tokio::join!(change, seen);
     assert_eq!(
-        bed.get("configmaps", "settings").await.as_ref(),
+        cluster.get("configmaps", "settings").await.as_ref(),
         Some(&seen)
     );
     assert_eq!(
-        bed.list("configmaps")
+        cluster
+            .list("configmaps")
             .await
             .iter()
             .filter(|object| object["metadata"]["name"] == "settings")
             .count(),
         1
     );
-    bed.delete("configmaps", "settings").await;
-    bed.until("it is gone", "configmaps", "settings", |object| {
-        object.is_none()
-    })
-    .await;
-    assert_eq!(bed.get("configmaps", "settings").await, None);
+    cluster.delete("configmaps", "settings").await;
+    cluster
+        .until("it is gone", "configmaps", "settings", |object| {
+            object.is_none()
+        })
+        .await;
+    assert_eq!(cluster.get("configmaps", "settings").await, None);
 }
 
-async fn a_crd_of_ones_own_is_served_when_applied(bed: Bed) {
-    let group = format!("{}.example.com", bed.namespace());
+async fn a_crd_of_ones_own_is_served_when_applied(cluster: TestCluster) {
+    let group = format!("{}.example.com", cluster.namespace());
     let yaml = format!(
         "
 apiVersion: apiextensions.k8s.io/v1
@@ -77,16 +80,17 @@ metadata: {{name: one}}
 spec: {{size: 1}}
 "
     );
-    bed.apply(&yaml).await;
-    let again = bed.apply(&yaml).await;
+    cluster.apply(&yaml).await;
+    let again = cluster.apply(&yaml).await;
     assert_eq!(again[1]["metadata"]["generation"], 1);
-    bed.patch(
-        &format!("gadgets.{group}"),
-        "one/status",
-        &json!({"status": {"ready": true}}),
-    )
-    .await;
-    let gadget = bed
+    cluster
+        .patch(
+            &format!("gadgets.{group}"),
+            "one/status",
+            &json!({"status": {"ready": true}}),
+        )
+        .await;
+    let gadget = cluster
         .get(&format!("Gadget.{group}"), "one")
         .await
         .expect("the gadget is there");
@@ -96,33 +100,41 @@ spec: {{size: 1}}
     );
 }
 
-async fn requests_of_others_are_told_apart(bed: Bed) {
-    bed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
+async fn requests_of_others_are_told_apart(cluster: TestCluster) {
+    cluster
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
         .await;
-    let maps: Api<ConfigMap> = Api::namespaced(bed.client(), bed.namespace());
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let merge = Patch::Merge(json!({"data": {"a": "1"}}));
     maps.patch("settings", &PatchParams::default(), &merge)
         .await
         .expect("the patch is taken");
     maps.get("settings").await.expect("the object is there");
-    bed.patch("configmaps", "settings", &json!({"data": {"a": "2"}}))
+    cluster
+        .patch("configmaps", "settings", &json!({"data": {"a": "2"}}))
         .await;
 
-    let path = format!("/api/v1/namespaces/{}/configmaps/settings", bed.namespace());
-    let asked = bed.asked().into_iter().filter(|asked| asked.path == path);
+    let path = format!(
+        "/api/v1/namespaces/{}/configmaps/settings",
+        cluster.namespace()
+    );
+    let asked = cluster
+        .asked()
+        .into_iter()
+        .filter(|asked| asked.path == path);
     assert_eq!(
         asked
             .map(|asked| (asked.verb, asked.code))
             .collect::<Vec<_>>(),
         [("patch".into(), 200), ("get".into(), 200)]
     );
-    assert_eq!(bed.writes_to("configmaps", "settings").await.len(), 1);
+    assert_eq!(cluster.writes_to("configmaps", "settings").await.len(), 1);
 }
 
-async fn a_user_without_rights_is_refused(bed: Bed) {
-    let user = bed.restricted_user();
+async fn a_user_without_rights_is_refused(cluster: TestCluster) {
+    let user = cluster.restricted_user();
     let argument = format!("--token={user}-token");
-    let Some(refused) = bed.kubectl(&[&argument, "get", "pods"]).await else {
+    let Some(refused) = cluster.kubectl(&[&argument, "get", "pods"]).await else {
         return;
     };
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -132,29 +144,31 @@ async fn a_user_without_rights_is_refused(bed: Bed) {
     );
 }
 
-async fn controllers_collect_what_has_lost_its_owner(bed: Bed) {
-    let real = bed.real().expect("this is the real server");
+async fn controllers_collect_what_has_lost_its_owner(cluster: TestCluster) {
+    let real = cluster.real().expect("this is the real server");
     let started = tokio::task::spawn_blocking(|| real.controllers())
         .await
         .expect("the start does not panic");
     started.unwrap_or_else(|error| panic!("{error}"));
-    let owner = bed
+    let owner = cluster
         .create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}))
         .await;
     let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]);
     let child = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child", "ownerReferences": reference}});
-    bed.create(&child).await;
-    bed.delete("configmaps", "owner").await;
-    bed.until("the child is collected", "configmaps", "child", |child| {
-        child.is_none()
-    })
-    .await;
+    cluster.create(&child).await;
+    cluster.delete("configmaps", "owner").await;
+    cluster
+        .until("the child is collected", "configmaps", "child", |child| {
+            child.is_none()
+        })
+        .await;
 }
 
-async fn kubectl_sees_the_namespace(bed: Bed) {
-    bed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
+async fn kubectl_sees_the_namespace(cluster: TestCluster) {
+    cluster
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}")
         .await;
-    let Some(output) = bed
+    let Some(output) = cluster
         .kubectl(&["get", "configmap", "settings", "--output=name"])
         .await
     else {
@@ -166,11 +180,12 @@ async fn kubectl_sees_the_namespace(bed: Bed) {
     );
 }
 
-async fn events_of_a_scenario_become_its_lines(bed: Bed) {
+async fn events_of_a_scenario_become_its_lines(cluster: TestCluster) {
     tokio::spawn(async { tracing::warn!("from a task") })
         .await
         .expect("the task ends");
-    bed.lines()
+    cluster
+        .lines()
         .until("from the task", |line| line.contains("from a task"))
         .await;
 }

@@ -1,14 +1,14 @@
 //! The guarantee on whole operators: random histories, judged by what users see of them, which are objects, requests and calls.
 
 mod actor;
-mod cast;
+mod actors;
 mod check;
 mod crash;
 mod keeping;
 mod play;
 mod record;
-mod stage;
-mod troupe;
+mod roles;
+mod simulation;
 
 use std::sync::Mutex;
 

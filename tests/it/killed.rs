@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_rs_tests::{Bed, Program, scenarios};
+use kopf_rs_tests::{Program, TestCluster, scenarios};
 use serde_json::{Value, json};
 
 use crate::cli::{Folder, PATIENCE, kopf_rs};
@@ -28,25 +28,26 @@ async fn third_time_lucky(retry: u32, patch: &mut Patch, logger: Logger) -> Hand
 
 const KILLS: u64 = 20;
 
-async fn attempts_go_on_after_a_kill(bed: Bed) {
+async fn attempts_go_on_after_a_kill(cluster: TestCluster) {
     let mut lasting = Vec::new();
     for round in 0..KILLS {
         let name = format!("victim-{round}");
-        bed.create(&json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "labels": {"killed": "yes"}},
-        }))
-        .await;
+        cluster
+            .create(&json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "labels": {"killed": "yes"}},
+            }))
+            .await;
         let mut attempts = Vec::new();
-        let mut first = operator(&bed).await;
+        let mut first = operator(&cluster).await;
         // Not to wait for something, but to hit anywhere: before the first attempt, in it, between two, after the last.
         tokio::time::sleep(Duration::from_millis(random(round) % 900)).await;
         first.signal("KILL").await;
         first.ended().await;
         attempts.extend(attempts_of(&first, &name));
-        let mut second = operator(&bed).await;
+        let mut second = operator(&cluster).await;
         let done = |object: Option<&Value>| is_done(object.expect("nobody deletes it"));
-        let object = bed
+        let object = cluster
             .until("the last attempt", "configmaps", &name, done)
             .await;
         second.signal("TERM").await;
@@ -62,18 +63,18 @@ async fn attempts_go_on_after_a_kill(bed: Bed) {
 }
 
 /// The operator as a process of its own, watching.
-async fn operator(bed: &Bed) -> Program {
+async fn operator(cluster: &TestCluster) -> Program {
     let file = Folder::new("killed")
         .file("lucky.rs", HANDLER)
         .at("lucky.rs");
-    let kubeconfig = bed.kubeconfig().display().to_string();
+    let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
         "run",
         &file,
         "--kubeconfig",
         &kubeconfig,
         "-n",
-        bed.namespace(),
+        cluster.namespace(),
         "--verbose",
     ];
     let program = Program::start(kopf_rs(&args), PATIENCE);

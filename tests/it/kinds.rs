@@ -1,10 +1,10 @@
 //! Kinds that come and go, names that mean nothing or too much, and namespaces that match or do not.
 
 use kopf_rs::{Operator, OperatorError, Registry, handler};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, NAME, Working, is_handled};
+use crate::operating::{NAME, TestOperator, Working, is_handled};
 
 scenarios! {
     a_kind_that_is_missing_at_the_start_is_served_when_it_comes;
@@ -15,138 +15,133 @@ scenarios! {
     operators_that_cannot_work_say_why;
 }
 
-async fn a_kind_that_is_missing_at_the_start_is_served_when_it_comes(bed: Bed) {
-    let field = Field::bare(bed);
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    let line = field
+async fn a_kind_that_is_missing_at_the_start_is_served_when_it_comes(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    let line = test
         .line("Unresolved resources cannot be served (try creating their CRDs): ")
         .await;
     assert!(
-        line.ends_with(&format!("kopfexamples.v1.{}", field.group)),
+        line.ends_with(&format!("kopfexamples.v1.{}", test.group)),
         "{line}"
     );
-    field.serve().await;
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+    test.serve().await;
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn a_kind_that_is_deleted_and_created_again_is_served_again(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
+async fn a_kind_that_is_deleted_and_created_again_is_served_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
     for count in [2, 3] {
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        field.bed.delete(definitions, &field.kind()).await;
+        test.cluster.delete(definitions, &test.kind()).await;
         let gone = |crd: Option<&Value>| crd.is_none();
-        field
-            .bed
-            .until("the kind is gone", definitions, &field.kind(), gone)
+        test.cluster
+            .until("the kind is gone", definitions, &test.kind(), gone)
             .await;
-        field.serve().await;
-        field.create("a", json!({})).await;
-        field.until("it is handled", "a", is_handled).await;
-        assert_eq!(field.calls.all().len(), count);
+        test.serve().await;
+        test.create("a", json!({})).await;
+        test.until("it is handled", "a", is_handled).await;
+        assert_eq!(test.calls.all().len(), count);
     }
     working.stop().await;
 }
 
-async fn once_tells_a_missing_kind_and_does_not_wait_for_it(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
+async fn once_tells_a_missing_kind_and_does_not_wait_for_it(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_create((&*field.group, "v1", "absents"), field.noting("absent_fn"));
-    let before = field.bed.asked().len();
-    let operator = field.operator(registry).once();
-    let ended = Working::start(&field.bed, operator).end().await;
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_create((&*test.group, "v1", "absents"), test.noting("absent_fn"));
+    let before = test.cluster.asked().len();
+    let operator = test.operator(registry).once();
+    let ended = Working::start(&test.cluster, operator).end().await;
     let report = ended.expect("it ends");
     let missing = format!(
         "Unresolved resources cannot be served (try creating their CRDs): absents.v1.{}",
-        field.group
+        test.group
     );
     assert_eq!(report.unserved, [missing]);
-    assert_eq!(field.calls.all(), ["create_fn a"]);
-    if field.bed.in_process().is_some() {
-        let asked = field.bed.asked().split_off(before);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
+    if test.cluster.in_process().is_some() {
+        let asked = test.cluster.asked().split_off(before);
         let discoveries = asked.iter().filter(|asked| asked.path == "/apis").count();
         assert!(discoveries <= 2, "{asked:#?}");
     }
 }
 
-async fn an_ambiguous_name_is_told_and_heals(bed: Bed) {
-    let field = Field::of(bed).await;
-    let other = format!("other-{}", field.group);
+async fn an_ambiguous_name_is_told_and_heals(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let other = format!("other-{}", test.group);
     let mut crd = crate::operating::definition(&other);
     let (plural, kind) = (
-        format!("kopf{}", field.bed.namespace().replace('-', "")),
+        format!("kopf{}", test.cluster.namespace().replace('-', "")),
         "KopfTwin",
     );
-    for (group, crd) in [(&field.group, &mut crd.clone()), (&other, &mut crd)] {
+    for (group, crd) in [(&test.group, &mut crd.clone()), (&other, &mut crd)] {
         crd["metadata"]["name"] = json!(format!("{plural}.{group}"));
         crd["spec"]["group"] = json!(group);
         crd["spec"]["names"] =
             json!({"plural": plural, "singular": format!("{plural}x"), "kind": kind});
-        field.bed.apply(&crd.to_string()).await;
+        test.cluster.apply(&crd.to_string()).await;
     }
-    let registry = Registry::new().on_create(plural.as_str(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field
-        .line("Ambiguous resources will not be served (try specifying API groups): ")
+    let registry = Registry::new().on_create(plural.as_str(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.line("Ambiguous resources will not be served (try specifying API groups): ")
         .await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    field
-        .bed
+    test.cluster
         .delete(definitions, &format!("{plural}.{other}"))
         .await;
-    let twin = json!({"apiVersion": format!("{}/v1", field.group), "kind": kind, "metadata": {"name": "a"}});
-    field.bed.create(&twin).await;
-    field.calls.until(1).await;
+    let twin = json!({"apiVersion": format!("{}/v1", test.group), "kind": kind, "metadata": {"name": "a"}});
+    test.cluster.create(&twin).await;
+    test.calls.until(1).await;
     working.stop().await;
 }
 
-async fn namespaces_are_served_as_the_patterns_say(bed: Bed) {
-    let field = Field::of(bed).await;
-    let base = field.bed.namespace().to_owned();
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+async fn namespaces_are_served_as_the_patterns_say(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let base = test.cluster.namespace().to_owned();
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let operator = Operator::new(registry).name(NAME);
     let operator = operator.namespaces([format!("{base}-*"), format!("!{base}-x")]);
-    let working = Working::start(&field.bed, operator);
-    let api_version = format!("{}/v1", field.group);
+    let working = Working::start(&test.cluster, operator);
+    let api_version = format!("{}/v1", test.group);
     for namespace in ["x", "a", "b"].map(|end| format!("{base}-{end}")) {
-        field
-            .bed
+        test.cluster
             .create(
                 &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
             )
             .await;
         let name = namespace.trim_start_matches(&base);
         let metadata = json!({"name": format!("in{name}"), "namespace": namespace});
-        field
-            .bed
+        test.cluster
             .create(
                 &json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": metadata}),
             )
             .await;
     }
-    field.create("outside", json!({})).await;
-    field.calls.until(2).await;
+    test.create("outside", json!({})).await;
+    test.calls.until(2).await;
     working.stop().await;
-    let mut calls = field.calls.all();
+    let mut calls = test.calls.all();
     calls.sort();
     assert_eq!(calls, ["create_fn in-a", "create_fn in-b"]);
 }
 
-async fn operators_that_cannot_work_say_why(bed: Bed) {
-    let field = Field::of(bed).await;
-    let some = || Registry::new().on_create(field.selector(), field.noting("create_fn"));
+async fn operators_that_cannot_work_say_why(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let some = || Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let twice = Registry::new()
-        .on_create(field.selector(), handler("create_fn", |_| async { Ok(()) }))
-        .on_create(field.selector(), handler("create_fn", |_| async { Ok(()) }));
+        .on_create(test.selector(), handler("create_fn", |_| async { Ok(()) }))
+        .on_create(test.selector(), handler("create_fn", |_| async { Ok(()) }));
     let operators = [
         (Operator::new(Registry::new()), "there are no handlers"),
         (
@@ -172,7 +167,7 @@ async fn operators_that_cannot_work_say_why(bed: Bed) {
         (Operator::new(twice), "create_fn"),
     ];
     for (operator, words) in operators {
-        let ended = Working::start(&field.bed, operator).end().await;
+        let ended = Working::start(&test.cluster, operator).end().await;
         let error: OperatorError = ended.expect_err("it cannot work");
         assert!(error.to_string().contains(words), "{error}");
     }

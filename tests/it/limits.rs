@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use kopf_rs::{Queueing, Registry, Settings, TemporaryError, handler};
 use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, Working, is_handled};
+use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     so_many_objects_are_worked_on_at_a_time;
@@ -36,12 +36,12 @@ fn one_at_a_time() -> Settings {
     }
 }
 
-async fn so_many_objects_are_worked_on_at_a_time(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn so_many_objects_are_worked_on_at_a_time(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (held, counted) = (gate.clone(), most.clone());
-    let create = field.handler("create_fn", move |_| {
+    let create = test.handler("create_fn", move |_| {
         let (gate, running, most) = (held.clone(), running.clone(), counted.clone());
         async move {
             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -52,182 +52,182 @@ async fn so_many_objects_are_worked_on_at_a_time(bed: Bed) {
     });
     let names = ["a", "b", "c", "d"];
     for name in names {
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
     }
-    let registry = Registry::new().on_create(field.selector(), create);
+    let registry = Registry::new().on_create(test.selector(), create);
     let working = Working::start(
-        &field.bed,
-        field.operator(registry).settings(one_at_a_time()),
+        &test.cluster,
+        test.operator(registry).settings(one_at_a_time()),
     );
     for called in 1..=names.len() {
-        field.calls.until(called).await;
+        test.calls.until(called).await;
         gate.open(1);
     }
     for name in names {
-        field.until("it is handled", name, is_handled).await;
+        test.until("it is handled", name, is_handled).await;
     }
     working.stop().await;
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
-async fn who_waits_for_a_retry_keeps_nobody_out(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |context| async move {
+async fn who_waits_for_a_retry_keeps_nobody_out(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |context| async move {
         match context.name() {
             "waiting" => Err(TemporaryError::new("not yet").delay(3600).into()),
             _ => Ok(Value::Null),
         }
     });
-    let registry = Registry::new().on_create(field.selector(), create);
+    let registry = Registry::new().on_create(test.selector(), create);
     let working = Working::start(
-        &field.bed,
-        field.operator(registry).settings(one_at_a_time()),
+        &test.cluster,
+        test.operator(registry).settings(one_at_a_time()),
     );
-    field.create("waiting", json!({})).await;
-    field.line("failed temporarily: not yet").await;
-    field.create("other", json!({})).await;
-    field.until("it is handled", "other", is_handled).await;
+    test.create("waiting", json!({})).await;
+    test.line("failed temporarily: not yet").await;
+    test.create("other", json!({})).await;
+    test.until("it is handled", "other", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn waiting", "create_fn other"]);
+    assert_eq!(test.calls.all(), ["create_fn waiting", "create_fn other"]);
 }
 
-async fn who_waits_for_a_place_is_handled_as_it_is_then(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn who_waits_for_a_place_is_handled_as_it_is_then(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let slow = field.waiting("slow_fn", &gate);
-    let timed = field.handler("timed_fn", |_| async {
+    let slow = test.waiting("slow_fn", &gate);
+    let timed = test.handler("timed_fn", |_| async {
         tokio::time::sleep(Duration::from_secs(4)).await;
         Ok(Value::Null)
     });
     let registry = Registry::new()
-        .on_create(field.selector(), slow.when(|it| it.name() == "slow"))
+        .on_create(test.selector(), slow.when(|it| it.name() == "slow"))
         .on_create(
-            field.selector(),
+            test.selector(),
             timed.timeout(5).when(|it| it.name() != "slow"),
         );
     let working = Working::start(
-        &field.bed,
-        field.operator(registry).settings(one_at_a_time()),
+        &test.cluster,
+        test.operator(registry).settings(one_at_a_time()),
     );
-    field.create("slow", json!({})).await;
-    field.calls.until(1).await;
-    field.create("gone", json!({})).await;
-    field.create("timed", json!({})).await;
+    test.create("slow", json!({})).await;
+    test.calls.until(1).await;
+    test.create("gone", json!({})).await;
+    test.create("timed", json!({})).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    field.delete("gone").await;
+    test.delete("gone").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     gate.open(1);
-    field.until("it is handled", "timed", is_handled).await;
-    field.line("Handler 'timed_fn' succeeded.").await;
+    test.until("it is handled", "timed", is_handled).await;
+    test.line("Handler 'timed_fn' succeeded.").await;
     let report = working.stop().await;
-    assert_eq!(field.calls.all(), ["slow_fn slow", "timed_fn timed"]);
+    assert_eq!(test.calls.all(), ["slow_fn slow", "timed_fn timed"]);
     assert_eq!(report.failed, []);
 }
 
-async fn the_time_of_a_handler_counts_from_its_first_attempt(bed: Bed) {
-    let field = Field::of(bed).await;
-    let first = field.handler("first_fn", |_| async { Ok(Value::Null) });
-    let timed = field.handler("timed_fn", |_| async {
+async fn the_time_of_a_handler_counts_from_its_first_attempt(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let first = test.handler("first_fn", |_| async { Ok(Value::Null) });
+    let timed = test.handler("timed_fn", |_| async {
         tokio::time::sleep(Duration::from_secs(4)).await;
         Ok(Value::Null)
     });
     let registry = Registry::new()
-        .on_create(field.selector(), first)
-        .on_create(field.selector(), timed.timeout(5));
+        .on_create(test.selector(), first)
+        .on_create(test.selector(), timed.timeout(5));
     let names = ["a", "b", "c"];
     for name in names {
-        field.create(name, json!({})).await;
+        test.create(name, json!({})).await;
     }
-    let operator = field.operator(registry).settings(one_at_a_time());
-    let working = Working::start(&field.bed, operator);
+    let operator = test.operator(registry).settings(one_at_a_time());
+    let working = Working::start(&test.cluster, operator);
     for name in names {
-        field.until("it is handled", name, is_handled).await;
+        test.until("it is handled", name, is_handled).await;
     }
     let report = working.stop().await;
     assert_eq!(report.failed, []);
-    assert_eq!(field.calls.all().len(), 2 * names.len());
+    assert_eq!(test.calls.all().len(), 2 * names.len());
 }
 
-async fn nothing_begins_once_the_operator_stops(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn nothing_begins_once_the_operator_stops(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let create = field.waiting("create_fn", &gate);
-    let registry = Registry::new().on_create(field.selector(), create);
+    let create = test.waiting("create_fn", &gate);
+    let registry = Registry::new().on_create(test.selector(), create);
     let working = Working::start(
-        &field.bed,
-        field.operator(registry).settings(one_at_a_time()),
+        &test.cluster,
+        test.operator(registry).settings(one_at_a_time()),
     );
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
-    field.create("b", json!({})).await;
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    test.create("b", json!({})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let opening = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         gate.open(2);
     };
     tokio::join!(working.stop(), opening);
-    assert!(is_handled(&field.get("a").await));
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert!(is_handled(&test.get("a").await));
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
 /// More than are in a turn at a time.
 const CROWD: usize = 200;
 
-async fn crowd(field: &Field) {
+async fn crowd(test: &TestOperator) {
     for number in 0..CROWD {
-        field.create(&format!("object-{number}"), json!({})).await;
+        test.create(&format!("object-{number}"), json!({})).await;
     }
 }
 
 /// Writes that take so long.
-fn slow_writes(field: &Field, delay: Duration) -> FaultHandle {
-    let server = field.bed.in_process();
+fn slow_writes(test: &TestOperator, delay: Duration) -> FaultHandle {
+    let server = test.cluster.in_process();
     let server = server.expect("this server is in the process");
     server.fault(Fault::delay(delay).on(Verb::Patch))
 }
 
 /// What a turn needs in memory is needed for few objects at a time, however many have changed.
-async fn no_more_objects_are_planned_than_can_be_written_soon(bed: Bed) {
-    let field = Field::of(bed).await;
-    crowd(&field).await;
-    let slow = slow_writes(&field, Duration::from_millis(500));
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    field.calls.until(1).await;
+async fn no_more_objects_are_planned_than_can_be_written_soon(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    crowd(&test).await;
+    let slow = slow_writes(&test, Duration::from_millis(500));
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    test.calls.until(1).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
-    assert_eq!(field.calls.all().len(), 64);
+    assert_eq!(test.calls.all().len(), 64);
     slow.clear();
-    field.calls.until(CROWD).await;
+    test.calls.until(CROWD).await;
     working.stop().await;
 }
 
-async fn handlers_that_run_for_long_keep_nobody_out(bed: Bed) {
-    let field = Field::of(bed).await;
-    crowd(&field).await;
+async fn handlers_that_run_for_long_keep_nobody_out(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    crowd(&test).await;
     let gate = Gate::closed();
-    let create = field.waiting("create_fn", &gate);
-    let event = field.handler("event_fn", |_| std::future::pending());
+    let create = test.waiting("create_fn", &gate);
+    let event = test.handler("event_fn", |_| std::future::pending());
     let registry = Registry::new()
-        .on_create(field.selector(), create.when(|it| it.name() != "object-0"))
-        .on_event(field.selector(), event.when(|it| it.name() == "object-0"));
-    let working = field.start(registry);
-    field.calls.until(CROWD).await;
+        .on_create(test.selector(), create.when(|it| it.name() != "object-0"))
+        .on_event(test.selector(), event.when(|it| it.name() == "object-0"));
+    let working = test.start(registry);
+    test.calls.until(CROWD).await;
     gate.open(CROWD);
     for number in 1..CROWD {
         let name = format!("object-{number}");
-        field.until("it is handled", &name, is_handled).await;
+        test.until("it is handled", &name, is_handled).await;
     }
     working.stop().await;
 }
 
-async fn a_slow_server_keeps_nobody_out_for_long(bed: Bed) {
-    let field = Field::of(bed).await;
-    crowd(&field).await;
-    let _slow = slow_writes(&field, Duration::from_secs(60));
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
+async fn a_slow_server_keeps_nobody_out_for_long(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    crowd(&test).await;
+    let _slow = slow_writes(&test, Duration::from_secs(60));
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
     let began = tokio::time::Instant::now();
-    let working = field.start(registry);
-    field.calls.until(CROWD).await;
+    let working = test.start(registry);
+    test.calls.until(CROWD).await;
     assert!(began.elapsed() < Duration::from_secs(10));
     working.stop().await;
 }
@@ -251,10 +251,10 @@ mod blocking {
     }
 }
 
-async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(bed: Bed) {
-    let mut field = Field::bare(bed);
-    "endless.kopf.dev".clone_into(&mut field.group);
-    field.serve().await;
+async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(cluster: TestCluster) {
+    let mut test = TestOperator::bare(cluster);
+    "endless.kopf.dev".clone_into(&mut test.group);
+    test.serve().await;
     let (release, until) = mpsc::sync_channel(1);
     let until = Arc::new(Mutex::new(until));
     let module = concat!(module_path!(), "::blocking");
@@ -266,33 +266,31 @@ async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(bed: Bed) {
         },
         ..Settings::default()
     };
-    let operator = field.operator(registry).settings(settings).with(until);
-    let working = Working::start(&field.bed, operator);
-    field.create("endless", json!({})).await;
-    field
+    let operator = test.operator(registry).settings(settings).with(until);
+    let working = Working::start(&test.cluster, operator);
+    test.create("endless", json!({})).await;
+    test
         .line("Handler 'waits' runs past its timeout of 0.1 seconds: a blocking function cannot be interrupted.")
         .await;
-    field.create("other", json!({})).await;
-    field.until("it is handled", "other", is_handled).await;
+    test.create("other", json!({})).await;
+    test.until("it is handled", "other", is_handled).await;
     working.stop().await;
-    field
+    test
         .line("Handler 'waits' still runs although the operator stops: a blocking function cannot be interrupted.")
         .await;
-    field
-        .line("Unprocessed streams left for 1 object(s).")
-        .await;
-    assert!(!is_handled(&field.get("endless").await));
+    test.line("Unprocessed streams left for 1 object(s).").await;
+    assert!(!is_handled(&test.get("endless").await));
     release.send(()).expect("the handler still waits");
 }
 
-async fn a_call_that_does_not_return_is_told_again_and_again(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_call_that_does_not_return_is_told_again_and_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let create = field.waiting("create_fn", &gate);
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("stuck", json!({})).await;
+    let create = test.waiting("create_fn", &gate);
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("stuck", json!({})).await;
     for seconds in [60, 120, 240] {
-        let line = field
+        let line = test
             .line(&format!(
                 "Handler 'create_fn' has been running for {seconds} seconds, since "
             ))
@@ -303,27 +301,27 @@ async fn a_call_that_does_not_return_is_told_again_and_again(bed: Bed) {
         assert!(line.contains("name=\"stuck\""), "{line}");
     }
     gate.open(1);
-    field.until("it is handled", "stuck", is_handled).await;
+    test.until("it is handled", "stuck", is_handled).await;
     working.stop().await;
-    let told = field
-        .bed
+    let told = test
+        .cluster
         .lines()
         .count(|line| line.contains("has been running"));
     assert_eq!(told, 3);
 }
 
-async fn a_call_that_a_deletion_waits_for_is_told_soon(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_call_that_a_deletion_waits_for_is_told_soon(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let create = field.waiting("create_fn", &gate);
+    let create = test.waiting("create_fn", &gate);
     let registry = Registry::new()
-        .on_create(field.selector(), create.timeout(3600))
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("stuck", json!({})).await;
-    field.calls.until(1).await;
-    field.delete("stuck").await;
-    let line = field
+        .on_create(test.selector(), create.timeout(3600))
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("stuck", json!({})).await;
+    test.calls.until(1).await;
+    test.delete("stuck").await;
+    let line = test
         .line("Handler 'create_fn' has been running for 20 seconds, since ")
         .await;
     assert!(
@@ -335,13 +333,13 @@ async fn a_call_that_a_deletion_waits_for_is_told_soon(bed: Bed) {
         "{line}"
     );
     gate.open(1);
-    field.until_gone("stuck").await;
+    test.until_gone("stuck").await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn stuck", "delete_fn stuck"]);
+    assert_eq!(test.calls.all(), ["create_fn stuck", "delete_fn stuck"]);
 }
 
-async fn an_activity_that_does_not_return_is_told(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn an_activity_that_does_not_return_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
     let startup = handler("startup_fn", move |_| {
@@ -353,9 +351,9 @@ async fn an_activity_that_does_not_return_is_told(bed: Bed) {
     });
     let registry = Registry::new()
         .on_startup(startup)
-        .on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    let line = field
+        .on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    let line = test
         .line("Activity 'startup_fn' has been running for 60 seconds, since ")
         .await;
     assert!(line.contains("the operator waits for it"), "{line}");

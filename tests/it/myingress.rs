@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kopf_rs_tests::{Bed, Package, Program, python_for, scenarios};
+use kopf_rs_tests::{Package, Program, TestCluster, python_for, scenarios};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,32 +19,35 @@ scenarios! {
 
 const KIND: &str = "myingresses";
 
-async fn a_load_balancer_lives_and_dies_with_its_object(bed: Bed) {
+async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     let Some(cloud) = Cloud::start().await else {
         return;
     };
-    bed.apply(&read("crd.yaml")).await;
+    cluster.apply(&read("crd.yaml")).await;
     let subnets = cloud.subnets().await;
     let object = read("example-ingress.yaml")
         .replace(
             "namespace: default",
-            &format!("namespace: {}", bed.namespace()),
+            &format!("namespace: {}", cluster.namespace()),
         )
         .replace("subnet-1, subnet-2", &subnets[..2].join(", "));
-    bed.apply(&object).await;
+    cluster.apply(&object).await;
 
     // Killed when the cloud has made the load balancer, and before the operator hears of it.
     let silent = Silence::before(cloud.port).await;
-    let mut first = start(&bed, silent.port);
+    let mut first = start(&cluster, silent.port);
     silent.fallen.notified().await;
     first.signal("KILL").await;
     first.ended().await;
-    let before = bed.get(KIND, "example-ingress").await.expect("it is there");
+    let before = cluster
+        .get(KIND, "example-ingress")
+        .await
+        .expect("it is there");
     assert!(before["status"]["alb"].is_null(), "{before:#}");
     assert_eq!(cloud.balancers().await.len(), 1);
 
-    let mut second = start(&bed, cloud.port);
-    let handled = bed
+    let mut second = start(&cluster, cloud.port);
+    let handled = cluster
         .until("it has its address", KIND, "example-ingress", |object| {
             object.is_some_and(|it| it["status"]["create_myingress"]["alb-arn"].is_string())
         })
@@ -60,7 +63,7 @@ async fn a_load_balancer_lives_and_dies_with_its_object(bed: Bed) {
     assert!(dns.contains("example-ingress-alb"), "{dns}");
 
     let elsewhere = json!({"spec": {"subnets": subnets[1..3]}});
-    bed.patch(KIND, "example-ingress", &elsewhere).await;
+    cluster.patch(KIND, "example-ingress", &elsewhere).await;
     told(&second, &format!("is in {}.", subnets[1..3].join(", "))).await;
     let described = cloud
         .ask("elasticloadbalancing", "DescribeLoadBalancers")
@@ -70,36 +73,42 @@ async fn a_load_balancer_lives_and_dies_with_its_object(bed: Bed) {
         "{described}"
     );
 
-    bed.delete(KIND, "example-ingress").await;
-    bed.until("it is gone", KIND, "example-ingress", |object| {
-        object.is_none()
-    })
-    .await;
+    cluster.delete(KIND, "example-ingress").await;
+    cluster
+        .until("it is gone", KIND, "example-ingress", |object| {
+            object.is_none()
+        })
+        .await;
     assert_eq!(cloud.balancers().await, Vec::<String>::new());
     second.signal("TERM").await;
     assert_eq!(second.ended().await.code(), Some(0));
 }
 
-async fn what_the_cloud_refuses_is_tried_again(bed: Bed) {
+async fn what_the_cloud_refuses_is_tried_again(cluster: TestCluster) {
     let Some(cloud) = Cloud::start().await else {
         return;
     };
-    bed.apply(&read("crd.yaml")).await;
-    let place = format!("namespace: {}", bed.namespace());
-    let program = start(&bed, cloud.port);
+    cluster.apply(&read("crd.yaml")).await;
+    let place = format!("namespace: {}", cluster.namespace());
+    let program = start(&cluster, cloud.port);
     // There are no such subnets.
-    bed.apply(&read("example-ingress.yaml").replace("namespace: default", &place))
+    cluster
+        .apply(&read("example-ingress.yaml").replace("namespace: default", &place))
         .await;
     let line = told(&program, "Handler 'create_myingress' failed temporarily").await;
     assert!(line.contains("subnet-1"), "{line}");
-    bed.apply(&read("missing-subnets.yaml").replace("namespace: default", &place))
+    cluster
+        .apply(&read("missing-subnets.yaml").replace("namespace: default", &place))
         .await;
     told(
         &program,
         "Handler 'create_myingress' failed permanently: spec.subnets is required.",
     )
     .await;
-    let waiting = bed.get(KIND, "example-ingress").await.expect("it is there");
+    let waiting = cluster
+        .get(KIND, "example-ingress")
+        .await
+        .expect("it is there");
     let annotations = waiting["metadata"]["annotations"].to_string();
     assert!(annotations.contains(r#"\"retries\":1"#), "{annotations}");
     assert_eq!(cloud.balancers().await, Vec::<String>::new());
@@ -111,15 +120,15 @@ fn read(file: &str) -> String {
 }
 
 /// The operator, with its cloud at a port of this machine.
-fn start(bed: &Bed, port: u16) -> Program {
-    let kubeconfig = bed.kubeconfig().to_str().expect("an ASCII path");
+fn start(cluster: &TestCluster, port: u16) -> Program {
+    let kubeconfig = cluster.kubeconfig().to_str().expect("an ASCII path");
     let flags = [
         "run",
         "examples/myingress",
         "--kubeconfig",
         kubeconfig,
         "-n",
-        bed.namespace(),
+        cluster.namespace(),
     ];
     let mut command = kopf_rs(&flags);
     command

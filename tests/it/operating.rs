@@ -1,4 +1,4 @@
-//! An operator at work on a bed: a kind of the bed's own, handlers that note their calls, start, stop and sudden death.
+//! An operator at work on a cluster: a kind of the cluster's own, handlers that note their calls, start, stop and sudden death.
 
 pub(crate) mod in_status;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use kopf_rs::{
     Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
 };
-use kopf_rs_tests::{Bed, Lines};
+use kopf_rs_tests::{Lines, TestCluster};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -19,33 +19,33 @@ pub(crate) const KIND: &str = "kopfexamples";
 /// The name of the operators here: what they keep is under `tester.kopf.rs`.
 pub(crate) const NAME: &str = "tester";
 
-/// A bed that serves [`KIND`] in a group of its own.
-pub(crate) struct Field {
-    pub(crate) bed: Bed,
+/// A cluster that serves [`KIND`] in a group of its own.
+pub(crate) struct TestOperator {
+    pub(crate) cluster: TestCluster,
     pub(crate) group: String,
     pub(crate) calls: Calls,
 }
 
-impl Field {
-    pub(crate) async fn of(bed: Bed) -> Self {
-        let field = Self::bare(bed);
-        field.serve().await;
-        field
+impl TestOperator {
+    pub(crate) async fn of(cluster: TestCluster) -> Self {
+        let test = Self::bare(cluster);
+        test.serve().await;
+        test
     }
 
     /// The kind is not served yet.
-    pub(crate) fn bare(bed: Bed) -> Self {
+    pub(crate) fn bare(cluster: TestCluster) -> Self {
         Self {
-            group: format!("{}.kopf.dev", bed.namespace()),
-            calls: Calls::of(&bed),
-            bed,
+            group: format!("{}.kopf.dev", cluster.namespace()),
+            calls: Calls::of(&cluster),
+            cluster,
         }
     }
 
     /// Serve the kind.
     pub(crate) async fn serve(&self) {
         let crd = definition(&self.group);
-        self.bed.apply(&crd.to_string()).await;
+        self.cluster.apply(&crd.to_string()).await;
     }
 
     /// Serve the kind with a status that takes nothing but numbers.
@@ -54,10 +54,10 @@ impl Field {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         schema["properties"]["status"] =
             json!({"type": "object", "additionalProperties": {"type": "integer"}});
-        self.bed.apply(&crd.to_string()).await;
+        self.cluster.apply(&crd.to_string()).await;
     }
 
-    /// How the kind is named in a bed that many share.
+    /// How the kind is named in a cluster that many share.
     pub(crate) fn kind(&self) -> String {
         format!("{KIND}.{}", self.group)
     }
@@ -70,19 +70,19 @@ impl Field {
     pub(crate) async fn create(&self, name: &str, spec: Value) -> Value {
         let api_version = format!("{}/v1", self.group);
         let object = json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": name}, "spec": spec});
-        self.bed.create(&object).await
+        self.cluster.create(&object).await
     }
 
     pub(crate) async fn patch(&self, name: &str, merge: Value) -> Value {
-        self.bed.patch(&self.kind(), name, &merge).await
+        self.cluster.patch(&self.kind(), name, &merge).await
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        self.bed.delete(&self.kind(), name).await;
+        self.cluster.delete(&self.kind(), name).await;
     }
 
     pub(crate) async fn get(&self, name: &str) -> Value {
-        let found = self.bed.get(&self.kind(), name).await;
+        let found = self.cluster.get(&self.kind(), name).await;
         found.unwrap_or_else(|| panic!("{name} is not there"))
     }
 
@@ -93,17 +93,19 @@ impl Field {
         condition: impl Fn(&Value) -> bool,
     ) -> Value {
         let there = |object: Option<&Value>| object.is_some_and(&condition);
-        self.bed.until(what, &self.kind(), name, there).await
+        self.cluster.until(what, &self.kind(), name, there).await
     }
 
     pub(crate) async fn until_gone(&self, name: &str) {
         let gone = |object: Option<&Value>| object.is_none();
-        self.bed.until("it is gone", &self.kind(), name, gone).await;
+        self.cluster
+            .until("it is gone", &self.kind(), name, gone)
+            .await;
     }
 
     /// Await a line that contains `text`.
     pub(crate) async fn line(&self, text: &str) -> String {
-        self.bed
+        self.cluster
             .lines()
             .until(text, |line| line.contains(text))
             .await
@@ -111,7 +113,7 @@ impl Field {
 
     /// How many writes operators have made to the object, as far as the server's log has caught up.
     pub(crate) async fn writes(&self, name: &str) -> usize {
-        self.bed.writes_to(&self.kind(), name).await.len()
+        self.cluster.writes_to(&self.kind(), name).await.len()
     }
 
     /// Assert that operators have made so many writes to the object. The log of a real server is a moment late.
@@ -130,16 +132,21 @@ impl Field {
     pub(crate) async fn all_writes(&self, name: &str) -> usize {
         let marker = format!(
             "/api/v1/namespaces/{}/configmaps/until-here",
-            self.bed.namespace()
+            self.cluster.namespace()
         );
         let asked = http::Request::get(&marker).body(Vec::new());
         let asked = asked.expect("a valid request");
-        let answer = self.bed.client().request::<Value>(asked).await;
+        let answer = self.cluster.client().request::<Value>(asked).await;
         assert!(answer.is_err(), "nobody makes {marker}");
         let mut pulse = tokio::time::interval(Duration::from_millis(100));
         for _ in 0..300 {
             pulse.tick().await;
-            if self.bed.asked().iter().any(|asked| asked.path == marker) {
+            if self
+                .cluster
+                .asked()
+                .iter()
+                .any(|asked| asked.path == marker)
+            {
                 return self.writes(name).await;
             }
         }
@@ -176,14 +183,14 @@ impl Field {
         })
     }
 
-    /// Start an operator of these handlers, for the bed's namespace.
+    /// Start an operator of these handlers, for the cluster's namespace.
     pub(crate) fn start(&self, registry: Registry) -> Working {
-        Working::start(&self.bed, self.operator(registry))
+        Working::start(&self.cluster, self.operator(registry))
     }
 
     pub(crate) fn operator(&self, registry: Registry) -> Operator {
         let operator = Operator::new(registry).name(NAME);
-        operator.namespaces([self.bed.namespace()])
+        operator.namespaces([self.cluster.namespace()])
     }
 }
 
@@ -250,10 +257,10 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// None yet.
-    pub(crate) fn of(bed: &Bed) -> Self {
+    pub(crate) fn of(cluster: &TestCluster) -> Self {
         Self {
             made: Arc::new(watch::Sender::new(Vec::new())),
-            lines: bed.lines().clone(),
+            lines: cluster.lines().clone(),
         }
     }
 
@@ -306,8 +313,8 @@ pub(crate) struct Working {
 }
 
 impl Working {
-    pub(crate) fn start(bed: &Bed, operator: Operator) -> Self {
-        Self::start_as(bed.client(), operator)
+    pub(crate) fn start(cluster: &TestCluster, operator: Operator) -> Self {
+        Self::start_as(cluster.client(), operator)
     }
 
     pub(crate) fn start_as(client: Client, operator: Operator) -> Self {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kopf_rs::{Callback, Context, EventType, Registry, TemporaryError, handler};
 use kopf_rs_apiserver::{ApiServer, Fault, FaultHandle, Verb};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, KIND, definition, definition_of_versions, is_handled};
+use crate::operating::{Gate, KIND, TestOperator, definition, definition_of_versions, is_handled};
 
 scenarios! {
     a_function_counts_once_though_the_answer_to_its_patch_is_lost [memory tcp];
@@ -22,16 +22,16 @@ scenarios! {
     what_was_done_is_written_when_the_watch_is_closed_in_conflicts [memory];
 }
 
-fn server(field: &Field) -> &ApiServer {
-    let server = field.bed.in_process();
+fn server(test: &TestOperator) -> &ApiServer {
+    let server = test.cluster.in_process();
     server.expect("this server is in the process")
 }
 
 /// What was asked about the objects fails from now on: by 503 for `verb`.
-fn busy(field: &Field, verb: Verb) -> FaultHandle {
-    let by_operator = |agent: Option<&str>| agent != Some(Bed::USER_AGENT);
+fn busy(test: &TestOperator, verb: Verb) -> FaultHandle {
+    let by_operator = |agent: Option<&str>| agent != Some(TestCluster::USER_AGENT);
     let fault = Fault::answer(503).on(verb);
-    server(field).fault(fault.when(move |asked| by_operator(asked.user_agent.as_deref())))
+    server(test).fault(fault.when(move |asked| by_operator(asked.user_agent.as_deref())))
 }
 
 /// A handler that adds to lists, which shows how often its function was carried out.
@@ -49,9 +49,9 @@ fn pushing(id: &str) -> Callback {
     })
 }
 
-async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(bed: Bed) {
-    let field = Field::of(bed).await;
-    let working = field.start(Registry::new().on_create(field.selector(), pushing("create_fn")));
+async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().on_create(test.selector(), pushing("create_fn")));
     let faults = [
         ("dropped", Fault::drop_after()),
         ("refused", Fault::answer_after_write(500)),
@@ -61,9 +61,9 @@ async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(bed: Bed)
         for nth in 1..=2 {
             let name = format!("{name}-{nth}");
             let fault = fault.clone().on(Verb::Patch).name(&name).nth(nth).times(1);
-            let armed = server(&field).fault(fault);
-            field.create(&name, json!({})).await;
-            let object = field.until("it is handled", &name, is_handled).await;
+            let armed = server(&test).fault(fault);
+            test.create(&name, json!({})).await;
+            let object = test.until("it is handled", &name, is_handled).await;
             assert_eq!(armed.hits(), 1, "{name}");
             assert_eq!(object["spec"]["items"], json!(["one"]), "{name}");
             assert_eq!(object["status"]["items"], json!(["one"]), "{name}");
@@ -72,32 +72,31 @@ async fn a_function_counts_once_though_the_answer_to_its_patch_is_lost(bed: Bed)
     working.stop().await;
 }
 
-async fn a_function_counts_once_though_another_writer_comes_between_its_parts(bed: Bed) {
-    let field = Field::of(bed).await;
-    let working = field.start(Registry::new().on_create(field.selector(), pushing("create_fn")));
-    let by_operator = |agent: Option<&str>| agent != Some(Bed::USER_AGENT);
+async fn a_function_counts_once_though_another_writer_comes_between_its_parts(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().on_create(test.selector(), pushing("create_fn")));
+    let by_operator = |agent: Option<&str>| agent != Some(TestCluster::USER_AGENT);
     let late = Fault::delay(Duration::from_secs(5)).on(Verb::Patch);
     let late = late.when(move |asked| by_operator(asked.user_agent.as_deref()));
-    let _late = server(&field).fault(late.name("a").nth(2).times(1));
-    field.create("a", json!({})).await;
+    let _late = server(&test).fault(late.name("a").nth(2).times(1));
+    test.create("a", json!({})).await;
     let is_half_done = |object: &Value| object["status"]["items"].is_array();
-    field
-        .until("the status is written", "a", is_half_done)
+    test.until("the status is written", "a", is_half_done).await;
+    test.patch("a", json!({"spec": {"items": ["theirs"]}}))
         .await;
-    field
-        .patch("a", json!({"spec": {"items": ["theirs"]}}))
-        .await;
-    let object = field.until("it is handled", "a", is_handled).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(object["spec"]["items"], json!(["theirs", "one"]));
     assert_eq!(object["status"]["items"], json!(["one"]));
 }
 
-async fn a_function_loses_nothing_where_the_status_subresource_goes_away(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_function_loses_nothing_where_the_status_subresource_goes_away(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let calls = field.calls.clone();
+    let calls = test.calls.clone();
     let create = handler("create_fn", move |context: Context| {
         calls.note("create_fn");
         let gate = held.clone();
@@ -109,36 +108,36 @@ async fn a_function_loses_nothing_where_the_status_subresource_goes_away(bed: Be
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
-    let mut crd = definition(&field.group);
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let mut crd = definition(&test.group);
     crd["spec"]["versions"][0]["subresources"] = json!({});
-    field.bed.apply(&crd.to_string()).await;
+    test.cluster.apply(&crd.to_string()).await;
     gate.open(1);
-    let object = field.until("it is handled", "a", is_handled).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     assert_eq!(object["status"]["made"], true);
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn"]);
+    assert_eq!(test.calls.all(), ["create_fn"]);
 }
 
 /// A server that has no path for statuses, whatever discovery says.
-async fn a_function_finds_no_status_subresource(bed: Bed) {
-    let field = Field::of(bed).await;
-    let _missing = server(&field).fault(Fault::answer(404).on(Verb::Patch).subresource("status"));
-    let registry = Registry::new().on_create(field.selector(), pushing("create_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    let object = field.until("it is handled", "a", is_handled).await;
+async fn a_function_finds_no_status_subresource(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let _missing = server(&test).fault(Fault::answer(404).on(Verb::Patch).subresource("status"));
+    let registry = Registry::new().on_create(test.selector(), pushing("create_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(object["spec"]["items"], json!(["one"]));
 }
 
-async fn an_outage_is_over_when_an_event_handler_is_written(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn an_outage_is_over_when_an_event_handler_is_written(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let calls = field.calls.clone();
+    let calls = test.calls.clone();
     let event = handler("event_fn", move |context: Context| {
         let (gate, calls) = (held.clone(), calls.clone());
         async move {
@@ -152,30 +151,30 @@ async fn an_outage_is_over_when_an_event_handler_is_written(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), handler("create_fn", |_| async { Ok(()) }))
-        .on_event(field.selector(), event);
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
-    let outage = busy(&field, Verb::Patch);
+        .on_create(test.selector(), handler("create_fn", |_| async { Ok(()) }))
+        .on_event(test.selector(), event);
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let outage = busy(&test, Verb::Patch);
     gate.open(9);
-    field.line("Patching failed; will retry in").await;
+    test.line("Patching failed; will retry in").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     drop(outage);
-    field.line("Requests succeed again: 1 had to wait").await;
+    test.line("Requests succeed again: 1 had to wait").await;
     working.stop().await;
 }
 
-async fn an_outage_is_over_when_its_last_object_is_gone(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-    let working = field.start(registry);
-    let _outage = busy(&field, Verb::Patch);
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
+async fn an_outage_is_over_when_its_last_object_is_gone(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    let _outage = busy(&test, Verb::Patch);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    field.delete("a").await;
-    let told = field.line("No request waits any more since ").await;
+    test.delete("a").await;
+    let told = test.line("No request waits any more since ").await;
     assert!(
         told.contains("is answered with 503: 1 had to wait"),
         "{told}"
@@ -183,50 +182,50 @@ async fn an_outage_is_over_when_its_last_object_is_gone(bed: Bed) {
     working.stop().await;
 }
 
-async fn an_outage_is_over_when_the_server_answers_whatever_it_says(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn an_outage_is_over_when_the_server_answers_whatever_it_says(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |context: Context| async move {
         if context.retry() == 0 {
             return Err(TemporaryError::new("not yet").delay(86_400.0).into());
         }
         Ok(())
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    let outage = busy(&field, Verb::Patch);
-    field.create("a", json!({})).await;
-    field.line("Patching failed; will retry in").await;
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    let outage = busy(&test, Verb::Patch);
+    test.create("a", json!({})).await;
+    test.line("Patching failed; will retry in").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     // The server is back, and somebody else was faster: what the object says already is not written.
     let refused = Fault::answer(409).on(Verb::Patch).name("a").times(3);
-    let _refused = server(&field).fault(refused);
+    let _refused = server(&test).fault(refused);
     drop(outage);
-    let over = field.line("Requests succeed again: 1 had to wait").await;
-    let conflicts = field.line("Could not apply the patch in full").await;
+    let over = test.line("Requests succeed again: 1 had to wait").await;
+    let conflicts = test.line("Could not apply the patch in full").await;
     working.stop().await;
-    let (over, conflicts) = (position(&field, &over), position(&field, &conflicts));
+    let (over, conflicts) = (position(&test, &over), position(&test, &conflicts));
     assert!(over < conflicts, "{over} {conflicts}");
 }
 
 /// The number of the first such line.
-fn position(field: &Field, line: &str) -> usize {
-    let all = field.bed.lines().all();
+fn position(test: &TestOperator, line: &str) -> usize {
+    let all = test.cluster.lines().all();
     let position = all.iter().position(|it| it == line);
     position.expect("the line is there")
 }
 
 /// Redefine the kind, and wait until the second version of it is watched.
-async fn redefine(field: &Field, crd: &Value) {
+async fn redefine(test: &TestOperator, crd: &Value) {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    field.bed.patch(definitions, &field.kind(), crd).await;
-    let watching = format!("Starting the watch-stream for {KIND}.v2.{}", field.group);
-    field.line(&watching).await;
+    test.cluster.patch(definitions, &test.kind(), crd).await;
+    let watching = format!("Starting the watch-stream for {KIND}.v2.{}", test.group);
+    test.line(&watching).await;
 }
 
-async fn what_an_event_handler_wanted_survives_the_end_of_its_version(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_an_event_handler_wanted_survives_the_end_of_its_version(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let calls = field.calls.clone();
+    let calls = test.calls.clone();
     let event = handler("event_fn", move |context: Context| {
         let (gate, calls) = (held.clone(), calls.clone());
         async move {
@@ -239,29 +238,33 @@ async fn what_an_event_handler_wanted_survives_the_end_of_its_version(bed: Bed) 
             Ok(())
         }
     });
-    let selector = field.kind();
+    let selector = test.kind();
     let registry = Registry::new()
         .on_create(
             selector.as_str(),
             handler("create_fn", |_| async { Ok(()) }),
         )
         .on_event(selector.as_str(), event);
-    let working = field.start(registry);
-    field.create("first", json!({})).await;
-    field.calls.until(1).await;
-    let crd = definition_of_versions(&field.group, &[("v1", false, false), ("v2", true, true)]);
-    redefine(&field, &crd).await;
+    let working = test.start(registry);
+    test.create("first", json!({})).await;
+    test.calls.until(1).await;
+    let crd = definition_of_versions(&test.group, &[("v1", false, false), ("v2", true, true)]);
+    redefine(&test, &crd).await;
     gate.open(1);
-    let (group, namespace) = (&field.group, field.bed.namespace());
+    let (group, namespace) = (&test.group, test.cluster.namespace());
     let path = format!("/apis/{group}/v2/namespaces/{namespace}/{KIND}");
     let wanted = |object: Option<&Value>| object.is_some_and(|it| it["status"]["wanted"] == true);
-    field.bed.until("it is there", &path, "first", wanted).await;
+    test.cluster
+        .until("it is there", &path, "first", wanted)
+        .await;
     working.stop().await;
 }
 
-async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_first(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_first(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let create = handler("create_fn", move |context: Context| {
         let version = context.body()["apiVersion"].as_str().unwrap_or_default();
         let version = version.rsplit('/').next().unwrap_or_default();
@@ -273,46 +276,46 @@ async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_f
             Ok(())
         }
     });
-    let selector = field.kind();
-    let working = field.start(Registry::new().on_create(selector.as_str(), create));
-    field.create("a", json!({})).await;
-    field.line("Sleeping for").await;
-    let unread = busy(&field, Verb::Get);
-    let crd = definition_of_versions(&field.group, &[("v1", true, true), ("v2", true, false)]);
-    redefine(&field, &crd).await;
+    let selector = test.kind();
+    let working = test.start(Registry::new().on_create(selector.as_str(), create));
+    test.create("a", json!({})).await;
+    test.line("Sleeping for").await;
+    let unread = busy(&test, Verb::Get);
+    let crd = definition_of_versions(&test.group, &[("v1", true, true), ("v2", true, false)]);
+    redefine(&test, &crd).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(unread.hits() > 3, "{}", unread.hits());
     drop(unread);
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["v1 0", "v2 1"]);
+    assert_eq!(test.calls.all(), ["v1 0", "v2 1"]);
 }
 
-async fn what_was_done_is_written_when_the_watch_is_closed_in_conflicts(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_was_done_is_written_when_the_watch_is_closed_in_conflicts(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
+    let create = test.handler("create_fn", move |_| {
         let gate = held.clone();
         async move {
             gate.pass().await;
             Ok(json!({"made": true}))
         }
     });
-    let working = field.start(Registry::new().on_create(KIND, create));
-    field.create("a", json!({})).await;
-    field.calls.until(1).await;
-    let conflicts = server(&field).fault(Fault::answer(409).on(Verb::Patch).name("a"));
+    let working = test.start(Registry::new().on_create(KIND, create));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let conflicts = server(&test).fault(Fault::answer(409).on(Verb::Patch).name("a"));
     // Two kinds of one name: none is watched.
-    let other = format!("other-{}", field.group);
-    field.bed.apply(&definition(&other).to_string()).await;
-    field.line("Stopping the watch-stream for kopf").await;
+    let other = format!("other-{}", test.group);
+    test.cluster.apply(&definition(&other).to_string()).await;
+    test.line("Stopping the watch-stream for kopf").await;
     gate.open(1);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!((1..60).contains(&conflicts.hits()), "{}", conflicts.hits());
     drop(conflicts);
     let made = |object: &Value| object["status"]["create_fn"] == json!({"made": true});
-    field.until("it is written", "a", made).await;
+    test.until("it is written", "a", made).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }

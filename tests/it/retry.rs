@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use kopf_rs::{ErrorsMode, HandlerResult, PermanentError, Registry, TemporaryError, handler};
-use kopf_rs_tests::{Bed, Server, scenarios};
+use kopf_rs_tests::{Server, TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::operating::{Field, Gate, is_handled};
+use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     temporary_errors_are_retried_after_their_delays;
@@ -24,9 +24,9 @@ scenarios! {
     a_panicking_filter_concerns_one_object_only;
 }
 
-async fn temporary_errors_are_retried_after_their_delays(bed: Bed) {
-    let field = Field::of(bed).await;
-    let (calls, start) = (field.calls.clone(), Instant::now());
+async fn temporary_errors_are_retried_after_their_delays(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (calls, start) = (test.calls.clone(), Instant::now());
     let create = handler("create_fn", move |context| {
         let waited = start.elapsed().as_secs();
         calls.note(format!("{} {waited}", context.retry()));
@@ -38,24 +38,23 @@ async fn temporary_errors_are_retried_after_their_delays(bed: Bed) {
             }
         }
     });
-    field.create("a", json!({})).await;
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.until("it is handled", "a", is_handled).await;
+    test.create("a", json!({})).await;
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    if field.bed.server() == Server::Memory {
-        assert_eq!(field.calls.all(), ["0 0", "1 1", "2 3"]);
+    if test.cluster.server() == Server::Memory {
+        assert_eq!(test.calls.all(), ["0 0", "1 1", "2 3"]);
     }
-    assert_eq!(field.calls.all().len(), 3);
+    assert_eq!(test.calls.all().len(), 3);
     // One write per attempt, none to wake up.
-    field.assert_writes("a", 3).await;
-    field
-        .line("Handler 'create_fn' failed temporarily: not yet")
+    test.assert_writes("a", 3).await;
+    test.line("Handler 'create_fn' failed temporarily: not yet")
         .await;
 }
 
 /// A handler that needs three attempts, and notes them.
-fn third_time_lucky(field: &Field) -> Registry {
-    let calls = field.calls.clone();
+fn third_time_lucky(test: &TestOperator) -> Registry {
+    let calls = test.calls.clone();
     let create = handler("create_fn", move |context| {
         calls.note(format!("attempt {}", context.retry()));
         async move {
@@ -65,35 +64,34 @@ fn third_time_lucky(field: &Field) -> Registry {
             Ok(())
         }
     });
-    Registry::new().on_create(field.selector(), create)
+    Registry::new().on_create(test.selector(), create)
 }
 
-async fn attempts_go_on_after_a_restart(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
+async fn attempts_go_on_after_a_restart(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
     for count in [1, 2, 3] {
-        let working = field.start(third_time_lucky(&field));
-        field.calls.until(count).await;
+        let working = test.start(third_time_lucky(&test));
+        test.calls.until(count).await;
         working.stop().await;
     }
-    assert_eq!(field.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
-    assert!(is_handled(&field.get("a").await));
+    assert_eq!(test.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
+    assert!(is_handled(&test.get("a").await));
 }
 
-async fn attempts_go_on_after_a_sudden_death(bed: Bed) {
-    let field = Field::of(bed).await;
-    field.create("a", json!({})).await;
-    let working = field.start(third_time_lucky(&field));
+async fn attempts_go_on_after_a_sudden_death(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
+    let working = test.start(third_time_lucky(&test));
     let records =
         |object: &Value| object["metadata"]["annotations"]["tester.kopf.rs/create_fn"].is_string();
-    field
-        .until("the first attempt is on record", "a", records)
+    test.until("the first attempt is on record", "a", records)
         .await;
     working.kill().await;
-    let working = field.start(third_time_lucky(&field));
-    field.until("it is handled", "a", is_handled).await;
+    let working = test.start(third_time_lucky(&test));
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    let calls = field.calls.all();
+    let calls = test.calls.all();
     assert_eq!(calls.last().map(String::as_str), Some("attempt 2"));
     assert!(
         (3..=4).contains(&calls.len()),
@@ -101,65 +99,63 @@ async fn attempts_go_on_after_a_sudden_death(bed: Bed) {
     );
 }
 
-async fn a_permanent_error_is_final(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |_| async {
+async fn a_permanent_error_is_final(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |_| async {
         Err(PermanentError::new("no image").into())
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_update(field.selector(), field.noting("update_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
-    field
-        .line("Handler 'create_fn' failed permanently: no image")
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), test.noting("update_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.line("Handler 'create_fn' failed permanently: no image")
         .await;
-    field.until("it is handled", "a", is_handled).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field.calls.until(2).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.calls.until(2).await;
     let report = working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
     assert_eq!(report.failed.len(), 1);
 }
 
-async fn retries_are_limited(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |_| async {
+async fn retries_are_limited(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |_| async {
         Err(TemporaryError::new("not yet").delay(0.1).into())
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create.retries(3)));
-    field.create("a", json!({})).await;
-    field
-        .line("failed temporarily but will exceed 3 retries: not yet")
+    let working = test.start(Registry::new().on_create(test.selector(), create.retries(3)));
+    test.create("a", json!({})).await;
+    test.line("failed temporarily but will exceed 3 retries: not yet")
         .await;
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all().len(), 3);
+    assert_eq!(test.calls.all().len(), 3);
 }
 
-async fn arbitrary_errors_mean_what_the_handler_says(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn arbitrary_errors_mean_what_the_handler_says(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let failing = |id: &str| {
-        field.handler(id, |context| async move {
-            let text = if context.retry() == 0 { "x" } else { "1" };
-            Ok(json!(text.parse::<u32>()?))
+        test.handler(id, |context| async move {
+            let number = if context.retry() == 0 { "x" } else { "1" };
+            Ok(json!(number.parse::<u32>()?))
         })
     };
     let registry = Registry::new()
         .on_create(
-            field.selector(),
+            test.selector(),
             failing("ignored").errors(ErrorsMode::Ignored),
         )
         .on_create(
-            field.selector(),
+            test.selector(),
             failing("permanent").errors(ErrorsMode::Permanent),
         )
-        .on_create(field.selector(), failing("temporary").backoff(0.1));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    let object = field.until("it is handled", "a", is_handled).await;
+        .on_create(test.selector(), failing("temporary").backoff(0.1));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     let report = working.stop().await;
-    let mut calls = field.calls.all();
+    let mut calls = test.calls.all();
     calls.sort();
     assert_eq!(
         calls,
@@ -167,100 +163,99 @@ async fn arbitrary_errors_mean_what_the_handler_says(bed: Bed) {
     );
     assert_eq!(object["status"], json!({"temporary": 1}));
     assert_eq!(report.failed[0].handler, "permanent");
-    field
-        .line("Handler 'ignored' failed with an exception and will ignore it: invalid digit")
+    test.line("Handler 'ignored' failed with an exception and will ignore it: invalid digit")
         .await;
 }
 
-async fn a_handler_that_never_returns_is_cancelled_at_its_timeout(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |_| {
+async fn a_handler_that_never_returns_is_cancelled_at_its_timeout(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |_| {
         std::future::pending::<HandlerResult<Value>>()
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create.timeout(1.5)));
-    field.create("a", json!({})).await;
-    field.line("Handler 'create_fn' has timed out after").await;
-    field.until("it is handled", "a", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), create.timeout(1.5)));
+    test.create("a", json!({})).await;
+    test.line("Handler 'create_fn' has timed out after").await;
+    test.until("it is handled", "a", is_handled).await;
     let report = working.stop().await;
     assert_eq!(report.failed[0].handler, "create_fn");
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn a_panic_is_an_error_that_tells_where(bed: Bed) {
-    let field = Field::of(bed).await;
-    let create = field.handler("create_fn", |context| async move {
+async fn a_panic_is_an_error_that_tells_where(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |context| async move {
         assert!(context.retry() > 0, "what a pity");
         Ok(Value::Null)
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create.backoff(0.2)));
-    field.create("a", json!({})).await;
-    let line = field.line("what a pity").await;
+    let working = test.start(Registry::new().on_create(test.selector(), create.backoff(0.2)));
+    test.create("a", json!({})).await;
+    let line = test.line("what a pity").await;
     assert!(
         line.contains("failed with an exception and will try again in 0.2 seconds"),
         "{line}"
     );
     assert!(line.contains("retry.rs:"), "{line}");
-    field.until("it is handled", "a", is_handled).await;
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    assert_eq!(field.calls.all().len(), 2);
+    assert_eq!(test.calls.all().len(), 2);
 }
 
-async fn one_failing_handler_does_not_hold_up_another(bed: Bed) {
-    let field = Field::of(bed).await;
-    let bad = field.handler("bad", |_| async {
+async fn one_failing_handler_does_not_hold_up_another(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let bad = test.handler("bad", |_| async {
         Err(TemporaryError::new("later").delay(3600).into())
     });
     let registry = Registry::new()
-        .on_create(field.selector(), bad)
-        .on_create(field.selector(), field.noting("good"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.calls.until(2).await;
+        .on_create(test.selector(), bad)
+        .on_create(test.selector(), test.noting("good"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(2).await;
     let done = |object: &Value| {
         let record = object["metadata"]["annotations"]["tester.kopf.rs/good"].as_str();
         record.is_some_and(|record| record.contains("\"success\":true"))
     };
-    field.until("the good one is on record", "a", done).await;
+    test.until("the good one is on record", "a", done).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["bad a", "good a"]);
+    assert_eq!(test.calls.all(), ["bad a", "good a"]);
 }
 
-async fn a_panicking_filter_concerns_one_object_only(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_panicking_filter_concerns_one_object_only(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let picky = field.noting("create_fn").when(|cause| {
+    let picky = test.noting("create_fn").when(|cause| {
         assert_ne!(cause.name(), "bad", "I do not like this object");
         true
     });
-    let working = field.start(Registry::new().on_create(field.selector(), picky));
-    field.create("bad", json!({})).await;
-    field.line("I do not like this object").await;
-    field.create("good", json!({})).await;
-    field.until("it is handled", "good", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), picky));
+    test.create("bad", json!({})).await;
+    test.line("I do not like this object").await;
+    test.create("good", json!({})).await;
+    test.until("it is handled", "good", is_handled).await;
     gate.open(1);
     tokio::time::timeout(Duration::from_secs(60), working.stop())
         .await
         .expect("it stops");
-    assert_eq!(field.calls.all(), ["create_fn good"]);
+    assert_eq!(test.calls.all(), ["create_fn good"]);
 }
 
 /// Killed after the n-th request, for every n: no attempt is skipped, and the end is the same.
-async fn twenty_deaths_skip_no_attempt(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn twenty_deaths_skip_no_attempt(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     for number in 0..20_usize {
         let name = format!("object-{number:02}");
-        let before = field.calls.all().len();
-        field.create(&name, json!({})).await;
-        let working = field.start(third_time_lucky(&field));
-        field.calls.until(before + 1 + number % 3).await;
+        let before = test.calls.all().len();
+        test.create(&name, json!({})).await;
+        let working = test.start(third_time_lucky(&test));
+        test.calls.until(before + 1 + number % 3).await;
         for _ in 0..number {
             tokio::task::yield_now().await;
         }
         working.kill().await;
-        let working = field.start(third_time_lucky(&field));
-        field.until("it is handled", &name, is_handled).await;
+        let working = test.start(third_time_lucky(&test));
+        test.until("it is handled", &name, is_handled).await;
         working.stop().await;
-        let mut calls = field.calls.all().split_off(before);
+        let mut calls = test.calls.all().split_off(before);
         assert!(
             (3..=4).contains(&calls.len()),
             "only the one in flight may be repeated: {calls:?}"
@@ -296,21 +291,21 @@ mod blocking {
 }
 
 /// One blocks its thread until the other one has run.
-async fn blocking_handlers_run_beside_the_others(bed: Bed) {
-    let mut field = Field::bare(bed);
-    "blocking.kopf.dev".clone_into(&mut field.group);
-    field.serve().await;
+async fn blocking_handlers_run_beside_the_others(cluster: TestCluster) {
+    let mut test = TestOperator::bare(cluster);
+    "blocking.kopf.dev".clone_into(&mut test.group);
+    test.serve().await;
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let channel = blocking::Channel(std::sync::Mutex::new(receiver), sender);
     let module = concat!(module_path!(), "::blocking");
     let registry = Registry::in_module(module).expect("the handler is well declared");
-    let operator = field.operator(registry).with(std::sync::Arc::new(channel));
-    let working = crate::operating::Working::start(&field.bed, operator);
-    field.create("waiting", json!({})).await;
-    field.line("Handler 'waits' is invoked.").await;
-    field.create("other", json!({})).await;
+    let operator = test.operator(registry).with(std::sync::Arc::new(channel));
+    let working = crate::operating::Working::start(&test.cluster, operator);
+    test.create("waiting", json!({})).await;
+    test.line("Handler 'waits' is invoked.").await;
+    test.create("other", json!({})).await;
     for name in ["other", "waiting"] {
-        let object = field.until("it is handled", name, is_handled).await;
+        let object = test.until("it is handled", name, is_handled).await;
         assert_eq!(
             object["status"],
             json!({"ran": true, "waits": format!("{name} is done")})

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kopf_rs::{
     Callback, Context, HandlerResult, Lifecycle, PermanentError, Registry, TemporaryError, handler,
 };
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Calls, Field, Gate, is_handled, last_handled};
+use crate::operating::{Calls, Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
     a_parent_is_done_when_its_children_are;
@@ -45,11 +45,11 @@ fn child(id: &str, calls: &Calls, failures: u32) -> Callback {
 }
 
 /// A parent that notes its calls, then does `more`.
-fn parent<F>(field: &Field, more: F) -> Callback
+fn parent<F>(test: &TestOperator, more: F) -> Callback
 where
     F: Fn(&Context, &Calls) -> HandlerResult<Value> + Send + Sync + Copy + 'static,
 {
-    let calls = field.calls.clone();
+    let calls = test.calls.clone();
     handler("parent", move |cause: Context| {
         let calls = calls.clone();
         async move {
@@ -67,9 +67,9 @@ fn progress(object: &Value) -> Vec<String> {
         .collect()
 }
 
-async fn a_childs_filter_that_panics_fails_its_parent_for_a_while(bed: Bed) {
-    let field = Field::of(bed).await;
-    let (calls, asked) = (field.calls.clone(), Arc::new(AtomicBool::new(false)));
+async fn a_childs_filter_that_panics_fails_its_parent_for_a_while(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (calls, asked) = (test.calls.clone(), Arc::new(AtomicBool::new(false)));
     let parent = handler("parent", move |cause: Context| {
         let asked = asked.clone();
         let picky = child("child", &calls, 0).when(move |_| {
@@ -81,30 +81,30 @@ async fn a_childs_filter_that_panics_fails_its_parent_for_a_while(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("one", json!({})).await;
-    field.until("it is handled", "one", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("one", json!({})).await;
+    test.until("it is handled", "one", is_handled).await;
     working.stop().await;
     let failed = "Handler 'parent' failed with an exception and will try again in";
-    let told = field.line(failed).await;
+    let told = test.line(failed).await;
     assert!(told.contains("no opinion yet"), "{told}");
-    assert_eq!(field.calls.all(), ["parent/child 0"]);
+    assert_eq!(test.calls.all(), ["parent/child 0"]);
 }
 
-async fn a_parent_is_done_when_its_children_are(bed: Bed) {
-    let field = Field::of(bed).await;
-    let parent = parent(&field, |cause, calls| {
+async fn a_parent_is_done_when_its_children_are(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let parent = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
         subs.add(child("one", calls, 0));
         subs.add(child("two", calls, 1));
         Ok(json!("done"))
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("o", json!({})).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
     let between = |object: &Value| progress(object).len() == 3;
-    let between = field.until("the records", "o", between).await;
+    let between = test.until("the records", "o", between).await;
     assert_eq!(progress(&between), ["", ".one", ".two"]);
-    let object = field.until("it is handled", "o", is_handled).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert!(progress(&object).is_empty(), "{object}");
     assert_eq!(
         object["status"],
@@ -119,16 +119,15 @@ async fn a_parent_is_done_when_its_children_are(bed: Bed) {
         "parent 0",
         "parent/two 1",
     ];
-    assert_eq!(field.calls.all(), expected);
-    field.line("Handler 'parent' succeeded.").await;
-    field
-        .line("Creation is processed: 1 succeeded; 0 failed.")
+    assert_eq!(test.calls.all(), expected);
+    test.line("Handler 'parent' succeeded.").await;
+    test.line("Creation is processed: 1 succeeded; 0 failed.")
         .await;
 }
 
-async fn what_follows_the_execution_is_reached_once(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn what_follows_the_execution_is_reached_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let parent = handler("parent", move |cause: Context| {
         let calls = calls.clone();
         async move {
@@ -143,22 +142,14 @@ async fn what_follows_the_execution_is_reached_once(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("o", json!({})).await;
-    field
-        .until("it is handled", "o", |object| {
-            is_handled(object) && object["spec"]["size"] == 7
-        })
-        .await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
+    test.until("it is handled", "o", |object| {
+        is_handled(object) && object["spec"]["size"] == 7
+    })
+    .await;
     working.stop().await;
-    let count = |text: &str| {
-        field
-            .calls
-            .all()
-            .iter()
-            .filter(|call| *call == text)
-            .count()
-    };
+    let count = |text: &str| test.calls.all().iter().filter(|call| *call == text).count();
     assert_eq!(
         (count("after"), count("parent/a 0"), count("parent/c 1")),
         (1, 1, 1)
@@ -166,9 +157,9 @@ async fn what_follows_the_execution_is_reached_once(bed: Bed) {
     assert!(count("before") >= 6);
 }
 
-async fn a_failed_child_fails_its_parent_when_the_others_are_done(bed: Bed) {
-    let field = Field::of(bed).await;
-    let parent = parent(&field, |cause, calls| {
+async fn a_failed_child_fails_its_parent_when_the_others_are_done(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let parent = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
         subs.add(handler("bad", |_| async {
             Err::<(), _>(PermanentError::new("no way").into())
@@ -183,9 +174,9 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(bed: Bed) {
         subs.add(child("good", calls, 1));
         Ok(json!("done"))
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("o", json!({})).await;
-    let object = field.until("it is handled", "o", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert!(progress(&object).is_empty());
     assert_eq!(object["status"], json!({"parent/good": {"tries": 2}}));
     let report = working.stop().await;
@@ -200,21 +191,21 @@ async fn a_failed_child_fails_its_parent_when_the_others_are_done(bed: Bed) {
     assert!(failed.collect::<BTreeSet<_>>().iter().eq(&expected));
     let line = "Handler 'parent' failed permanently: sub-handlers have failed: 'parent/bad' (no way), 'parent/broken' (no such file), \
                 'parent/limited' (not yet), 'parent/slow' (has timed out after 0:00:01)";
-    field.line(line).await;
+    test.line(line).await;
 }
 
-async fn failures_are_ignored_where_it_is_said(bed: Bed) {
-    let field = Field::of(bed).await;
-    let parent = parent(&field, |cause, calls| {
+async fn failures_are_ignored_where_it_is_said(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let parent = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
         subs.ignore_failures();
         subs.add(child("limited", calls, 9).retries(1));
         subs.add(child("good", calls, 0));
         Ok(json!("done"))
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent.retries(1)));
-    field.create("o", json!({})).await;
-    let object = field.until("it is handled", "o", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent.retries(1)));
+    test.create("o", json!({})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(
         object["status"],
         json!({"parent": "done", "parent/good": {"tries": 1}})
@@ -222,9 +213,9 @@ async fn failures_are_ignored_where_it_is_said(bed: Bed) {
     working.stop().await;
 }
 
-async fn children_have_children(bed: Bed) {
-    let field = Field::of(bed).await;
-    let parent = parent(&field, |cause, calls| {
+async fn children_have_children(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let parent = parent(&test, |cause, calls| {
         let calls = calls.clone();
         let middle = handler("middle", move |cause: Context| {
             let calls = calls.clone();
@@ -238,17 +229,17 @@ async fn children_have_children(bed: Bed) {
         cause.subhandlers()?.add(middle);
         Ok(Value::Null)
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("o", json!({})).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
     let deep = |object: &Value| progress(object).len() == 3;
-    let between = field.until("all levels", "o", deep).await;
+    let between = test.until("all levels", "o", deep).await;
     let record = &between["metadata"]["annotations"]["tester.kopf.rs/parent"];
     let record: Value = serde_json::from_str(record.as_str().expect("text")).expect("JSON");
     assert_eq!(
         record["subrefs"],
         json!(["parent/middle", "parent/middle/leaf"])
     );
-    let object = field.until("it is handled", "o", is_handled).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(
         object["status"],
         json!({"parent/middle/leaf": {"tries": 2}})
@@ -257,12 +248,12 @@ async fn children_have_children(bed: Bed) {
     assert!(progress(&object).is_empty());
     working.stop().await;
     let leaves = |call: &String| call.starts_with("parent/middle/leaf");
-    assert_eq!(field.calls.all().into_iter().filter(leaves).count(), 2);
+    assert_eq!(test.calls.all().into_iter().filter(leaves).count(), 2);
 }
 
-async fn children_have_filters_and_lifecycles(bed: Bed) {
-    let field = Field::of(bed).await;
-    let parent = parent(&field, |cause, calls| {
+async fn children_have_filters_and_lifecycles(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let parent = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
         subs.lifecycle(Lifecycle::AllAtOnce);
         subs.add(child("of_a", calls, 0).field("a"));
@@ -272,15 +263,14 @@ async fn children_have_filters_and_lifecycles(bed: Bed) {
         Ok(Value::Null)
     });
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("created"))
-        .on_update(field.selector(), parent.field("spec"));
-    let working = field.start(registry);
-    field.create("o", json!({"a": 1, "b": 1})).await;
-    field.until("it is handled", "o", is_handled).await;
-    field.patch("o", json!({"spec": {"a": 2}})).await;
-    field.calls.until(4).await;
-    field
-        .line("Updating is processed: 1 succeeded; 0 failed.")
+        .on_create(test.selector(), test.noting("created"))
+        .on_update(test.selector(), parent.field("spec"));
+    let working = test.start(registry);
+    test.create("o", json!({"a": 1, "b": 1})).await;
+    test.until("it is handled", "o", is_handled).await;
+    test.patch("o", json!({"spec": {"a": 2}})).await;
+    test.calls.until(4).await;
+    test.line("Updating is processed: 1 succeeded; 0 failed.")
         .await;
     working.stop().await;
     let id = "parent/spec";
@@ -290,34 +280,34 @@ async fn children_have_filters_and_lifecycles(bed: Bed) {
         format!("{id}/of_a 0"),
         format!("{id}/big 0"),
     ];
-    assert_eq!(field.calls.all(), expected);
+    assert_eq!(test.calls.all(), expected);
 }
 
-async fn a_finished_child_is_not_called_again_after_a_kill(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_finished_child_is_not_called_again_after_a_kill(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = || {
-        let parent = parent(&field, |cause, calls| {
+        let parent = parent(&test, |cause, calls| {
             let subs = cause.subhandlers()?;
             subs.add(child("one", calls, 0));
             subs.add(child("two", calls, 2));
             Ok(Value::Null)
         });
-        Registry::new().on_create(field.selector(), parent)
+        Registry::new().on_create(test.selector(), parent)
     };
-    let first = field.start(registry());
-    field.create("o", json!({})).await;
+    let first = test.start(registry());
+    test.create("o", json!({})).await;
     let tried = |object: &Value| {
         let record = &object["metadata"]["annotations"]["tester.kopf.rs/parent.two"];
         record
             .as_str()
             .is_some_and(|text| text.contains("\"retries\":1"))
     };
-    field.until("an attempt is written", "o", tried).await;
+    test.until("an attempt is written", "o", tried).await;
     first.kill().await;
-    let second = field.start(registry());
-    field.until("it is handled", "o", is_handled).await;
+    let second = test.start(registry());
+    test.until("it is handled", "o", is_handled).await;
     second.stop().await;
-    let children = field
+    let children = test
         .calls
         .all()
         .into_iter()
@@ -350,10 +340,12 @@ fn told(id: &str, calls: &Calls, delay: u32) -> Callback {
     })
 }
 
-async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
     let start = || {
-        let calls = field.calls.clone();
+        let calls = test.calls.clone();
         let parent = handler("parent", move |cause: Context| {
             let calls = calls.clone();
             async move {
@@ -363,23 +355,23 @@ async fn a_child_that_has_finished_on_another_state_is_called_again_after_a_kill
                 Ok(())
             }
         });
-        let registry = Registry::new().on_update(field.selector(), parent);
+        let registry = Registry::new().on_update(test.selector(), parent);
         // Its turn is before the parent's in the next process, which so begins the cycle.
-        let other = told("other", &field.calls, 30);
-        field.start(registry.on_update(field.selector(), other))
+        let other = told("other", &test.calls, 30);
+        test.start(registry.on_update(test.selector(), other))
     };
     let working = start();
-    field.create("o", json!({"size": 0})).await;
-    field.until("it is handled", "o", is_handled).await;
-    field.patch("o", json!({"spec": {"size": 1}})).await;
-    field.calls.until(3).await;
+    test.create("o", json!({"size": 0})).await;
+    test.until("it is handled", "o", is_handled).await;
+    test.patch("o", json!({"spec": {"size": 1}})).await;
+    test.calls.until(3).await;
     working.kill().await;
-    field.patch("o", json!({"spec": {"size": 2}})).await;
+    test.patch("o", json!({"spec": {"size": 2}})).await;
     let working = start();
     let done = |object: &Value| last_handled(object).is_some_and(|it| it["spec"]["size"] == 2);
-    field.until("all is handled", "o", done).await;
+    test.until("all is handled", "o", done).await;
     working.stop().await;
-    let mut calls = field.calls.all();
+    let mut calls = test.calls.all();
     assert_eq!(calls[3], "other 2", "{calls:?}");
     calls.sort();
     let expected = ["one 1", "one 2", "other 1", "other 2", "two 1", "two 2"];
@@ -396,9 +388,9 @@ fn labelling(id: &str, calls: &Calls) -> Callback {
     })
 }
 
-async fn children_that_change_their_object_are_called_once_each(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn children_that_change_their_object_are_called_once_each(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let parent = handler("parent", move |cause: Context| {
         let calls = calls.clone();
         async move {
@@ -409,40 +401,40 @@ async fn children_that_change_their_object_are_called_once_each(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("o", json!({})).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
     let labelled = |object: &Value| {
         last_handled(object).is_some_and(|last| last["metadata"]["labels"]["three"] == "set")
     };
-    field.until("all is handled", "o", labelled).await;
+    test.until("all is handled", "o", labelled).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["one", "two", "three"]);
+    assert_eq!(test.calls.all(), ["one", "two", "three"]);
 }
 
-async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let start = || {
         let registry = Registry::new()
-            .on_create(field.selector(), labelling("make", &field.calls))
-            .on_create(field.selector(), child("wait", &field.calls, 3))
-            .on_update(field.selector(), field.noting("update_fn"));
-        field.start(registry)
+            .on_create(test.selector(), labelling("make", &test.calls))
+            .on_create(test.selector(), child("wait", &test.calls, 3))
+            .on_update(test.selector(), test.noting("update_fn"));
+        test.start(registry)
     };
     let first = start();
-    field.create("o", json!({"size": 1})).await;
-    field.calls.until(2).await;
+    test.create("o", json!({"size": 1})).await;
+    test.calls.until(2).await;
     let waits = |object: &Value| {
         let annotations = &object["metadata"]["annotations"];
         let record = annotations["tester.kopf.rs/wait"].as_str();
         record.is_some_and(|record| record.contains("\"retries\":1"))
     };
-    field.until("the second one waits", "o", waits).await;
+    test.until("the second one waits", "o", waits).await;
     first.kill().await;
     let second = start();
-    field.calls.until(6).await;
-    field.until("it is handled", "o", is_handled).await;
+    test.calls.until(6).await;
+    test.until("it is handled", "o", is_handled).await;
     second.stop().await;
-    let calls = field.calls.all();
+    let calls = test.calls.all();
     let make = calls.iter().filter(|call| **call == "make").count();
     assert_eq!(
         (make, &*calls[calls.len() - 1]),
@@ -451,10 +443,10 @@ async fn whoever_has_changed_the_object_is_not_called_again_after_a_kill(bed: Be
     );
 }
 
-async fn a_second_change_calls_all_children_again(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_second_change_calls_all_children_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let open = Arc::new(AtomicBool::new(false));
-    let (calls, door) = (field.calls.clone(), open.clone());
+    let (calls, door) = (test.calls.clone(), open.clone());
     let parent = handler("parent", move |cause: Context| {
         let (calls, door) = (calls.clone(), door.clone());
         async move {
@@ -481,24 +473,24 @@ async fn a_second_change_calls_all_children_again(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("created"))
-        .on_update(field.selector(), parent);
-    let working = field.start(registry);
-    field.create("o", json!({"size": 1})).await;
-    field.until("it is handled", "o", is_handled).await;
-    field.patch("o", json!({"spec": {"size": 2}})).await;
-    field.calls.until(2).await;
+        .on_create(test.selector(), test.noting("created"))
+        .on_update(test.selector(), parent);
+    let working = test.start(registry);
+    test.create("o", json!({"size": 1})).await;
+    test.until("it is handled", "o", is_handled).await;
+    test.patch("o", json!({"spec": {"size": 2}})).await;
+    test.calls.until(2).await;
     // While the second child waits, the object changes: the first one has seen another state than there will be.
-    field.patch("o", json!({"spec": {"size": 3}})).await;
+    test.patch("o", json!({"spec": {"size": 3}})).await;
     open.store(true, Ordering::SeqCst);
-    let calls = field.calls.until(3).await;
+    let calls = test.calls.until(3).await;
     assert_eq!(calls, ["created o", "one 2", "one 3"]);
     working.stop().await;
 }
 
-async fn misused_children_are_told(bed: Bed) {
-    let field = Field::of(bed).await;
-    let twins = parent(&field, |cause, calls| {
+async fn misused_children_are_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let twins = parent(&test, |cause, calls| {
         let subs = cause.subhandlers()?;
         subs.add(child("twin", calls, 0));
         subs.add(child("twin", calls, 0));
@@ -508,7 +500,7 @@ async fn misused_children_are_told(bed: Bed) {
         cause.subhandlers()?;
         Ok(())
     });
-    let calls = field.calls.clone();
+    let calls = test.calls.clone();
     let sided = handler("sided", move |cause: Context| {
         let calls = calls.clone();
         async move {
@@ -518,23 +510,26 @@ async fn misused_children_are_told(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), twins)
-        .on_create(field.selector(), sided)
-        .on_event(field.selector(), raw);
-    let working = field.start(registry);
-    field.create("o", json!({"size": 2})).await;
-    field
+        .on_create(test.selector(), twins)
+        .on_create(test.selector(), sided)
+        .on_event(test.selector(), raw);
+    let working = test.start(registry);
+    test.create("o", json!({"size": 2})).await;
+    test
         .line("Handler 'sided' failed permanently: sub-handler 'grown/spec.size': `old` and `new` belong to sub-handlers of on_update and on_field, but its parent is one of on_create: use `value` or `when` here")
         .await;
-    field.line("there are two sub-handlers 'parent/twin'").await;
-    field.line("Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change").await;
+    test.line("there are two sub-handlers 'parent/twin'").await;
+    test.line(
+        "Handler 'raw' failed permanently: sub-handlers need a parent that is called for a change",
+    )
+    .await;
     working.stop().await;
 }
 
-async fn no_child_begins_once_the_operator_stops(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn no_child_begins_once_the_operator_stops(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let (held, noted) = (gate.clone(), field.calls.clone());
+    let (held, noted) = (gate.clone(), test.calls.clone());
     let parent = handler("parent", move |cause: Context| {
         let (gate, calls) = (held.clone(), noted.clone());
         async move {
@@ -553,16 +548,16 @@ async fn no_child_begins_once_the_operator_stops(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), parent));
-    field.create("o", json!({})).await;
-    field.calls.until(1).await;
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
+    test.calls.until(1).await;
     let opening = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         gate.open(1);
     };
     tokio::join!(working.stop(), opening);
-    assert_eq!(field.calls.all(), ["parent/one"]);
-    let object = field.get("o").await;
+    assert_eq!(test.calls.all(), ["parent/one"]);
+    let object = test.get("o").await;
     assert_eq!(object["status"]["parent/one"], "done", "{object}");
     assert!(!is_handled(&object), "{object}");
 }

@@ -2,10 +2,10 @@
 
 use kopf_rs::storage::{AnnotationsDiffBaseStorage, StatusProgressStorage};
 use kopf_rs::{Context, Persistence, Registry, Settings, handler};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Working, is_handled, last_handled};
+use crate::operating::{TestOperator, Working, is_handled, last_handled};
 
 scenarios! {
     lists_are_added_to_and_the_status_goes_along;
@@ -17,8 +17,8 @@ scenarios! {
     what_storages_keep_is_out_of_reach_too [memory];
 }
 
-async fn lists_are_added_to_and_the_status_goes_along(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn lists_are_added_to_and_the_status_goes_along(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |cause: Context| async move {
         let mut patch = cause.patch();
         patch["metadata"]["labels"]["merged"] = json!("yes");
@@ -32,31 +32,31 @@ async fn lists_are_added_to_and_the_status_goes_along(bed: Bed) {
         Ok(json!({"made": true}))
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("o", json!({"items": ["one", "two"]})).await;
-    let object = field.until("it is handled", "o", is_handled).await;
+        .on_create(test.selector(), create)
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("o", json!({"items": ["one", "two"]})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"]["items"], json!(["one", "two", "three"]));
     assert_eq!(object["metadata"]["labels"]["merged"], "yes");
     assert_eq!(
         object["status"],
         json!({"seen": "yes", "create_fn": {"made": true}})
     );
-    field.delete("o").await;
-    field.until_gone("o").await;
+    test.delete("o").await;
+    test.until_gone("o").await;
     working.stop().await;
 }
 
-async fn a_faster_writer_is_not_overwritten(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn a_faster_writer_is_not_overwritten(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let (client, path) = (
-        field.bed.client(),
+        test.cluster.client(),
         format!(
             "/apis/{}/v1/namespaces/{}/kopfexamples/o",
-            field.group,
-            field.bed.namespace()
+            test.group,
+            test.cluster.namespace()
         ),
     );
     let create = handler("create_fn", move |cause: Context| {
@@ -77,16 +77,16 @@ async fn a_faster_writer_is_not_overwritten(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("o", json!({"items": []})).await;
-    let object = field.until("it is handled", "o", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("o", json!({"items": []})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"]["items"], json!(["theirs", "ours"]));
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create"]);
+    assert_eq!(test.calls.all(), ["create"]);
 }
 
-async fn a_function_that_panics_is_told_and_left_out(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |cause: Context| async move {
         let mut patch = cause.patch();
         patch.transform(|object| {
@@ -96,11 +96,11 @@ async fn a_function_that_panics_is_told_and_left_out(bed: Bed) {
         patch.transform(|object| object["spec"]["whole"] = json!("done"));
         Ok(())
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
-    field.create("o", json!({"a": 1})).await;
-    let object = field.until("it is handled", "o", is_handled).await;
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("o", json!({"a": 1})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"], json!({"a": 1, "whole": "done"}));
-    let line = field
+    let line = test
         .line("A patch function is left out: panicked at ")
         .await;
     assert!(line.contains("out of ideas"), "{line}");
@@ -121,29 +121,29 @@ fn hijacker(id: &str) -> kopf_rs::Callback {
     })
 }
 
-async fn what_the_server_sets_stays_as_it_is_and_the_object_goes(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_the_server_sets_stays_as_it_is_and_the_object_goes(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), hijacker("create_fn"))
-        .on_delete(field.selector(), hijacker("delete_fn"));
-    let working = field.start(registry);
-    let made = field.create("o", json!({"a": 1})).await;
-    let object = field.until("it is handled", "o", is_handled).await;
+        .on_create(test.selector(), hijacker("create_fn"))
+        .on_delete(test.selector(), hijacker("delete_fn"));
+    let working = test.start(registry);
+    let made = test.create("o", json!({"a": 1})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["metadata"]["uid"], made["metadata"]["uid"]);
     assert_eq!(object["metadata"]["labels"]["hijacked"], "no");
     for lost in ["metadata.uid", "metadata.resourceVersion, metadata.uid"] {
         let line = format!("A handler wants to change {lost}: only the server sets that");
-        field.line(&line).await;
+        test.line(&line).await;
     }
-    field.delete("o").await;
-    field.until_gone("o").await;
+    test.delete("o").await;
+    test.until_gone("o").await;
     working.stop().await;
 }
 
-async fn a_function_that_changes_nothing_makes_no_write(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_function_that_changes_nothing_makes_no_write(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new().on_event(
-        field.selector(),
+        test.selector(),
         handler("event_fn", |cause: Context| async move {
             cause
                 .patch()
@@ -151,23 +151,22 @@ async fn a_function_that_changes_nothing_makes_no_write(bed: Bed) {
             Ok(())
         }),
     );
-    let working = field.start(registry);
-    field.create("o", json!({"a": 1})).await;
-    field.line("Handler 'event_fn' succeeded.").await;
-    field.create("changed", json!({"a": 2})).await;
-    field
-        .until("it is changed", "changed", |object| {
-            object["spec"]["a"] == 1
-        })
-        .await;
-    field.assert_writes("changed", 1).await;
-    assert_eq!(field.writes("o").await, 0);
+    let working = test.start(registry);
+    test.create("o", json!({"a": 1})).await;
+    test.line("Handler 'event_fn' succeeded.").await;
+    test.create("changed", json!({"a": 2})).await;
+    test.until("it is changed", "changed", |object| {
+        object["spec"]["a"] == 1
+    })
+    .await;
+    test.assert_writes("changed", 1).await;
+    assert_eq!(test.writes("o").await, 0);
     working.stop().await;
 }
 
 /// A handler that leaves nothing on the object but what it wants.
-fn usurper(field: &Field, id: &str) -> kopf_rs::Callback {
-    field.handler(id, |cause: Context| async move {
+fn usurper(test: &TestOperator, id: &str) -> kopf_rs::Callback {
+    test.handler(id, |cause: Context| async move {
         cause.patch().transform(|object| {
             object["metadata"]["annotations"] = json!({"x": "y"});
             object["metadata"]["finalizers"] = json!([]);
@@ -177,21 +176,21 @@ fn usurper(field: &Field, id: &str) -> kopf_rs::Callback {
     })
 }
 
-async fn what_the_operator_keeps_is_out_of_reach(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_the_operator_keeps_is_out_of_reach(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), usurper(&field, "create_fn"))
-        .on_create(field.selector(), field.noting("late_fn"))
-        .on_delete(field.selector(), usurper(&field, "delete_fn"));
-    let working = field.start(registry);
-    field.create("o", json!({"a": 1})).await;
-    let object = field.until("it is handled", "o", is_settled).await;
+        .on_create(test.selector(), usurper(&test, "create_fn"))
+        .on_create(test.selector(), test.noting("late_fn"))
+        .on_delete(test.selector(), usurper(&test, "delete_fn"));
+    let working = test.start(registry);
+    test.create("o", json!({"a": 1})).await;
+    let object = test.until("it is handled", "o", is_settled).await;
     assert_eq!(
         object["metadata"]["finalizers"],
         json!(["tester.kopf.rs/finalizer"])
     );
-    assert_eq!(field.calls.all(), ["create_fn o", "late_fn o"]);
-    let line = field
+    assert_eq!(test.calls.all(), ["create_fn o", "late_fn o"]);
+    let line = test
         .line("A handler wants to change metadata.annotations.")
         .await;
     assert!(line.contains("metadata.finalizers"), "{line}");
@@ -200,12 +199,12 @@ async fn what_the_operator_keeps_is_out_of_reach(bed: Bed) {
         "{line}"
     );
     // The finalizer, a write per handler, and one for the change that the function is.
-    field.assert_writes("o", 5).await;
-    field.delete("o").await;
-    field.until_gone("o").await;
+    test.assert_writes("o", 5).await;
+    test.delete("o").await;
+    test.until_gone("o").await;
     working.stop().await;
     assert_eq!(
-        field.calls.all(),
+        test.calls.all(),
         ["create_fn o", "late_fn o", "delete_fn o"]
     );
 }
@@ -217,9 +216,9 @@ fn is_settled(object: &Value) -> bool {
         && handled["metadata"]["annotations"] == json!({"x": "y"})
 }
 
-async fn what_storages_keep_is_out_of_reach_too(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_create(field.selector(), usurper(&field, "create_fn"));
+async fn what_storages_keep_is_out_of_reach_too(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), usurper(&test, "create_fn"));
     let persistence = Persistence::named("elsewhere")
         .progress(StatusProgressStorage::new("mine"))
         .diff_base(AnnotationsDiffBaseStorage::new("mine.example.com"));
@@ -227,15 +226,15 @@ async fn what_storages_keep_is_out_of_reach_too(bed: Bed) {
         persistence: Some(persistence),
         ..Settings::default()
     };
-    let working = Working::start(&field.bed, field.operator(registry).settings(settings));
-    field.create("o", json!({"a": 1})).await;
+    let working = Working::start(&test.cluster, test.operator(registry).settings(settings));
+    test.create("o", json!({"a": 1})).await;
     let handled = "mine.example.com/last-handled-configuration";
     let is_settled = |object: &Value| {
         let handled = object["metadata"]["annotations"][handled].as_str();
         handled.is_some_and(|text| text.contains(r#""x":"y""#))
     };
-    let object = field.until("it is handled", "o", is_settled).await;
+    let object = test.until("it is handled", "o", is_settled).await;
     working.stop().await;
     assert_eq!(object["status"]["s"], "t", "{object}");
-    assert_eq!(field.calls.all(), ["create_fn o"]);
+    assert_eq!(test.calls.all(), ["create_fn o"]);
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use kopf_rs_tests::{Bed, Package, RealServer, Server, play, python_for, say, skipped};
+use kopf_rs_tests::{Package, RealServer, Server, TestCluster, play, python_for, say, skipped};
 
 use compare::{Verdict, judge};
 use scenario::Scenario;
@@ -73,10 +73,10 @@ fn one(scenario: &Scenario) -> Played {
 /// What a scenario comes to under Kopf, and here.
 pub(crate) fn both_sides(scenario: &Scenario) -> Result<(Seen, Seen), String> {
     let mut seen = Err("it did not end".to_owned());
-    let both = async |bed: Bed| {
-        let other = Bed::start(Server::Real).await;
+    let both = async |cluster: TestCluster| {
+        let other = TestCluster::start(Server::Real).await;
         let kopf = Side::play(Who::Kopf, scenario, other);
-        let ours = Side::play(Who::Ours, scenario, bed);
+        let ours = Side::play(Who::Ours, scenario, cluster);
         seen = Ok(tokio::join!(kopf, ours));
     };
     let played = catch_unwind(AssertUnwindSafe(|| play(Server::Real, "twin", both)));

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use kopf_rs::{EventType, Registry, handler};
 use kopf_rs_apiserver::{Fault, Verb};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, definition, is_handled, last_handled};
+use crate::operating::{Gate, TestOperator, definition, is_handled, last_handled};
 
 scenarios! {
     an_object_whose_kind_becomes_ambiguous_is_not_deleted;
@@ -23,31 +23,31 @@ scenarios! {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const STOPPING: &str = "Stopping the watch-stream for kopf";
 
-/// A plural that no other bed has, so that nobody else makes it ambiguous.
-fn plural(field: &Field) -> String {
-    format!("kopf{}", field.bed.namespace().replace('-', ""))
+/// A plural that no other cluster has, so that nobody else makes it ambiguous.
+fn plural(test: &TestOperator) -> String {
+    format!("kopf{}", test.cluster.namespace().replace('-', ""))
 }
 
 /// The definition of that plural in a group.
-fn twin(field: &Field, group: &str) -> Value {
+fn twin(test: &TestOperator, group: &str) -> Value {
     let mut crd = definition(group);
-    let plural = plural(field);
+    let plural = plural(test);
     crd["metadata"]["name"] = json!(format!("{plural}.{group}"));
     crd["spec"]["names"] =
         json!({"plural": plural, "singular": format!("{plural}x"), "kind": "KopfTwin"});
     crd
 }
 
-async fn create(field: &Field, version: &str, name: &str) {
-    let api_version = format!("{}/{version}", field.group);
+async fn create(test: &TestOperator, version: &str, name: &str) {
+    let api_version = format!("{}/{version}", test.group);
     let object = json!({"apiVersion": api_version, "kind": "KopfTwin", "metadata": {"name": name}, "spec": {"size": 1}});
-    field.bed.create(&object).await;
+    test.cluster.create(&object).await;
 }
 
 /// Handlers for the plural, whatever its group and version; deletions and `DELETED` events are noted, too.
-fn handlers(field: &Field) -> Registry {
-    let plural = plural(field);
-    let calls = field.calls.clone();
+fn handlers(test: &TestOperator) -> Registry {
+    let plural = plural(test);
+    let calls = test.calls.clone();
     let event = handler("event_fn", move |context| {
         if context.event_type() == Some(EventType::Deleted) {
             calls.note(format!("DELETED {}", context.name()));
@@ -55,85 +55,86 @@ fn handlers(field: &Field) -> Registry {
         async { Ok(()) }
     });
     Registry::new()
-        .on_create(plural.as_str(), field.noting("create_fn"))
-        .on_update(plural.as_str(), field.noting("update_fn"))
-        .on_delete(plural.as_str(), field.noting("delete_fn").optional())
+        .on_create(plural.as_str(), test.noting("create_fn"))
+        .on_update(plural.as_str(), test.noting("update_fn"))
+        .on_delete(plural.as_str(), test.noting("delete_fn").optional())
         .on_event(plural.as_str(), event)
 }
 
 /// The kind is served; its name, and the group in which a kind of the same plural is still to come.
-async fn with_a_twin_to_come(bed: Bed) -> (Field, String, String) {
-    let field = Field::bare(bed);
+async fn with_a_twin_to_come(cluster: TestCluster) -> (TestOperator, String, String) {
+    let test = TestOperator::bare(cluster);
     let (kind, other) = (
-        format!("{}.{}", plural(&field), field.group),
-        format!("other-{}", field.group),
+        format!("{}.{}", plural(&test), test.group),
+        format!("other-{}", test.group),
     );
-    field
-        .bed
-        .apply(&twin(&field, &field.group).to_string())
+    test.cluster
+        .apply(&twin(&test, &test.group).to_string())
         .await;
-    (field, kind, other)
+    (test, kind, other)
 }
 
-async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(bed: Bed) {
-    let (field, kind, other) = with_a_twin_to_come(bed).await;
-    let working = field.start(handlers(&field));
-    create(&field, "v1", "a").await;
+async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(cluster: TestCluster) {
+    let (test, kind, other) = with_a_twin_to_come(cluster).await;
+    let working = test.start(handlers(&test));
+    create(&test, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "a", handled).await;
-    field.bed.apply(&twin(&field, &other).to_string()).await;
-    field.line(STOPPING).await;
-    field
-        .bed
-        .delete(DEFINITIONS, &format!("{}.{other}", plural(&field)))
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
         .await;
-    field
-        .bed
+    test.cluster.apply(&twin(&test, &other).to_string()).await;
+    test.line(STOPPING).await;
+    test.cluster
+        .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))
+        .await;
+    test.cluster
         .patch(&kind, "a", &json!({"spec": {"size": 2}}))
         .await;
-    field.calls.until(2).await;
+    test.calls.until(2).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
 }
 
-async fn an_object_whose_version_is_no_longer_served_is_not_deleted(bed: Bed) {
-    let field = Field::bare(bed);
-    let mut crd = twin(&field, &field.group);
+async fn an_object_whose_version_is_no_longer_served_is_not_deleted(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut crd = twin(&test, &test.group);
     let mut v2 = crd["spec"]["versions"][0].clone();
     v2["name"] = json!("v2");
     v2["storage"] = json!(false);
     let versions = crd["spec"]["versions"].as_array_mut();
     versions.expect("versions are a list").push(v2);
-    field.bed.apply(&crd.to_string()).await;
-    let plural = plural(&field);
-    let selector = (&*field.group, "v2", &*plural);
+    test.cluster.apply(&crd.to_string()).await;
+    let plural = plural(&test);
+    let selector = (&*test.group, "v2", &*plural);
     let registry = Registry::new()
-        .on_create(selector, field.noting("create_fn"))
-        .on_delete(selector, field.noting("delete_fn").optional());
-    let working = field.start(registry);
-    create(&field, "v1", "a").await;
-    field.calls.until(1).await;
-    let kind = format!("{plural}.{}", field.group);
+        .on_create(selector, test.noting("create_fn"))
+        .on_delete(selector, test.noting("delete_fn").optional());
+    let working = test.start(registry);
+    create(&test, "v1", "a").await;
+    test.calls.until(1).await;
+    let kind = format!("{plural}.{}", test.group);
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "a", handled).await;
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
+        .await;
     for served in [false, true] {
         crd["spec"]["versions"][1]["served"] = json!(served);
-        field.bed.apply(&crd.to_string()).await;
+        test.cluster.apply(&crd.to_string()).await;
         if !served {
-            field.line(STOPPING).await;
+            test.line(STOPPING).await;
         }
     }
-    create(&field, "v1", "b").await;
-    field.calls.until(2).await;
+    create(&test, "v1", "b").await;
+    test.calls.until(2).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "create_fn b"]);
 }
 
-async fn a_handler_whose_watch_is_closed_ends_and_is_written(bed: Bed) {
-    let (field, kind, other) = with_a_twin_to_come(bed).await;
+async fn a_handler_whose_watch_is_closed_ends_and_is_written(cluster: TestCluster) {
+    let (test, kind, other) = with_a_twin_to_come(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create_fn = field.handler("create_fn", move |_| {
+    let create_fn = test.handler("create_fn", move |_| {
         let gate = held.clone();
         async move {
             gate.pass().await;
@@ -141,52 +142,55 @@ async fn a_handler_whose_watch_is_closed_ends_and_is_written(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(plural(&field).as_str(), create_fn)
-        .on_create(plural(&field).as_str(), field.noting("second_fn"));
-    let working = field.start(registry);
-    create(&field, "v1", "a").await;
-    field.calls.until(1).await;
-    field.bed.apply(&twin(&field, &other).to_string()).await;
-    field.line(STOPPING).await;
+        .on_create(plural(&test).as_str(), create_fn)
+        .on_create(plural(&test).as_str(), test.noting("second_fn"));
+    let working = test.start(registry);
+    create(&test, "v1", "a").await;
+    test.calls.until(1).await;
+    test.cluster.apply(&twin(&test, &other).to_string()).await;
+    test.line(STOPPING).await;
     gate.open(2);
     let made = |object: Option<&Value>| {
         object.is_some_and(|object| object["status"]["create_fn"] == json!({"made": true}))
     };
-    field.bed.until("it is written", &kind, "a", made).await;
-    field.line("It is not watched any more").await;
-    assert_eq!(field.calls.all(), ["create_fn a"], "nobody else is called");
-    field
-        .bed
-        .delete(DEFINITIONS, &format!("{}.{other}", plural(&field)))
+    test.cluster.until("it is written", &kind, "a", made).await;
+    test.line("It is not watched any more").await;
+    assert_eq!(test.calls.all(), ["create_fn a"], "nobody else is called");
+    test.cluster
+        .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))
         .await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "a", handled).await;
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
+        .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "second_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "second_fn a"]);
 }
 
-async fn a_version_that_changes_while_a_handler_runs_causes_no_second_call(bed: Bed) {
-    take_over(bed, true).await;
+async fn a_version_that_changes_while_a_handler_runs_causes_no_second_call(cluster: TestCluster) {
+    take_over(cluster, true).await;
 }
 
-async fn a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call(bed: Bed) {
-    take_over(bed, false).await;
+async fn a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call(
+    cluster: TestCluster,
+) {
+    take_over(cluster, false).await;
 }
 
 /// The version v2 takes over from v1 while a handler runs; v1 may be served on.
-async fn take_over(bed: Bed, is_v1_served: bool) {
-    let field = Field::bare(bed);
+async fn take_over(cluster: TestCluster, is_v1_served: bool) {
+    let test = TestOperator::bare(cluster);
     let kind = format!(
         "/apis/{}/v2/namespaces/{}/{}",
-        field.group,
-        field.bed.namespace(),
-        plural(&field)
+        test.group,
+        test.cluster.namespace(),
+        plural(&test)
     );
-    let mut crd = twin(&field, &field.group);
-    field.bed.apply(&crd.to_string()).await;
+    let mut crd = twin(&test, &test.group);
+    test.cluster.apply(&crd.to_string()).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create_fn = field.handler("create_fn", move |context| {
+    let create_fn = test.handler("create_fn", move |context| {
         let gate = held.clone();
         async move {
             if context.name() == "a" {
@@ -196,14 +200,11 @@ async fn take_over(bed: Bed, is_v1_served: bool) {
         }
     });
     let registry = Registry::new()
-        .on_create(plural(&field).as_str(), create_fn)
-        .on_delete(
-            plural(&field).as_str(),
-            field.noting("delete_fn").optional(),
-        );
-    let working = field.start(registry);
-    create(&field, "v1", "a").await;
-    field.calls.until(1).await;
+        .on_create(plural(&test).as_str(), create_fn)
+        .on_delete(plural(&test).as_str(), test.noting("delete_fn").optional());
+    let working = test.start(registry);
+    create(&test, "v1", "a").await;
+    test.calls.until(1).await;
     let mut v2 = crd["spec"]["versions"][0].clone();
     v2["name"] = json!("v2");
     v2["storage"] = json!(!is_v1_served);
@@ -211,33 +212,38 @@ async fn take_over(bed: Bed, is_v1_served: bool) {
     crd["spec"]["versions"][0]["served"] = json!(is_v1_served);
     let versions = crd["spec"]["versions"].as_array_mut();
     versions.expect("versions are a list").push(v2);
-    field.bed.apply(&crd.to_string()).await;
-    let starting = format!("Starting the watch-stream for {}.v2.", plural(&field));
-    field.line(&starting).await;
-    create(&field, "v2", "b").await;
-    field.calls.until(2).await;
+    test.cluster.apply(&crd.to_string()).await;
+    let starting = format!("Starting the watch-stream for {}.v2.", plural(&test));
+    test.line(&starting).await;
+    create(&test, "v2", "b").await;
+    test.calls.until(2).await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "b", handled).await;
+    test.cluster
+        .until("it is handled", &kind, "b", handled)
+        .await;
     gate.open(2);
-    field.bed.until("it is handled", &kind, "a", handled).await;
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
+        .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "create_fn b"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "create_fn b"]);
 }
 
-async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(bed: Bed) {
-    let (field, kind, other) = with_a_twin_to_come(bed).await;
+async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(cluster: TestCluster) {
+    let (test, kind, other) = with_a_twin_to_come(cluster).await;
     let registry = Registry::new()
-        .on_delete(plural(&field).as_str(), field.noting("delete_fn"))
-        .on_create(kind.as_str(), field.noting("create_fn"))
-        .on_update(kind.as_str(), field.noting("update_fn"));
-    let working = field.start(registry);
-    create(&field, "v1", "a").await;
+        .on_delete(plural(&test).as_str(), test.noting("delete_fn"))
+        .on_create(kind.as_str(), test.noting("create_fn"))
+        .on_update(kind.as_str(), test.noting("update_fn"));
+    let working = test.start(registry);
+    create(&test, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "a", handled).await;
-    field.bed.apply(&twin(&field, &other).to_string()).await;
-    field.line("Ambiguous resources will not be served").await;
-    field
-        .bed
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
+        .await;
+    test.cluster.apply(&twin(&test, &other).to_string()).await;
+    test.line("Ambiguous resources will not be served").await;
+    test.cluster
         .patch(&kind, "a", &json!({"spec": {"size": 2}}))
         .await;
     let updated = |object: Option<&Value>| {
@@ -245,86 +251,93 @@ async fn a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold(bed: Bed
             .and_then(last_handled)
             .is_some_and(|last| last["spec"]["size"] == 2)
     };
-    let object = field
-        .bed
+    let object = test
+        .cluster
         .until("its change is handled", &kind, "a", updated)
         .await;
     assert_eq!(
         object["metadata"]["finalizers"],
         json!(["tester.kopf.rs/finalizer"])
     );
-    field.bed.delete(&kind, "a").await;
-    field
-        .line("The deletion waits for handlers that are not served now: 'delete_fn'")
+    test.cluster.delete(&kind, "a").await;
+    test.line("The deletion waits for handlers that are not served now: 'delete_fn'")
         .await;
-    field
-        .bed
-        .delete(DEFINITIONS, &format!("{}.{other}", plural(&field)))
+    test.cluster
+        .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))
         .await;
     let gone = |object: Option<&Value>| object.is_none();
-    field.bed.until("it is gone", &kind, "a", gone).await;
+    test.cluster.until("it is gone", &kind, "a", gone).await;
     working.stop().await;
     assert_eq!(
-        field.calls.all(),
+        test.calls.all(),
         ["create_fn a", "update_fn a", "delete_fn a"]
     );
 }
 
-async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first(bed: Bed) {
-    let field = Field::bare(bed);
-    let kind = format!("{}.{}", plural(&field), field.group);
-    field
-        .bed
-        .apply(&twin(&field, &field.group).to_string())
+async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::bare(cluster);
+    let kind = format!("{}.{}", plural(&test), test.group);
+    test.cluster
+        .apply(&twin(&test, &test.group).to_string())
         .await;
-    let server = field.bed.in_process().expect("it is in the process");
+    let server = test.cluster.in_process().expect("it is in the process");
     let late = Fault::late(Duration::from_secs(2));
-    let _late = server.fault(late.on(Verb::Watch).plural(plural(&field)));
-    let working = field.start(handlers(&field));
-    create(&field, "v1", "a").await;
+    let _late = server.fault(late.on(Verb::Watch).plural(plural(&test)));
+    let working = test.start(handlers(&test));
+    create(&test, "v1", "a").await;
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "a", handled).await;
-    field.bed.delete("namespaces", field.bed.namespace()).await;
-    field.line(STOPPING).await;
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
+        .await;
+    test.cluster
+        .delete("namespaces", test.cluster.namespace())
+        .await;
+    test.line(STOPPING).await;
     working.stop().await;
     assert_eq!(
-        field.calls.all(),
+        test.calls.all(),
         ["create_fn a", "DELETED a", "delete_fn a"]
     );
 }
 
-async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(bed: Bed) {
-    let field = Field::bare(bed);
-    let kind = format!("{}.{}", plural(&field), field.group);
-    let crd = twin(&field, &field.group);
-    field.bed.apply(&crd.to_string()).await;
+async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::bare(cluster);
+    let kind = format!("{}.{}", plural(&test), test.group);
+    let crd = twin(&test, &test.group);
+    test.cluster.apply(&crd.to_string()).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create_fn = field.handler("create_fn", move |_| {
+    let create_fn = test.handler("create_fn", move |_| {
         let gate = held.clone();
         async move {
             gate.pass().await;
             Ok(json!({"made": true}))
         }
     });
-    let working = field.start(Registry::new().on_create(plural(&field).as_str(), create_fn));
-    create(&field, "v1", "a").await;
-    field.calls.until(1).await;
+    let working = test.start(Registry::new().on_create(plural(&test).as_str(), create_fn));
+    create(&test, "v1", "a").await;
+    test.calls.until(1).await;
     let mut version = crd["spec"]["versions"][0].clone();
     for served in [false, true] {
         version["served"] = json!(served);
         let merge = json!({"spec": {"versions": [version]}});
-        field.bed.patch(DEFINITIONS, &kind, &merge).await;
+        test.cluster.patch(DEFINITIONS, &kind, &merge).await;
         if !served {
-            field.line(STOPPING).await;
+            test.line(STOPPING).await;
             gate.open(2);
-            field.line("Patching was skipped").await;
+            test.line("Patching was skipped").await;
             // A minute of virtual time, in which there is nowhere to write.
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
     }
     let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    field.bed.until("it is handled", &kind, "a", handled).await;
+    test.cluster
+        .until("it is handled", &kind, "a", handled)
+        .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a"]);
 }

@@ -1,10 +1,10 @@
 //! Objects that change: handlers see each change once, with what it was before.
 
 use kopf_rs::{Reason, Registry, handler};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, is_handled, last_handled};
+use crate::operating::{Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
     what_a_handler_wants_is_written_though_it_was_so_before;
@@ -16,9 +16,9 @@ scenarios! {
     an_own_change_of_the_spec_is_an_update_too;
 }
 
-async fn an_update_is_one_call_with_its_difference_and_one_write(bed: Bed) {
-    let field = Field::of(bed).await;
-    let seen = field.calls.clone();
+async fn an_update_is_one_call_with_its_difference_and_one_write(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let seen = test.calls.clone();
     let update = handler("update_fn", move |context| {
         let size = |side: Option<&Value>| side.map(|it| it["spec"]["size"].clone());
         seen.note(format!(
@@ -36,46 +36,43 @@ async fn an_update_is_one_call_with_its_difference_and_one_write(bed: Bed) {
         ));
         async { Ok(()) }
     });
-    let working = field.start(Registry::new().on_update(field.selector(), update));
-    field.create("a", json!({"size": 1})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.assert_writes("a", 1).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field
-        .until("it is handled", "a", |object| has_handled(object, 2))
+    let working = test.start(Registry::new().on_update(test.selector(), update));
+    test.create("a", json!({"size": 1})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.assert_writes("a", 1).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.until("it is handled", "a", |object| has_handled(object, 2))
         .await;
     working.stop().await;
     assert_eq!(
-        field.calls.all(),
+        test.calls.all(),
         ["Some(Number(1)) Some(Number(2))", r#"["spec.size"]"#]
     );
-    field.assert_writes("a", 2).await;
+    test.assert_writes("a", 2).await;
 }
 
-async fn a_change_of_the_status_is_nobodys_business(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_change_of_the_status_is_nobodys_business(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let registry = Registry::new()
-        .on_create(field.selector(), field.noting("create_fn"))
-        .on_update(field.selector(), field.noting("update_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field
-        .patch("a/status", json!({"status": {"ready": true}}))
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_update(test.selector(), test.noting("update_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a/status", json!({"status": {"ready": true}}))
         .await;
-    field
-        .line("Something has changed, but we are not interested (the essence is the same).")
+    test.line("Something has changed, but we are not interested (the essence is the same).")
         .await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field.calls.until(2).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.calls.until(2).await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
 }
 
-async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let (calls, held) = (field.calls.clone(), gate.clone());
+    let (calls, held) = (test.calls.clone(), gate.clone());
     let update = handler("update_fn", move |context| {
         let (calls, held) = (calls.clone(), held.clone());
         async move {
@@ -84,32 +81,31 @@ async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(bed: Bed) {
             Ok(())
         }
     });
-    let working = field.start(Registry::new().on_update(field.selector(), update));
-    field.create("a", json!({"size": 1})).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field.calls.until(1).await;
-    field.patch("a", json!({"spec": {"size": 3}})).await;
+    let working = test.start(Registry::new().on_update(test.selector(), update));
+    test.create("a", json!({"size": 1})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.calls.until(1).await;
+    test.patch("a", json!({"spec": {"size": 3}})).await;
     gate.open(1);
-    field.calls.until(2).await;
-    let object = field.get("a").await;
+    test.calls.until(2).await;
+    let object = test.get("a").await;
     assert!(
         has_handled(&object, 2),
         "the first cycle has ended with its own target"
     );
     gate.open(1);
-    field
-        .until("all is handled", "a", |object| has_handled(object, 3))
+    test.until("all is handled", "a", |object| has_handled(object, 3))
         .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["2", "3"]);
+    assert_eq!(test.calls.all(), ["2", "3"]);
 }
 
-async fn a_change_during_creation_becomes_an_update(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_change_during_creation_becomes_an_update(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let held = gate.clone();
-    let create = field.handler("create_fn", move |_| {
+    let create = test.handler("create_fn", move |_| {
         let held = held.clone();
         async move {
             held.pass().await;
@@ -117,40 +113,38 @@ async fn a_change_during_creation_becomes_an_update(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_update(field.selector(), field.noting("update_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
-    field.calls.until(1).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), test.noting("update_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.calls.until(1).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
     gate.open(10);
-    field
-        .until("all is handled", "a", |object| has_handled(object, 2))
+    test.until("all is handled", "a", |object| has_handled(object, 2))
         .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create_fn a", "update_fn a"]);
+    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
 }
 
-async fn a_storm_ends_with_the_newest_state(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_update(field.selector(), field.noting("update_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 0})).await;
-    field.until("it is handled", "a", is_handled).await;
+async fn a_storm_ends_with_the_newest_state(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_update(test.selector(), test.noting("update_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 0})).await;
+    test.until("it is handled", "a", is_handled).await;
     for size in 1..=100 {
-        field.patch("a", json!({"spec": {"size": size}})).await;
+        test.patch("a", json!({"spec": {"size": size}})).await;
     }
-    field
-        .until("all is handled", "a", |object| has_handled(object, 100))
+    test.until("all is handled", "a", |object| has_handled(object, 100))
         .await;
     working.stop().await;
-    let writes = field.writes("a").await;
+    let writes = test.writes("a").await;
     assert!(writes < 60, "{writes} writes for 100 changes");
 }
 
-async fn an_own_change_of_the_spec_is_an_update_too(bed: Bed) {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn an_own_change_of_the_spec_is_an_update_too(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let both = move |context: kopf_rs::Context| {
         calls.note(context.reason().map_or("none", Reason::as_str));
         if context.reason() == Some(Reason::Create) {
@@ -159,30 +153,29 @@ async fn an_own_change_of_the_spec_is_an_update_too(bed: Bed) {
         async { Ok(()) }
     };
     let registry = Registry::new()
-        .on_create(field.selector(), handler("create_fn", both.clone()))
-        .on_update(field.selector(), handler("update_fn", both));
-    let working = field.start(registry);
-    field.create("a", json!({"size": 1})).await;
-    field
-        .until("all is handled", "a", |object| has_handled(object, 5))
+        .on_create(test.selector(), handler("create_fn", both.clone()))
+        .on_update(test.selector(), handler("update_fn", both));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.until("all is handled", "a", |object| has_handled(object, 5))
         .await;
     working.stop().await;
-    assert_eq!(field.calls.all(), ["create", "update"]);
+    assert_eq!(test.calls.all(), ["create", "update"]);
 }
 
 fn has_handled(object: &Value, size: u32) -> bool {
     last_handled(object).is_some_and(|essence| essence["spec"]["size"] == size)
 }
 
-async fn what_a_handler_wants_is_written_though_it_was_so_before(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let create = field.handler("create_fn", |context| async move {
+    let create = test.handler("create_fn", |context| async move {
         context.patch()["status"]["phase"] = json!("A");
         Ok(Value::Null)
     });
     let door = gate.clone();
-    let update = field.handler("update_fn", move |context| {
+    let update = test.handler("update_fn", move |context| {
         let door = door.clone();
         async move {
             door.pass().await;
@@ -192,23 +185,23 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(bed: Bed) {
         }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_update(field.selector(), update);
-    let working = field.start(registry);
-    field.create("o", json!({"size": 1, "by": "handler"})).await;
-    field.until("it is handled", "o", is_handled).await;
-    field.patch("o", json!({"spec": {"size": 2}})).await;
-    field.calls.until(2).await;
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), update);
+    let working = test.start(registry);
+    test.create("o", json!({"size": 1, "by": "handler"})).await;
+    test.until("it is handled", "o", is_handled).await;
+    test.patch("o", json!({"spec": {"size": 2}})).await;
+    test.calls.until(2).await;
     // Others write while the handler runs; once a later object is handled, the operator has seen it.
     let status = json!({"status": {"phase": "B"}});
-    field.bed.patch(&field.kind(), "o/status", &status).await;
+    test.cluster.patch(&test.kind(), "o/status", &status).await;
     let spec = json!({"spec": {"by": "others"}});
-    field.patch("o", spec).await;
-    field.create("later", json!({})).await;
-    field.until("it is handled", "later", is_handled).await;
+    test.patch("o", spec).await;
+    test.create("later", json!({})).await;
+    test.until("it is handled", "later", is_handled).await;
     gate.open(9);
     let wanted =
         |object: &Value| object["status"]["phase"] == "A" && object["spec"]["by"] == "handler";
-    field.until("it is as wanted", "o", wanted).await;
+    test.until("it is as wanted", "o", wanted).await;
     working.stop().await;
 }

@@ -4,10 +4,10 @@ use kopf_rs::{
     Callback, Context, ErrorsMode, HandlerResult, PermanentError, Registry, Settings,
     TemporaryError, handler,
 };
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, Gate, is_handled};
+use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     log_lines_have_kopfs_words_and_levels [memory tcp];
@@ -168,8 +168,8 @@ fn creations() -> Vec<Callback> {
     ]
 }
 
-fn registry(field: &Field, gate: &Gate) -> Registry {
-    let selector = field.selector();
+fn registry(test: &TestOperator, gate: &Gate) -> Registry {
+    let selector = test.selector();
     let for_life = |callback: Callback| callback.label("kind", "life");
     let fine = |id| doing(id, |_| Ok(Value::Null));
     let throttled = fine("throttled_fn").when(|cause| match cause.name() {
@@ -195,34 +195,33 @@ fn registry(field: &Field, gate: &Gate) -> Registry {
         .on_create(selector, throttled)
         .on_create(selector, forever.label("kind", "forever"))
         .on_create(selector, gone.label("kind", "gone"))
-        .on_create((&*field.group, "v1", "missing"), fine("missing_fn"));
+        .on_create((&*test.group, "v1", "missing"), fine("missing_fn"));
     let creations = creations().into_iter().map(for_life);
     creations.fold(registry, |registry, it| registry.on_create(selector, it))
 }
 
-async fn create(field: &Field, name: &str, kind: &str, finalizers: Value) {
+async fn create(test: &TestOperator, name: &str, kind: &str, finalizers: Value) {
     let metadata = json!({"name": name, "labels": {"kind": kind}, "finalizers": finalizers});
     let object = json!({
-        "apiVersion": format!("{}/v1", field.group), "kind": "KopfExample", "spec": {"size": 1}, "metadata": metadata,
+        "apiVersion": format!("{}/v1", test.group), "kind": "KopfExample", "spec": {"size": 1}, "metadata": metadata,
     });
-    field.bed.create(&object).await;
+    test.cluster.create(&object).await;
 }
 
-async fn log_lines_have_kopfs_words_and_levels(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn log_lines_have_kopfs_words_and_levels(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let working = field.start(registry(&field, &gate));
-    create(&field, "a", "life", json!([])).await;
-    field.until("it is handled", "a", is_handled).await;
-    field.line("Handling cycle is finished").await;
-    field.patch("a", json!({"status": {"x": 0}})).await;
-    field.line("Something has changed, but").await;
+    let working = test.start(registry(&test, &gate));
+    create(&test, "a", "life", json!([])).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.line("Handling cycle is finished").await;
+    test.patch("a", json!({"status": {"x": 0}})).await;
+    test.line("Something has changed, but").await;
     working.stop().await;
-    let working = field.start(registry(&field, &gate));
-    field.line("Resuming is processed: ").await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field
-        .line("Handler 'update_fn' failed temporarily: not yet")
+    let working = test.start(registry(&test, &gate));
+    test.line("Resuming is processed: ").await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.line("Handler 'update_fn' failed temporarily: not yet")
         .await;
     // In virtual time none has passed yet.
     let asleep = |line: &str| {
@@ -230,36 +229,36 @@ async fn log_lines_have_kopfs_words_and_levels(bed: Bed) {
             .iter()
             .any(|it| line.contains(&format!("Sleeping for {it}")))
     };
-    field.bed.lines().until("of the sleep", asleep).await;
-    field.patch("a", json!({"status": {"x": 1}})).await;
-    field.delete("a").await;
-    field.until_gone("a").await;
+    test.cluster.lines().until("of the sleep", asleep).await;
+    test.patch("a", json!({"status": {"x": 1}})).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     create(
-        &field,
+        &test,
         "stripped",
         "other",
         json!(["tester.kopf.rs/finalizer"]),
     )
     .await;
-    create(&field, "leaves", "leaves", json!(["example.com/hold"])).await;
-    field.delete("leaves").await;
-    field.line("Handler 'leaves_fn' succeeded.").await;
+    create(&test, "leaves", "leaves", json!(["example.com/hold"])).await;
+    test.delete("leaves").await;
+    test.line("Handler 'leaves_fn' succeeded.").await;
     let label = json!({"metadata": {"labels": {"x": "y"}}});
-    field.patch("leaves", label).await;
-    create(&field, "throttled", "other", json!([])).await;
-    field.line("Throttling for ").await;
-    field.line("and we do not care.").await;
-    field.line("as there are no handlers requiring it.").await;
-    create(&field, "gone", "gone", json!([])).await;
-    field.line("Handler 'gone_fn' is invoked.").await;
-    field.delete("gone").await;
-    field.until_gone("gone").await;
+    test.patch("leaves", label).await;
+    create(&test, "throttled", "other", json!([])).await;
+    test.line("Throttling for ").await;
+    test.line("and we do not care.").await;
+    test.line("as there are no handlers requiring it.").await;
+    create(&test, "gone", "gone", json!([])).await;
+    test.line("Handler 'gone_fn' is invoked.").await;
+    test.delete("gone").await;
+    test.until_gone("gone").await;
     gate.open(1);
-    field.line("Handler 'gone_fn' succeeded.").await;
-    create(&field, "forever", "forever", json!([])).await;
-    field.line("Handler 'forever_fn' is invoked.").await;
+    test.line("Handler 'gone_fn' succeeded.").await;
+    create(&test, "forever", "forever", json!([])).await;
+    test.line("Handler 'forever_fn' is invoked.").await;
     working.stop().await;
-    let lines = field.bed.lines().all();
+    let lines = test.cluster.lines().all();
     let is_there = |(level, words): &(&str, &str)| {
         let fits = |line: &String| line.trim_start().starts_with(level) && line.contains(words);
         lines.iter().any(fits)
@@ -283,10 +282,10 @@ fn parent_of(id: &str, children: Vec<Callback>) -> Callback {
     })
 }
 
-async fn ids_are_kopfs(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn ids_are_kopfs(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let noting = |id: &str| {
-        let calls = field.calls.clone();
+        let calls = test.calls.clone();
         handler(id, move |context: Context| {
             calls.note(context.handler_id());
             async { Ok(json!(1)) }
@@ -295,22 +294,22 @@ async fn ids_are_kopfs(bed: Bed) {
     let middle = parent_of("middle", vec![noting("deep")]);
     let parent = parent_of("parent", vec![noting("child").field("size"), middle]);
     let registry = Registry::new()
-        .on_create(field.selector(), noting("plain"))
-        .on_create(field.selector(), noting("filtered").field("spec.size"))
+        .on_create(test.selector(), noting("plain"))
+        .on_create(test.selector(), noting("filtered").field("spec.size"))
         .on_field(
-            field.selector(),
+            test.selector(),
             noting("of_field").field("metadata.labels.x"),
         )
-        .on_field(field.selector(), parent.field("spec"));
-    let working = field.start(registry);
+        .on_field(test.selector(), parent.field("spec"));
+    let working = test.start(registry);
     let object = json!({
-        "apiVersion": format!("{}/v1", field.group), "kind": "KopfExample",
+        "apiVersion": format!("{}/v1", test.group), "kind": "KopfExample",
         "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {"size": 1},
     });
-    field.bed.create(&object).await;
-    let object = field.until("it is handled", "a", is_handled).await;
+    test.cluster.create(&object).await;
+    let object = test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    let mut ids = field.calls.all();
+    let mut ids = test.calls.all();
     ids.sort();
     let expected = [
         "filtered/spec.size",

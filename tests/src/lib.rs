@@ -1,6 +1,6 @@
 //! Harness for the behaviour tests of kopf-rs: API servers, objects, awaited conditions, captured lines.
 //!
-//! A scenario is one async function over a [`Bed`]: a server, an administrator's client and a namespace of its own.
+//! A scenario is one async function over a [`TestCluster`]: a server, an administrator's client and a namespace of its own.
 //! [`scenarios!`] runs it on every [`Server`]: in memory under virtual time, in the process over TLS, and on a real
 //! kube-apiserver. Nothing here sleeps to wait: conditions are awaited on watches and on lines, with a deadline.
 //! The harness knows the API servers; it must not know how an operator works inside.
@@ -11,7 +11,6 @@
     reason = "a panic is how a harness fails its test"
 )]
 
-mod bed;
 mod built;
 pub mod corpus;
 mod fetched;
@@ -25,11 +24,11 @@ mod real;
 mod resource;
 mod served;
 mod skip;
+mod test_cluster;
 mod toolchain;
 mod watchdog;
 mod webhook;
 
-pub use bed::{Asked, Bed};
 pub use built::{built_library, built_program, kopf_rs_binary, leave_outer_cargo, outside_program};
 pub use java::java_program_for;
 pub use lines::Lines;
@@ -41,5 +40,6 @@ pub use real::{RealServer, StartError};
 pub use resource::documents;
 pub use served::Served;
 pub use skip::{Missing, say, skipped};
+pub use test_cluster::{Asked, TestCluster};
 pub use toolchain::{Tool, ToolError, go_program, tool};
 pub use webhook::Webhook;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::bed::Bed;
 use crate::lines::Lines;
 use crate::real::RealServer;
 use crate::skip::skipped;
+use crate::test_cluster::TestCluster;
 
 /// What a scenario runs against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +57,12 @@ pub fn runtime() -> Runtime {
         .expect("a runtime can be built")
 }
 
-/// Runs a scenario named `test` on a fresh bed; the events of everything in it go to [`Bed::lines`].
+/// Runs a scenario named `test` on a fresh cluster; the events of everything in it go to [`TestCluster::lines`].
 ///
 /// # Panics
 ///
 /// As the scenario does, and where the server cannot be had, except for a missing toolchain outside of CI.
-pub fn play(server: Server, test: &str, scenario: impl AsyncFnOnce(Bed)) {
+pub fn play(server: Server, test: &str, scenario: impl AsyncFnOnce(TestCluster)) {
     if server == Server::Real
         && let Err(error) = RealServer::shared()
     {
@@ -75,14 +75,14 @@ pub fn play(server: Server, test: &str, scenario: impl AsyncFnOnce(Bed)) {
     let runtime = server.runtime(&lines).expect("a runtime can be built");
     let _default = tracing::subscriber::set_default(lines.subscriber());
     runtime.block_on(async {
-        let bed = Bed::with_lines(server, lines).await;
-        scenario(bed).await;
+        let cluster = TestCluster::with_lines(server, lines).await;
+        scenario(cluster).await;
     });
     // A handler that blocks for ever is its test's business, not a reason to hang here.
     runtime.shutdown_background();
 }
 
-/// Declares the tests of scenarios, each an `async fn name(bed: Bed)` in scope: one test per server.
+/// Declares the tests of scenarios, each an `async fn name(cluster: TestCluster)` in scope: one test per server.
 ///
 /// A name alone runs on all three; a list in brackets (`name [memory tcp];`) says which.
 #[macro_export]

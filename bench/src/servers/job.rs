@@ -14,7 +14,7 @@ use tokio::sync::Barrier;
 use super::Figures;
 use super::connection::{Connection, Place};
 use super::contender::{Running, Server};
-use crate::bed::{API_VERSION, collection};
+use crate::bench_cluster::{API_VERSION, collection};
 use crate::loader::object;
 use crate::options::Options;
 use crate::samples::real;

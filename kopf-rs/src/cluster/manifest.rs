@@ -171,7 +171,7 @@ impl Cluster {
                     "no kind \"{kind}\" in {api_version} is served: is its CustomResourceDefinition applied?"
                 )));
             }
-            sleep(backoff.next_pause(self.chance())).await;
+            sleep(backoff.next_pause(self.rng())).await;
         }
     }
 
@@ -203,7 +203,7 @@ impl Cluster {
                     SERVED.as_secs()
                 )));
             }
-            sleep(backoff.next_pause(self.chance())).await;
+            sleep(backoff.next_pause(self.rng())).await;
         }
     }
 }

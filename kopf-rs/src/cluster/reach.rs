@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
-use crate::rt::chance::Chance;
+use crate::rt::rng::Rng;
 
 /// The longest pause of the one that looks for all.
 const PROBING: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ impl Reachability {
     }
 
     /// Wait before the next try of a request that was not answered.
-    pub(super) async fn pause(&self, pause: Duration, chance: &Chance) {
+    pub(super) async fn pause(&self, pause: Duration, rng: &Rng) {
         let probe = self.probe.try_acquire();
         let pause = if probe.is_ok() {
             pause.min(PROBING)
@@ -57,7 +57,7 @@ impl Reachability {
         tokio::select! {
             biased;
             () = sleep(pause) => {}
-            () = self.regained.notified() => sleep(chance.jitter(FOLLOWING)).await,
+            () = self.regained.notified() => sleep(rng.jitter(FOLLOWING)).await,
         }
     }
 }

@@ -99,7 +99,7 @@ impl Cluster {
             let unanswered = matches!(end, End::Failed(ClusterError::Unreachable(_)));
             let pause = attempts.pause_after(end);
             if unanswered {
-                self.shared.reach.pause(pause, self.chance()).await;
+                self.shared.reach.pause(pause, self.rng()).await;
             } else if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
@@ -194,14 +194,14 @@ impl<'a> Watcher<'a> {
                 self.tell(ClusterError::Unreachable(
                     "the listing has broken off".to_owned(),
                 ));
-                self.failures.next_pause(self.cluster.chance())
+                self.failures.next_pause(self.cluster.rng())
             }
             End::Listed => Duration::ZERO,
             End::Silent => {
                 (self.sink)(WatchEvent::Silent);
                 Duration::ZERO
             }
-            End::Over => self.cuts.next_pause(self.cluster.chance()),
+            End::Over => self.cuts.next_pause(self.cluster.rng()),
             End::NoStreaming(why) => {
                 tracing::debug!("{} is listed by pages: {why}", self.watched.collection);
                 let group = &self.watched.collection.resource.group;
@@ -214,12 +214,12 @@ impl<'a> Watcher<'a> {
                     self.watched.collection
                 );
                 self.version = None;
-                self.failures.next_pause(self.cluster.chance())
+                self.failures.next_pause(self.cluster.rng())
             }
             End::Garbled(what) => {
                 self.version = None;
                 self.tell(ClusterError::Invalid(what));
-                self.failures.next_pause(self.cluster.chance())
+                self.failures.next_pause(self.cluster.rng())
             }
             End::Failed(error) => {
                 if is_about_the_version(&error) {
@@ -227,7 +227,7 @@ impl<'a> Watcher<'a> {
                 }
                 let asked_for = error.retry_after().unwrap_or_default();
                 self.tell(error);
-                asked_for + self.failures.next_pause(self.cluster.chance())
+                asked_for + self.failures.next_pause(self.cluster.rng())
             }
         }
     }
@@ -281,7 +281,7 @@ impl<'a> Watcher<'a> {
     /// The call of the watch: from the known version on, or with all there is first.
     fn watch_call(&self) -> Call<'a> {
         let Watched { collection, pace } = self.watched;
-        let off = self.cluster.chance().jitter(pace.server_timeout * 3 / 20);
+        let off = self.cluster.rng().jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
         let path = collection.path();
         let from = match &self.version {

@@ -46,10 +46,13 @@ impl Worker {
 
     fn notice(&mut self, evidence: Evidence, raw: &Raw) {
         if evidence == Evidence::FinalizerReadded {
-            self.memory.fights = self.memory.fights.saturating_add(1);
+            self.memory.readded_finalizers = self.memory.readded_finalizers.saturating_add(1);
         }
-        let (kind, fights) = (self.kind.id, self.memory.fights);
-        if let Some(severity) = self.shared().note_duplicate(kind, evidence, fights) {
+        let (kind, readded_finalizers) = (self.kind.id, self.memory.readded_finalizers);
+        if let Some(severity) = self
+            .shared()
+            .note_duplicate(kind, evidence, readded_finalizers)
+        {
             self.tell_of_duplicate(severity, evidence, raw);
         }
     }

@@ -15,7 +15,7 @@ use crate::state::trace::Evidence;
 const REPLACED_WITHIN: Duration = Duration::from_secs(120);
 
 /// So often the finalizer is taken off that somebody else puts on.
-pub(super) const FIGHTS: u8 = 3;
+pub(super) const READDED_FINALIZERS: u8 = 3;
 
 /// What was noticed, by kind.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl DuplicateOperators {
         &self,
         kind: u32,
         evidence: Evidence,
-        fights: u8,
+        readded_finalizers: u8,
         now: Instant,
     ) -> Option<Severity> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,9 @@ impl DuplicateOperators {
         let severity = match evidence {
             _ if noticed.said => return None,
             Evidence::UnknownRecords => Severity::Certain,
-            Evidence::FinalizerReadded if fights >= FIGHTS => Severity::Certain,
+            Evidence::FinalizerReadded if readded_finalizers >= READDED_FINALIZERS => {
+                Severity::Certain
+            }
             _ if lasted >= REPLACED_WITHIN => Severity::Lasting(lasted),
             _ if news => Severity::Possible,
             _ => return None,

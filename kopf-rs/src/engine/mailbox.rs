@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::engine::kind::Kind;
 use crate::engine::memory::{Memory, Version};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -29,7 +29,7 @@ pub(crate) enum Letter {
 pub(crate) struct Pending {
     pub(crate) event: EventType,
     pub(crate) raw: Raw,
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) kind: Arc<ResourceHandlers>,
     /// When the oldest of the states merged into this one came in.
     pub(crate) arrived: Instant,
     /// For a state of a listing: when that was asked for.
@@ -142,7 +142,11 @@ mod tests {
         Letter::State(Pending {
             event,
             raw: Raw::parse(&text).unwrap(),
-            kind: Arc::new(Kind::new(0, Arc::new(Resource::default()), Vec::new())),
+            kind: Arc::new(ResourceHandlers::new(
+                0,
+                Arc::new(Resource::default()),
+                Vec::new(),
+            )),
             arrived: Instant::now(),
             listing: (event == EventType::Listed).then(Instant::now),
             concluded: false,

@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     pub(crate) trace: Option<Trace>,
     pub(crate) self_triggered: SelfTriggered,
     /// How often somebody else has put the operator's finalizer on.
-    pub(crate) fights: u8,
+    pub(crate) readded_finalizers: u8,
 }
 
 /// An object that was not found.

@@ -35,8 +35,8 @@ impl Worker {
     /// The server does not have it: when to look for it.
     pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
         self.missing = Some(Missing { event });
-        let chance = self.context.shared.chance();
-        let pause = self.trouble.absences.next_pause(chance);
+        let rng = self.context.shared.rng();
+        let pause = self.trouble.absences.next_pause(rng);
         self.after(pause)
     }
 }

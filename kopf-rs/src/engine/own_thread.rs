@@ -4,8 +4,8 @@
 //! Must not know what they decide.
 
 use crate::engine::context::WorkerContext;
-use crate::engine::kind::Kind;
 use crate::engine::noted_calls::Noting;
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::lifecycle::Lifecycle;
@@ -24,7 +24,7 @@ use crate::state::Persistence;
 pub(super) fn of_plan(
     persistence: &Persistence,
     lifecycle: &Lifecycle,
-    kind: &Kind,
+    kind: &ResourceHandlers,
 ) -> Vec<UserCode> {
     let mut code = of_settlement(persistence);
     code.extend(kind.filters.clone().map(UserCode::Filters));

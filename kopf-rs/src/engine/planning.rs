@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracing::Level;
 
-use crate::engine::duplicates::FIGHTS;
+use crate::engine::duplicates::READDED_FINALIZERS;
 use crate::engine::invoke::guarded;
 use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::worker::{Due, Worker};
@@ -53,11 +53,11 @@ impl Worker {
             event,
             seen: &self.memory.seen,
             surroundings: &self.surroundings,
-            rivalled: self.memory.fights >= FIGHTS,
+            finalizer_is_contested: self.memory.readded_finalizers >= READDED_FINALIZERS,
             withheld: &self.kind.withheld,
             suspended: &self.context.suspended(),
             now: setup.clock.now(),
-            chance: self.shared().chance().roll(),
+            random: self.shared().rng().next_f64(),
         };
         let code = of_plan(&setup.persistence, &setup.policy.lifecycle, &self.kind);
         let planned = self
@@ -101,7 +101,7 @@ impl Worker {
 
     /// A filter, or the framework itself, has panicked.
     fn throttled(&mut self, panic: &str) -> Due {
-        let pause = self.trouble.panics.next_pause(self.context.shared.chance());
+        let pause = self.trouble.panics.next_pause(self.context.shared.rng());
         let seconds = seconds(pause);
         self.log(
             Level::ERROR,

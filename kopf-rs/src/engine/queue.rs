@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
-use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Version};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -68,7 +68,7 @@ struct Busy {
 }
 
 struct Stream {
-    kind: Arc<Kind>,
+    kind: Arc<ResourceHandlers>,
     mark: u32,
     /// When the listing was asked for.
     asked: Instant,
@@ -79,7 +79,12 @@ struct Stream {
 impl Queue {
     /// A watch that is about to start: the operator is not settled before it has synced. It takes over the objects of
     /// the watch that it replaces; where their handlers differ, or the version, each of them is looked at anew when it is listed.
-    pub(crate) fn open(&self, stream: StreamId, kind: Arc<Kind>, replaces: Option<StreamId>) {
+    pub(crate) fn open(
+        &self,
+        stream: StreamId,
+        kind: Arc<ResourceHandlers>,
+        replaces: Option<StreamId>,
+    ) {
         let mut state = self.lock();
         let former = replaces.and_then(|id| Some((id, state.streams.remove(&id)?)));
         if let Some((former, Stream { kind: was, .. })) = former {
@@ -104,7 +109,7 @@ impl Queue {
         &self,
         stream: StreamId,
         event: WatchEvent,
-        quiet: impl Fn(&Kind, &mut Memory, &Raw) -> bool,
+        quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
         mut start: impl FnMut(WorkerStart),
     ) {
         let mut state = self.lock();
@@ -269,7 +274,7 @@ impl State {
         stream: StreamId,
         event: EventType,
         raw: Raw,
-        quiet: impl Fn(&Kind, &mut Memory, &Raw) -> bool,
+        quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
     ) -> Option<WorkerStart> {
         let found = self.streams.get(&stream)?;
         let facts = raw.facts();
@@ -350,7 +355,7 @@ impl Stream {
     /// The mark of objects that no listing of this stream has named yet.
     const UNLISTED: u32 = 0;
 
-    fn new(kind: Arc<Kind>) -> Self {
+    fn new(kind: Arc<ResourceHandlers>) -> Self {
         Self {
             kind,
             mark: Self::UNLISTED,
@@ -389,7 +394,7 @@ impl Slot {
         }
     }
 
-    fn deletion(&self, key: &Key, kind: &Arc<Kind>) -> Option<Pending> {
+    fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {
         let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
         let mut metadata = serde_json::json!({"name": name, "uid": key.uid()});
         if !namespace.is_empty() {

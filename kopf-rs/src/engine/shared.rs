@@ -18,13 +18,13 @@ use crate::engine::duplicates::DuplicateOperators;
 use crate::engine::failures::Failures;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::key::Key;
-use crate::engine::kind::Kind;
 use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::queue::Queue;
 use crate::engine::report::report_about;
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::turns::Turns;
 use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
@@ -39,9 +39,9 @@ use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::fast_path::FastPath;
 use crate::reaction::input::Policy;
-use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
 use crate::rt::gate::Gate;
+use crate::rt::rng::Rng;
 use crate::state::Persistence;
 use crate::state::trace::{Evidence, Places, Trace};
 
@@ -117,16 +117,21 @@ impl Shared {
         }
     }
 
-    pub(crate) fn chance(&self) -> &Chance {
-        self.setup.cluster.chance()
+    pub(crate) fn rng(&self) -> &Rng {
+        self.setup.cluster.rng()
     }
 
     /// Whether this state of an object leaves nothing to do for handlers of changes.
-    pub(crate) fn is_already_handled(&self, kind: &Kind, memory: &Memory, raw: &Raw) -> bool {
+    pub(crate) fn is_already_handled(
+        &self,
+        kind: &ResourceHandlers,
+        memory: &Memory,
+        raw: &Raw,
+    ) -> bool {
         self.fast_path(kind, memory).is_already_handled(raw)
     }
 
-    fn fast_path<'a>(&'a self, kind: &'a Kind, memory: &'a Memory) -> FastPath<'a> {
+    fn fast_path<'a>(&'a self, kind: &'a ResourceHandlers, memory: &'a Memory) -> FastPath<'a> {
         FastPath {
             handlers: &kind.handlers,
             persistence: &self.setup.persistence,
@@ -174,7 +179,7 @@ impl Shared {
     }
 
     /// Whether an object at rest may stay so. Its trace is remembered then.
-    pub(super) fn may_rest(&self, kind: &Kind, memory: &mut Memory, raw: &Raw) -> bool {
+    pub(super) fn may_rest(&self, kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw) -> bool {
         let Some(outline) = Outline::of(raw) else {
             return false;
         };
@@ -191,12 +196,12 @@ impl Shared {
         quiet
     }
 
-    pub(super) fn trace(&self, kind: &Kind, raw: &Raw) -> Option<Trace> {
+    pub(super) fn trace(&self, kind: &ResourceHandlers, raw: &Raw) -> Option<Trace> {
         Some(self.places_of(kind)?.trace(&Outline::of(raw)?))
     }
 
     /// Nothing where handlers of changes have nothing to keep, or keep it where others decide.
-    pub(super) fn places_of<'a>(&'a self, kind: &'a Kind) -> Option<Places<'a>> {
+    pub(super) fn places_of<'a>(&'a self, kind: &'a ResourceHandlers) -> Option<Places<'a>> {
         let persistence = &self.setup.persistence;
         Some(Places {
             prefix: persistence.prefix()?,
@@ -210,9 +215,10 @@ impl Shared {
         &self,
         kind: u32,
         evidence: Evidence,
-        fights: u8,
+        readded_finalizers: u8,
     ) -> Option<Severity> {
-        self.duplicates.note(kind, evidence, fights, Instant::now())
+        self.duplicates
+            .note(kind, evidence, readded_finalizers, Instant::now())
     }
 
     /// A place for one object in handlers or requests.

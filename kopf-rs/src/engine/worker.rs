@@ -12,11 +12,11 @@ use tracing::Level;
 
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
-use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Missing, Version};
 use crate::engine::queue::WorkerStart;
 use crate::engine::report::about;
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
 use crate::engine::subhandler_run::SubhandlerRun;
 use crate::engine::transform::Transformer;
@@ -68,7 +68,7 @@ pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
 /// One object and the worker it has.
 pub(super) struct Worker {
     pub(super) context: WorkerContext,
-    pub(super) kind: Arc<Kind>,
+    pub(super) kind: Arc<ResourceHandlers>,
     /// The newest state known.
     pub(super) raw: Raw,
     pub(super) memory: Memory,
@@ -125,7 +125,7 @@ pub(super) enum Due {
 // === impl Worker ===
 
 impl Worker {
-    fn new(shared: Arc<Shared>, start: WorkerStart, raw: Raw, kind: Arc<Kind>) -> Self {
+    fn new(shared: Arc<Shared>, start: WorkerStart, raw: Raw, kind: Arc<ResourceHandlers>) -> Self {
         let facts = raw.facts();
         let about = Arc::new(about(&kind.resource, facts));
         let surroundings = CauseContext {

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::engine::context::WorkerContext;
-use crate::engine::kind::Kind;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::{SelfTriggered, Version};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::transform::Transformer;
 use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Trouble, Worker};
@@ -158,10 +158,7 @@ impl Worker {
 
     /// The first refusal drops what the handlers wanted, a second one the status too; then it is tried seldom.
     async fn refused(&mut self, mut effects: Effects, message: &str) -> Due {
-        let pause = self
-            .trouble
-            .refusals
-            .next_pause(self.context.shared.chance());
+        let pause = self.trouble.refusals.next_pause(self.context.shared.rng());
         self.trouble.refused += 1;
         self.unwritten_outcome = true;
         if self.gives_up(self.trouble.refused) {
@@ -268,7 +265,7 @@ impl Worker {
     }
 
     /// The object as it is now, seen as one of `kind`.
-    pub(super) async fn read(&mut self, kind: &Kind, is_last: bool) -> Written {
+    pub(super) async fn read(&mut self, kind: &ResourceHandlers, is_last: bool) -> Written {
         let mut job = Job::read(&kind.resource, &self.raw);
         if is_last {
             job.make_last();

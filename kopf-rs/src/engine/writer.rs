@@ -70,7 +70,7 @@ impl Writer {
                     at_least,
                     is_told,
                 } => {
-                    let pause = backoff.next_pause(context.shared.chance()).max(at_least);
+                    let pause = backoff.next_pause(context.shared.rng()).max(at_least);
                     let is_news = self.is_news(&job, &error, is_told);
                     report_failure(context, request, &error, pause, is_news);
                     if !rest(context, &mut job, pause).await {
@@ -83,7 +83,7 @@ impl Writer {
 
     /// Wait before something is planned anew for the state that stands in the way. `false` where there is no time for that.
     pub(super) async fn pause_before_plan(&mut self, context: &mut WorkerContext) -> bool {
-        let pause = self.conflicts.next_pause(context.shared.chance());
+        let pause = self.conflicts.next_pause(context.shared.rng());
         self.conflicted += 1;
         context.pause(pause).await
     }

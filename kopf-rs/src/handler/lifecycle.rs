@@ -66,8 +66,8 @@ impl Lifecycle {
         Self::Custom(CustomLifecycle(Arc::new(pick)))
     }
 
-    /// Places in `due`, each at most once, at least one unless there are none. `chance` is in `0.0..1.0`.
-    pub(crate) fn pick(&self, body: &Body, due: &[DueHandler<'_>], chance: f64) -> Vec<usize> {
+    /// Places in `due`, each at most once, at least one unless there are none. `random` is in `0.0..1.0`.
+    pub(crate) fn pick(&self, body: &Body, due: &[DueHandler<'_>], random: f64) -> Vec<usize> {
         let places = 0..due.len();
         match self {
             _ if due.is_empty() => Vec::new(),
@@ -77,8 +77,8 @@ impl Lifecycle {
             }
             Self::OneByOne => vec![0],
             Self::AllAtOnce => places.collect(),
-            Self::Randomized => shuffled(due.len(), chance).into_iter().take(1).collect(),
-            Self::Shuffled => shuffled(due.len(), chance),
+            Self::Randomized => shuffled(due.len(), random).into_iter().take(1).collect(),
+            Self::Shuffled => shuffled(due.len(), random),
             Self::Custom(CustomLifecycle(pick)) => {
                 let mut picked = Vec::new();
                 for place in pick(body, due) {
@@ -102,8 +102,8 @@ impl fmt::Debug for CustomLifecycle {
 }
 
 /// One random number decides over all places.
-fn shuffled(count: usize, chance: f64) -> Vec<usize> {
-    let mut state = chance.to_bits();
+fn shuffled(count: usize, random: f64) -> Vec<usize> {
+    let mut state = random.to_bits();
     let mut next = |below: usize| {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = state;
@@ -125,9 +125,9 @@ mod tests {
 
     use super::*;
 
-    fn picks(lifecycle: &Lifecycle, retries: &[u32], chance: f64) -> Vec<usize> {
+    fn picks(lifecycle: &Lifecycle, retries: &[u32], random: f64) -> Vec<usize> {
         let due: Vec<_> = retries.iter().map(|it| DueHandler::new("h", *it)).collect();
-        lifecycle.pick(&Body::new(json!({})), &due, chance)
+        lifecycle.pick(&Body::new(json!({})), &due, random)
     }
 
     #[test]
@@ -150,9 +150,9 @@ mod tests {
         let mut orders = std::collections::BTreeSet::new();
         let mut firsts = std::collections::BTreeSet::new();
         for step in 0..200 {
-            let chance = f64::from(step) / 200.0;
-            orders.insert(picks(&Lifecycle::Shuffled, &[0, 0, 0], chance));
-            firsts.insert(picks(&Lifecycle::Randomized, &[0, 0, 0], chance));
+            let random = f64::from(step) / 200.0;
+            orders.insert(picks(&Lifecycle::Shuffled, &[0, 0, 0], random));
+            firsts.insert(picks(&Lifecycle::Randomized, &[0, 0, 0], random));
         }
         assert_eq!((orders.len(), firsts.len()), (6, 3));
     }

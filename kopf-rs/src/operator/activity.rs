@@ -21,8 +21,8 @@ use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::judge::Judge;
 use crate::reaction::member::{Exhausted, attempt};
-use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
+use crate::rt::rng::Rng;
 use crate::state::progress::Record;
 
 /// Runs activities.
@@ -30,7 +30,7 @@ pub(crate) struct Activities<'a> {
     pub(crate) activity: Activity,
     pub(crate) invoker: &'a Invoker,
     pub(crate) clock: Clock,
-    pub(crate) chance: &'a Chance,
+    pub(crate) rng: &'a Rng,
     /// With the logger of the activity.
     pub(crate) context: CauseContext,
     /// First and longest delay after arbitrary errors.
@@ -105,7 +105,7 @@ impl Activities<'_> {
         Judge {
             now: self.clock.now(),
             backoff: self.backoff,
-            chance: self.chance.roll(),
+            random: self.rng.next_f64(),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn follow(
         if started.elapsed() >= CALM {
             panics.reset();
         }
-        let pause = panics.next_pause(cluster.chance());
+        let pause = panics.next_pause(cluster.rng());
         let panic = panic_text(panic.as_ref()).unwrap_or("a value that is no text");
         let panic = panic.to_owned();
         tell_of(&watched.collection, Watching::Panicked { panic, pause });

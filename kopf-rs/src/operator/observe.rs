@@ -19,9 +19,9 @@ use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
-use crate::engine::kind::Kind;
 use crate::engine::queue::StreamId;
 use crate::engine::report::{report_of_operator, report_outage_over};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
 use crate::happening::Happening;
 use crate::happening::serving::{Serving, Watching};
@@ -85,7 +85,7 @@ type Place = (u32, Option<String>);
 
 struct Watch {
     stream: StreamId,
-    kind: Arc<Kind>,
+    kind: Arc<ResourceHandlers>,
     collection: Arc<Collection>,
     outage: Membership,
     /// What keeps it from going on, until it does.
@@ -374,12 +374,12 @@ impl Observer {
         self.unserved = told;
     }
 
-    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<Place, Arc<Kind>> {
+    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<Place, Arc<ResourceHandlers>> {
         let mut wanted = BTreeMap::new();
         for served in resources {
             let id = self.id(&served.resource);
             let namespaced = served.resource.namespaced;
-            let kind = Kind::new(id, Arc::new(served.resource), served.handlers);
+            let kind = ResourceHandlers::new(id, Arc::new(served.resource), served.handlers);
             let kind = Arc::new(kind.withholding(served.withheld));
             match self.namespaces.some().filter(|_| namespaced) {
                 Some(names) => {
@@ -403,7 +403,7 @@ impl Observer {
     }
 
     /// Start a watch, which takes over the objects of the former one at that place.
-    fn start(&mut self, place: Place, kind: Arc<Kind>, former: Option<Watch>) {
+    fn start(&mut self, place: Place, kind: Arc<ResourceHandlers>, former: Option<Watch>) {
         let stream = self.next_stream;
         self.next_stream += 1;
         let (engine, cluster) = (self.setup.engine.clone(), self.setup.cluster.clone());
@@ -477,7 +477,7 @@ impl Discovery {
     /// How long to wait before the next try.
     fn has_failed(&mut self, error: &ClusterError, cluster: &Cluster) -> Duration {
         let asked_for = error.retry_after().unwrap_or_default();
-        let pause = asked_for + self.failures.next_pause(cluster.chance());
+        let pause = asked_for + self.failures.next_pause(cluster.rng());
         // Discovery is about no resource.
         let name = error.outage(&Resource::default());
         report_serving(Serving::DiscoveryFailed {

@@ -27,8 +27,8 @@ use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::settings::{LiveSettings, Settings};
 use crate::reaction::input::Policy;
-use crate::rt::chance::Chance;
 use crate::rt::clock::Clock;
+use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
@@ -276,7 +276,7 @@ pub(super) struct CheckedOperator {
     once: bool,
     client: Client,
     clock: Clock,
-    chance: Arc<Chance>,
+    rng: Arc<Rng>,
     context: CauseContext,
     handlers_on: Option<Handle>,
     notes: Option<Arc<NotedCalls>>,
@@ -308,7 +308,7 @@ impl CheckedOperator {
             once: operator.once,
             client,
             clock,
-            chance: Arc::new(operator.seed.map_or_else(Chance::new, Chance::seeded)),
+            rng: Arc::new(operator.seed.map_or_else(Rng::new, Rng::seeded)),
             context: CauseContext {
                 logger: Logger::new(),
                 memo: operator.memo,
@@ -361,7 +361,7 @@ impl CheckedOperator {
             activity,
             invoker,
             clock: self.clock,
-            chance: &self.chance,
+            rng: &self.rng,
             context: CauseContext {
                 logger: Logger::of_activity(activity),
                 ..self.context.clone()
@@ -400,7 +400,7 @@ impl CheckedOperator {
             &ClusterSettings {
                 operator: self.name.clone(),
                 writes: settings.networking.concurrent_writes,
-                chance: self.chance.clone(),
+                rng: self.rng.clone(),
             },
         );
         let engine = Engine::new(self.setup(&settings, cluster.clone()));

@@ -223,7 +223,7 @@ impl Cycle {
             open
         } else {
             let lifecycle: &Lifecycle = &input.policy.lifecycle;
-            let picked = lifecycle.pick(input.body, &candidates, input.chance);
+            let picked = lifecycle.pick(input.body, &candidates, input.random);
             picked.into_iter().map(|place| open[place]).collect()
         };
         for place in &picked {

@@ -55,7 +55,7 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         reason: Reason::Delete,
         mode,
     };
-    let is_kept = facts.is_rivalled || !facts.withheld.is_empty();
+    let is_kept = facts.finalizer_is_contested || !facts.withheld.is_empty();
     let is_best_effort_due = facts.wants_to_see_deletion() && !facts.deletion_was_handled;
     match facts.life {
         Life::Living {

@@ -24,7 +24,7 @@ pub(super) struct Facts {
     /// Those of the deletion handlers that are not served now for which the object has to stay.
     pub(super) withheld: Vec<Arc<str>>,
     /// Another operator adds the finalizer again and again.
-    pub(super) is_rivalled: bool,
+    pub(super) finalizer_is_contested: bool,
     pub(super) deletion_was_handled: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
         reason: None,
         change: None,
         withheld: Vec::new(),
-        is_rivalled: input.rivalled,
+        finalizer_is_contested: input.finalizer_is_contested,
         deletion_was_handled: input.seen.deletion_was_handled,
     };
     let may_concern = if holds {

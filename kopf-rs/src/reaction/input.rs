@@ -29,14 +29,14 @@ pub(crate) struct Input<'a> {
     pub(crate) seen: &'a ObjectMemory,
     pub(crate) surroundings: &'a CauseContext,
     /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
-    pub(crate) rivalled: bool,
+    pub(crate) finalizer_is_contested: bool,
     /// Deletion handlers of this resource that are not served now: objects that wait for them keep the finalizer.
     pub(crate) withheld: &'a [Arc<Handler>],
     /// Handlers that are not to be called for the object as long as it is in a certain state.
     pub(crate) suspended: &'a [Suspension],
     pub(crate) now: Timestamp,
     /// A random number in `0.0..1.0`, for jitter and random lifecycles.
-    pub(crate) chance: f64,
+    pub(crate) random: f64,
 }
 
 /// How handlers are picked and retried, as the operator's settings say.

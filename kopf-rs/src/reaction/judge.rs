@@ -20,9 +20,9 @@ use crate::wording::handling::Attempt;
 /// Longer messages are cut in the middle: they are kept on the object.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// The chance of the next attempt: one random number has to do for all, and a golden step keeps them apart.
-pub(super) fn next_chance(chance: f64) -> f64 {
-    (chance + 0.618).fract()
+/// The random of the next attempt: one random number has to do for all, and a golden step keeps them apart.
+pub(super) fn next_random(random: f64) -> f64 {
+    (random + 0.618).fract()
 }
 
 /// Judges attempts made at one moment.
@@ -32,7 +32,7 @@ pub(crate) struct Judge {
     /// First and longest delay after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
     /// In `0.0..1.0`.
-    pub(crate) chance: f64,
+    pub(crate) random: f64,
 }
 
 impl Judge {
@@ -113,7 +113,7 @@ impl Judge {
         let (first, longest) = self.backoff;
         let plain = first.saturating_mul(2_u32.saturating_pow(retries.min(31)));
         let plain = plain.min(longest.div_f64(1.0 + SPREAD));
-        let delay = plain.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * self.chance.clamp(0.0, 1.0));
+        let delay = plain.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * self.random.clamp(0.0, 1.0));
         Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             persistence: input.persistence.clone(),
             lifecycle: input.policy.lifecycle.clone(),
             backoff: input.policy.backoff,
-            chance: input.chance,
+            random: input.random,
             body: input.body.clone(),
             gone: facts.life == Life::Gone,
             seen: input.seen.clone(),

@@ -37,7 +37,7 @@ pub(super) struct PlanContext {
     pub(super) persistence: Persistence,
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
-    pub(super) chance: f64,
+    pub(super) random: f64,
     pub(super) body: Arc<Body>,
     pub(super) gone: bool,
     pub(super) seen: ObjectMemory,
@@ -68,7 +68,7 @@ impl Plan {
             seen: cycle.comparison.observed_by(parent),
             lifecycle: self.context.lifecycle.clone(),
             backoff: self.context.backoff,
-            chance: self.context.chance,
+            random: self.context.random,
             subhandlers: Vec::new(),
         })
     }

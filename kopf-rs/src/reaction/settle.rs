@@ -16,7 +16,7 @@ use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
-use crate::reaction::judge::{Judge, next_chance};
+use crate::reaction::judge::{Judge, next_random};
 use crate::reaction::marks::marks;
 use crate::reaction::member::{Member, SubhandlerRecord, next_due};
 use crate::reaction::memory::{InProgress, ObjectMemory, Ongoing};
@@ -184,7 +184,7 @@ impl Settling {
         let mut judge = Judge {
             now: self.now,
             backoff: self.context.backoff,
-            chance: self.context.chance,
+            random: self.context.random,
         };
         for Attempted {
             id,
@@ -222,7 +222,7 @@ impl Settling {
             if record.failure {
                 self.effects.failed.push(id);
             }
-            judge.chance = next_chance(judge.chance);
+            judge.random = next_random(judge.random);
         }
         for member in &mut cycle.members {
             if let Some(exhausted) = member.exhausted.take() {

@@ -23,7 +23,7 @@ use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::ahead::corrected;
-use crate::reaction::judge::{Judge, bare, next_chance};
+use crate::reaction::judge::{Judge, bare, next_random};
 use crate::reaction::member::{
     Exhausted, Member, Standing, SubhandlerRecord, due, is_due, next_due,
 };
@@ -48,7 +48,7 @@ pub(crate) struct SubhandlerPlan {
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
-    pub(super) chance: f64,
+    pub(super) random: f64,
     pub(super) subhandlers: Vec<PlannedSubhandler>,
 }
 
@@ -144,7 +144,7 @@ impl SubhandlerPlan {
             .collect();
         let lifecycle = self.now_or_never.as_ref().or(lifecycle);
         let lifecycle = lifecycle.unwrap_or(&self.lifecycle);
-        let picked = lifecycle.pick(parent.body(), &candidates, self.chance);
+        let picked = lifecycle.pick(parent.body(), &candidates, self.random);
         let picked = picked.into_iter().map(|place| open[place]);
         picked
             .map(|place| {
@@ -163,7 +163,7 @@ impl SubhandlerPlan {
     ) -> Vec<Handling> {
         let mut told = Vec::new();
         let judge = self.judge(now);
-        self.chance = next_chance(self.chance);
+        self.random = next_random(self.random);
         let wake = self.wake(&self.subhandlers[place].member.handler.id, now);
         let child = &mut self.subhandlers[place];
         child.member.record.target = Some(self.seen.clone());
@@ -236,7 +236,7 @@ impl SubhandlerPlan {
         Judge {
             now,
             backoff: self.backoff,
-            chance: self.chance,
+            random: self.random,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::rt::chance::Chance;
+use crate::rt::rng::Rng;
 
 /// Exponential back-off with jitter: the n-th pause is between half and all of `first * 2^n`, at most `longest`.
 #[derive(Clone, Debug)]
@@ -22,11 +22,11 @@ impl Backoff {
     }
 
     /// Count a failure; how long to wait after it.
-    pub(crate) fn next_pause(&mut self, chance: &Chance) -> Duration {
+    pub(crate) fn next_pause(&mut self, rng: &Rng) -> Duration {
         let doubled = 2u32.saturating_pow(self.failures.min(20));
         self.failures = self.failures.saturating_add(1);
         let ceiling = self.first.saturating_mul(doubled).min(self.longest);
-        ceiling.saturating_sub(chance.jitter(ceiling / 2))
+        ceiling.saturating_sub(rng.jitter(ceiling / 2))
     }
 
     /// All is well again: the next failure is a first one.
@@ -42,20 +42,20 @@ mod tests {
     #[test]
     fn grows_to_the_longest_and_starts_over_after_a_reset() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-        let chance = Chance::new();
+        let rng = Rng::new();
         for ceiling in [1, 2, 4, 8, 16, 30, 30] {
-            let pause = backoff.next_pause(&chance);
+            let pause = backoff.next_pause(&rng);
             assert!(pause <= Duration::from_secs(ceiling), "{pause:?}");
             assert!(pause >= Duration::from_secs(ceiling) / 2, "{pause:?}");
         }
         backoff.reset();
-        assert!(backoff.next_pause(&chance) <= Duration::from_secs(1));
+        assert!(backoff.next_pause(&rng) <= Duration::from_secs(1));
     }
 
     #[test]
     fn two_pauses_differ() {
-        let (minute, chance) = (Duration::from_secs(60), Chance::new());
-        let pauses = (0..16).map(|_| Backoff::new(minute, minute).next_pause(&chance));
+        let (minute, rng) = (Duration::from_secs(60), Rng::new());
+        let pauses = (0..16).map(|_| Backoff::new(minute, minute).next_pause(&rng));
         assert!(pauses.collect::<std::collections::BTreeSet<_>>().len() > 1);
     }
 }

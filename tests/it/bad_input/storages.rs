@@ -6,10 +6,10 @@ use kopf_rs::storage::{
     ProgressRecord, ProgressStorage, StorageError,
 };
 use kopf_rs::{Body, LiveSettings, OperatorError, Persistence, Registry, Settings};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 
 use crate::operating::in_status::InStatus;
-use crate::operating::{Field, Working};
+use crate::operating::{TestOperator, Working};
 
 scenarios! {
     a_storage_that_fails_is_told_and_memory_does_its_work [memory tcp];
@@ -60,9 +60,9 @@ impl DiffBaseStorage for Storage {
 }
 
 /// Play a creation with two failures, an update and a change of nothing.
-async fn live(bed: Bed, fails: fn(&str) -> Result<(), StorageError>) -> Field {
-    let field = Field::of(bed).await;
-    let calls = field.calls.clone();
+async fn live(cluster: TestCluster, fails: fn(&str) -> Result<(), StorageError>) -> TestOperator {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
     let create = kopf_rs::handler("create_fn", move |context: kopf_rs::Context| {
         calls.note(format!("create {}", context.retry()));
         async move {
@@ -72,15 +72,15 @@ async fn live(bed: Bed, fails: fn(&str) -> Result<(), StorageError>) -> Field {
             Ok(json!({"made": true}))
         }
     });
-    let calls = field.calls.clone();
+    let calls = test.calls.clone();
     let update = kopf_rs::handler("update_fn", move |context: kopf_rs::Context| {
         let old = context.old().map(|old| old["spec"]["size"].clone());
         calls.note(format!("update from {}", old.unwrap_or_default()));
         async { Ok(()) }
     });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_update(field.selector(), update);
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), update);
     let storage = Storage { fails };
     let persistence = Persistence::named("tester")
         .progress(storage)
@@ -89,19 +89,18 @@ async fn live(bed: Bed, fails: fn(&str) -> Result<(), StorageError>) -> Field {
         persistence: Some(persistence),
         ..Settings::default()
     };
-    let working = Working::start(&field.bed, field.operator(registry).settings(settings));
-    field.create("a", json!({"size": 1})).await;
-    field.calls.until(3).await;
+    let working = Working::start(&test.cluster, test.operator(registry).settings(settings));
+    test.create("a", json!({"size": 1})).await;
+    test.calls.until(3).await;
     let made = |object: &Value| object["status"]["create_fn"]["made"] == true;
-    field.until("the result", "a", made).await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
-    field.calls.until(4).await;
-    field
-        .line("Updating is processed: 1 succeeded; 0 failed.")
+    test.until("the result", "a", made).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.calls.until(4).await;
+    test.line("Updating is processed: 1 succeeded; 0 failed.")
         .await;
-    field.patch("a", json!({"status": {"by": "others"}})).await;
-    field.patch("a", json!({"spec": {"size": 3}})).await;
-    field.calls.until(5).await;
+    test.patch("a", json!({"status": {"by": "others"}})).await;
+    test.patch("a", json!({"spec": {"size": 3}})).await;
+    test.calls.until(5).await;
     working.stop().await;
     let expected = [
         "create 0",
@@ -110,22 +109,22 @@ async fn live(bed: Bed, fails: fn(&str) -> Result<(), StorageError>) -> Field {
         "update from 1",
         "update from 2",
     ];
-    assert_eq!(field.calls.all(), expected);
-    assert!(field.writes("a").await <= 10, "{}", field.writes("a").await);
-    field
+    assert_eq!(test.calls.all(), expected);
+    assert!(test.writes("a").await <= 10, "{}", test.writes("a").await);
+    test
 }
 
-async fn a_storage_that_fails_is_told_and_memory_does_its_work(bed: Bed) {
-    let field = live(bed, |_| Err("no connection".into())).await;
+async fn a_storage_that_fails_is_told_and_memory_does_its_work(cluster: TestCluster) {
+    let test = live(cluster, |_| Err("no connection".into())).await;
     for line in [
         "the stored progress of 'create_fn' cannot be read (no connection)",
         "the progress of 'create_fn' could not be stored (no connection): memory holds it.",
         "the last-handled configuration cannot be read (no connection): the object is handled as if it were new.",
         "the last-handled configuration could not be stored (no connection): memory holds it.",
     ] {
-        field.line(line).await;
-        let told = field
-            .bed
+        test.line(line).await;
+        let told = test
+            .cluster
             .lines()
             .count(|it| it.contains(line) && it.contains("WARN"));
         assert!(
@@ -135,30 +134,35 @@ async fn a_storage_that_fails_is_told_and_memory_does_its_work(bed: Bed) {
     }
 }
 
-async fn a_storage_that_panics_is_told_and_memory_does_its_work(bed: Bed) {
-    let field = live(bed, |what| panic!("no way to {what}")).await;
-    field.line("the progress of 'create_fn' could not be stored (the storage panicked: no way to store").await;
-    field.line("the stored progress of 'create_fn' cannot be read (the storage panicked: no way to fetch").await;
+async fn a_storage_that_panics_is_told_and_memory_does_its_work(cluster: TestCluster) {
+    let test = live(cluster, |what| panic!("no way to {what}")).await;
+    test.line(
+        "the progress of 'create_fn' could not be stored (the storage panicked: no way to store",
+    )
+    .await;
+    test.line(
+        "the stored progress of 'create_fn' cannot be read (the storage panicked: no way to fetch",
+    )
+    .await;
 }
 
-async fn a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again(bed: Bed) {
+async fn a_storage_that_cannot_purge_is_told_and_no_handler_is_called_again(cluster: TestCluster) {
     let fails = |what: &str| match what {
         "purge" => Err("stuck".into()),
         _ => Ok(()),
     };
-    let field = live(bed, fails).await;
-    field
-        .line("the removal of the progress of 'create_fn' could not be stored (stuck).")
+    let test = live(cluster, fails).await;
+    test.line("the removal of the progress of 'create_fn' could not be stored (stuck).")
         .await;
-    let object = field.get("a").await;
+    let object = test.get("a").await;
     assert!(
         object["status"]["progress"]["create_fn"].is_object(),
         "{object}"
     );
 }
 
-async fn names_that_no_server_takes_are_refused_at_start(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn names_that_no_server_takes_are_refused_at_start(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let several = MultiProgressStorage::default()
         .and(InStatus)
         .and(AnnotationsProgressStorage::new("My_Op"));
@@ -183,8 +187,8 @@ async fn names_that_no_server_takes_are_refused_at_start(bed: Bed) {
             persistence: Some(persistence.clone()),
             ..Settings::default()
         };
-        let registry = Registry::new().on_create(field.selector(), field.noting("create_fn"));
-        let given = field.operator(registry.clone()).settings(settings);
+        let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+        let given = test.operator(registry.clone()).settings(settings);
         let set = kopf_rs::handler("set", move |context: kopf_rs::Context| {
             let persistence = persistence.clone();
             async move {
@@ -193,12 +197,12 @@ async fn names_that_no_server_takes_are_refused_at_start(bed: Bed) {
                 Ok(())
             }
         });
-        let set = field.operator(registry.on_startup(set));
+        let set = test.operator(registry.on_startup(set));
         let expected = format!(
             "the operator cannot keep its state on objects: the {bad} cannot be used: expected a DNS name in lower case"
         );
         for operator in [given, set] {
-            let ended = Working::start(&field.bed, operator).end().await;
+            let ended = Working::start(&test.cluster, operator).end().await;
             let error = ended.expect_err("it cannot work");
             assert!(matches!(error, OperatorError::Persistence(_)), "{error:?}");
             assert!(error.to_string().starts_with(&expected), "{error}");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kopf_rs::{Callback, Context, Registry, TemporaryError, handler};
-use kopf_rs_tests::{Bed, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Field, definition, is_handled, last_handled};
+use crate::operating::{TestOperator, definition, is_handled, last_handled};
 
 scenarios! {
     a_result_that_is_no_json_is_a_failure_for_good;
@@ -19,20 +19,20 @@ scenarios! {
     annotations_of_handlers_that_outgrow_the_object_are_refused_once;
 }
 
-async fn a_result_that_is_no_json_is_a_failure_for_good(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_result_that_is_no_json_is_a_failure_for_good(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |_| async { Ok(BTreeMap::from([((1, 2), 3)])) });
     let registry = Registry::new()
-        .on_create(field.selector(), create)
-        .on_update(field.selector(), field.noting("update_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), test.noting("update_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test
         .line("Handler 'create_fn' failed permanently: the handler's result is no JSON: key must be a string")
         .await;
-    field.until("it is handled", "a", is_handled).await;
-    field.patch("a", json!({"spec": {"size": 1}})).await;
-    field.calls.until(1).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.calls.until(1).await;
     let report = working.stop().await;
     assert_eq!(report.failed.len(), 1);
 }
@@ -48,14 +48,14 @@ fn counting(id: &str) -> Callback {
     })
 }
 
-async fn a_function_that_never_settles_is_told_and_slowed_down(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_update(field.selector(), counting("update_fn"));
-    unsettled(&field, registry).await;
+async fn a_function_that_never_settles_is_told_and_slowed_down(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_update(test.selector(), counting("update_fn"));
+    unsettled(&test, registry).await;
 }
 
-async fn a_sub_handler_that_never_settles_is_told_and_slowed_down(bed: Bed) {
-    let field = Field::of(bed).await;
+async fn a_sub_handler_that_never_settles_is_told_and_slowed_down(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
     let done = Arc::new(AtomicUsize::new(0));
     let count = done.clone();
     let parent = handler("parent", move |cause: Context| {
@@ -70,57 +70,55 @@ async fn a_sub_handler_that_never_settles_is_told_and_slowed_down(bed: Bed) {
             Ok(())
         }
     });
-    let registry = Registry::new().on_update(field.selector(), parent);
-    unsettled(&field, registry).await;
+    let registry = Registry::new().on_update(test.selector(), parent);
+    unsettled(&test, registry).await;
     assert!(done.load(Ordering::SeqCst) > 1, "its sibling has its turns");
 }
 
-async fn a_function_on_events_that_never_settles_is_told_and_slowed_down(bed: Bed) {
-    let field = Field::of(bed).await;
-    let registry = Registry::new().on_event(field.selector(), counting("event_fn"));
-    unsettled(&field, registry).await;
+async fn a_function_on_events_that_never_settles_is_told_and_slowed_down(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_event(test.selector(), counting("event_fn"));
+    unsettled(&test, registry).await;
 }
 
-async fn unsettled(field: &Field, registry: Registry) {
-    let clock = field.handler("clock", |context| async move {
+async fn unsettled(test: &TestOperator, registry: Registry) {
+    let clock = test.handler("clock", |context| async move {
         match (context.name(), context.retry()) {
             ("clock", 0) => Err(TemporaryError::new("ten minutes").delay(600).into()),
             _ => Ok(Value::Null),
         }
     });
-    let working = field.start(registry.on_create(field.selector(), clock.label("clock", "yes")));
-    field.create("a", json!({"size": 1})).await;
+    let working = test.start(registry.on_create(test.selector(), clock.label("clock", "yes")));
+    test.create("a", json!({"size": 1})).await;
     let other = json!({
-        "apiVersion": format!("{}/v1", field.group), "kind": "KopfExample",
+        "apiVersion": format!("{}/v1", test.group), "kind": "KopfExample",
         "metadata": {"name": "clock", "labels": {"clock": "yes"}}, "spec": {},
     });
-    field.patch("a", json!({"spec": {"size": 5}})).await;
+    test.patch("a", json!({"spec": {"size": 5}})).await;
     let told = "have changed it 20 times in a row, and each change was one to be handled";
-    field.line(told).await;
-    field.bed.create(&other).await;
-    field.calls.until(2).await;
-    let writes = field.writes("a").await;
+    test.line(told).await;
+    test.cluster.create(&other).await;
+    test.calls.until(2).await;
+    let writes = test.writes("a").await;
     assert!((20..80).contains(&writes), "{writes} writes in ten minutes");
-    field
-        .patch("a", json!({"metadata": {"labels": {"x": "y"}}}))
+    test.patch("a", json!({"metadata": {"labels": {"x": "y"}}}))
         .await;
-    field
-        .until("others are served", "a", |object| {
-            object["metadata"]["labels"]["x"] == "y"
-        })
-        .await;
+    test.until("others are served", "a", |object| {
+        object["metadata"]["labels"]["x"] == "y"
+    })
+    .await;
     working.stop().await;
-    assert_eq!(field.bed.lines().count(|line| line.contains(told)), 1);
+    assert_eq!(test.cluster.lines().count(|line| line.contains(told)), 1);
 }
 
-async fn a_status_that_the_schema_prunes_is_told_once(bed: Bed) {
-    let field = Field::bare(bed);
-    let mut crd = definition(&field.group);
+async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut crd = definition(&test.group);
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     schema["properties"]["status"] =
         json!({"type": "object", "properties": {"known": {"type": "string"}}});
-    field.bed.apply(&crd.to_string()).await;
-    let create = field.handler("create_fn", |context| async move {
+    test.cluster.apply(&crd.to_string()).await;
+    let create = test.handler("create_fn", |context| async move {
         context.patch()["status"]["known"] = json!("x");
         if context.name() == "by-function" {
             context
@@ -130,55 +128,53 @@ async fn a_status_that_the_schema_prunes_is_told_once(bed: Bed) {
         }
         Ok(json!({"made": true}))
     });
-    let working = field.start(Registry::new().on_create(field.selector(), create));
+    let working = test.start(Registry::new().on_create(test.selector(), create));
     for name in ["a", "b"] {
-        field.create(name, json!({})).await;
-        let object = field.until("it is handled", name, is_handled).await;
+        test.create(name, json!({})).await;
+        let object = test.until("it is handled", name, is_handled).await;
         assert_eq!(object["status"], json!({"known": "x"}));
-        field.assert_writes(name, 2).await;
+        test.assert_writes(name, 2).await;
     }
     let told = "Merge-patching finished with inconsistencies: status.create_fn.made is missing";
-    field.line(told).await;
-    field.create("by-function", json!({})).await;
-    field
-        .until("it is handled", "by-function", is_handled)
-        .await;
+    test.line(told).await;
+    test.create("by-function", json!({})).await;
+    test.until("it is handled", "by-function", is_handled).await;
     working.stop().await;
-    let count = field
-        .bed
+    let count = test
+        .cluster
         .lines()
         .count(|line| line.contains("finished with inconsistencies"));
     assert_eq!(count, 1);
 }
 
-async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(bed: Bed) {
-    let field = Field::of(bed).await;
-    let update = field.handler("update_fn", |context| async move {
+async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let update = test.handler("update_fn", |context| async move {
         context.patch()["metadata"]["annotations"]["example.com/large"] =
             json!("x".repeat(262_145));
         Ok(json!("done"))
     });
     let registry = Registry::new()
-        .on_update(field.selector(), update)
-        .on_delete(field.selector(), field.noting("delete_fn"));
-    let working = field.start(registry);
-    field.create("a", json!({})).await;
-    field.until("it is handled", "a", is_handled).await;
-    let before = field.writes("a").await;
-    field.patch("a", json!({"spec": {"size": 2}})).await;
+        .on_update(test.selector(), update)
+        .on_delete(test.selector(), test.noting("delete_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    let before = test.writes("a").await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
     let sized = |object: &Value| last_handled(object).is_some_and(|last| last["spec"]["size"] == 2);
-    let object = field.until("the update is handled", "a", sized).await;
+    let object = test.until("the update is handled", "a", sized).await;
     assert!(object["metadata"]["annotations"]["example.com/large"].is_null());
     assert_eq!(object["status"]["update_fn"], "done");
-    let line = field.line("Patching was refused").await;
+    let line = test.line("Patching was refused").await;
     assert!(
         line.contains("metadata.annotations") && line.len() < 10_000,
         "{} characters",
         line.len()
     );
-    field.delete("a").await;
-    field.until_gone("a").await;
+    test.delete("a").await;
+    test.until_gone("a").await;
     working.stop().await;
-    assert!(field.writes("a").await <= before + 6);
-    assert_eq!(field.calls.all(), ["update_fn a", "delete_fn a"]);
+    assert!(test.writes("a").await <= before + 6);
+    assert_eq!(test.calls.all(), ["update_fn a", "delete_fn a"]);
 }

@@ -9,9 +9,9 @@ use kopf_rs::{
 };
 use serde_json::{Value, json};
 
-use super::cast::Role;
 use super::record::End;
-use super::stage::{Stage, Trouble};
+use super::roles::Role;
+use super::simulation::{Simulation, Trouble};
 use crate::random::dice::Dice;
 
 /// What one call does.
@@ -33,31 +33,31 @@ enum Outcome {
 }
 
 /// A handler that plays `role`.
-pub(super) fn actor(stage: &Stage, role: &Role) -> Callback {
-    let (stage, played) = (stage.clone(), role.clone());
+pub(super) fn actor(simulation: &Simulation, role: &Role) -> Callback {
+    let (simulation, played) = (simulation.clone(), role.clone());
     handler(role.name(), move |context: Context| {
-        let (stage, role) = (stage.clone(), played.clone());
-        async move { act(&stage, &role, &context).await }
+        let (simulation, role) = (simulation.clone(), played.clone());
+        async move { act(&simulation, &role, &context).await }
     })
 }
 
-fn child(stage: &Stage, role: &Role, name: &str) -> Callback {
-    let (stage, role) = (stage.clone(), role.child(name));
+fn child(simulation: &Simulation, role: &Role, name: &str) -> Callback {
+    let (simulation, role) = (simulation.clone(), role.child(name));
     handler(name, move |context: Context| {
-        let (stage, role) = (stage.clone(), role.clone());
-        async move { act(&stage, &role, &context).await }
+        let (simulation, role) = (simulation.clone(), role.clone());
+        async move { act(&simulation, &role, &context).await }
     })
 }
 
-async fn act(stage: &Stage, role: &Role, context: &Context) -> HandlerResult<Value> {
+async fn act(simulation: &Simulation, role: &Role, context: &Context) -> HandlerResult<Value> {
     let (place, act) = {
-        let mut play = stage.play();
+        let mut play = simulation.play();
         let trouble = play.trouble;
         let place = play.record.called(role, context);
         (place, Act::of(&mut play.dice, trouble))
     };
     if act.meddled {
-        stage.edit().await;
+        simulation.edit().await;
     }
     if !act.takes.is_zero() {
         tokio::time::sleep(act.takes).await;
@@ -71,7 +71,7 @@ async fn act(stage: &Stage, role: &Role, context: &Context) -> HandlerResult<Val
         Outcome::Temporary(seconds) => Some(Duration::from_secs_f64(seconds)),
         _ => None,
     };
-    let result = perform(stage, role, context, outcome).await;
+    let result = perform(simulation, role, context, outcome).await;
     let limit = role
         .retries
         .is_some_and(|limit| context.retry() + 1 >= limit);
@@ -87,7 +87,7 @@ async fn act(stage: &Stage, role: &Role, context: &Context) -> HandlerResult<Val
         }
         Err(_) => End::Waiting,
     };
-    stage.play().record.ended(place, end, delay);
+    simulation.play().record.ended(place, end, delay);
     result
 }
 
@@ -95,7 +95,7 @@ async fn act(stage: &Stage, role: &Role, context: &Context) -> HandlerResult<Val
 const TRIED: &str = "as the dice fell";
 
 async fn perform(
-    stage: &Stage,
+    simulation: &Simulation,
     role: &Role,
     context: &Context,
     outcome: Outcome,
@@ -103,7 +103,7 @@ async fn perform(
     if role.children {
         let subs = context.subhandlers()?;
         for name in ["one", "two"] {
-            subs.add(child(stage, role, name));
+            subs.add(child(simulation, role, name));
         }
         subs.execute().await?;
     }

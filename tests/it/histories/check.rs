@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use super::cast::{Cast, Role};
 use super::record::{End, Life, Place, Record, Run};
+use super::roles::{Role, Roles};
 
 /// Whether troubles of the past may excuse what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,15 @@ pub(super) enum Rigour {
 }
 
 /// All objects are at rest.
-pub(super) fn at_rest(record: &Record, cast: &Cast, rigour: Rigour) -> Vec<String> {
+pub(super) fn at_rest(record: &Record, roles: &Roles, rigour: Rigour) -> Vec<String> {
     let mut wrong = Vec::new();
     for life in record.living() {
-        for role in cast.roles.iter().flat_map(family) {
+        for role in roles.roles.iter().flat_map(family) {
             let complaints = [owed(life, &role, rigour), last_word(life, &role, rigour)];
             wrong.extend(complaints.into_iter().flatten());
             wrong.extend(created(life, &role));
         }
-        let demanded = cast.demands_finalizer(life.newest());
+        let demanded = roles.demands_finalizer(life.newest());
         if life.held != demanded {
             let name = &life.name;
             wrong.push(format!(
@@ -39,10 +39,10 @@ pub(super) fn at_rest(record: &Record, cast: &Cast, rigour: Rigour) -> Vec<Strin
 }
 
 /// Every object is gone.
-pub(super) fn in_the_end(record: &Record, cast: &Cast) -> Vec<String> {
+pub(super) fn in_the_end(record: &Record, roles: &Roles) -> Vec<String> {
     let mut wrong = on_the_way(record);
     let unguarded = |role: &&Role| role.on == "delete" && role.is_plain() && !role.optional;
-    for role in cast.roles.iter().filter(unguarded) {
+    for role in roles.roles.iter().filter(unguarded) {
         let held = record.lives.iter().filter(|it| it.deleted == Some(true));
         for life in held.filter(|life| !runs(life, &role.id).any(Run::is_final)) {
             wrong.push(format!(
@@ -55,12 +55,12 @@ pub(super) fn in_the_end(record: &Record, cast: &Cast) -> Vec<String> {
 }
 
 /// After a restart of an operator that had nothing to do, only resumptions are made: calls since `start`.
-pub(super) fn resumed(record: &Record, cast: &Cast) -> Vec<String> {
+pub(super) fn resumed(record: &Record, roles: &Roles) -> Vec<String> {
     let mut wrong = Vec::new();
     for life in record.living() {
         let since = life.runs.iter().filter(|run| run.start == record.start);
         let since: Vec<&Run> = since.filter(|run| run.reason != "event").collect();
-        for role in cast.roles.iter().filter(|role| role.on == "resume") {
+        for role in roles.roles.iter().filter(|role| role.on == "resume") {
             let count = since.iter().filter(|run| run.role.id == role.id).count();
             if count != 1 {
                 let id = &role.id;

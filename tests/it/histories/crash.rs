@@ -11,12 +11,12 @@ use kopf_rs::Settings;
 use kopf_rs_tests::say;
 use serde_json::{Value, json};
 
-use super::cast::{Cast, essence};
+use super::actors::{Actors, perform};
 use super::check::{self, Rigour};
 use super::keeping::Keeping;
 use super::record::{End, Record, Run};
-use super::stage::{Doom, Stage, Trouble};
-use super::troupe::{Troupe, perform};
+use super::roles::{Roles, essence};
+use super::simulation::{Doom, Simulation, Trouble};
 use crate::random::dice::Dice;
 use crate::random::{Failure, verdict};
 
@@ -103,20 +103,20 @@ fn all_deaths(words: &'static str, keeping: Keeping) -> (usize, usize) {
 fn live(words: &'static str, keeping: Keeping, doom: Option<Doom>) -> Lived {
     let mut objects = Vec::new();
     let make = || {
-        let stage = Stage::new(Dice::new(0), keeping, Trouble::default());
-        stage.play().objects = vec!["a".to_owned()];
-        stage.play().doom = doom;
+        let simulation = Simulation::new(Dice::new(0), keeping, Trouble::default());
+        simulation.play().objects = vec!["a".to_owned()];
+        simulation.play().doom = doom;
         let settings = Settings {
             persistence: Some(keeping.persistence()),
             ..Settings::default()
         };
-        let troupe = Troupe::new(stage.clone(), Cast::parse(words), settings, true);
-        (stage, troupe)
+        let actors = Actors::new(simulation.clone(), Roles::parse(words), settings, true);
+        (simulation, actors)
     };
     let lived = perform(
         None,
         make,
-        async |troupe: &mut Troupe| life(troupe, &mut objects).await,
+        async |actors: &mut Actors| life(actors, &mut objects).await,
         |play| (play.requests, attempts(&play.record)),
     );
     match lived {
@@ -132,11 +132,11 @@ fn live(words: &'static str, keeping: Keeping, doom: Option<Doom>) -> Lived {
     }
 }
 
-async fn life(troupe: &mut Troupe, objects: &mut Vec<Value>) -> Result<(), String> {
-    troupe.stage.serve().await;
-    troupe.start();
-    troupe.wait(Duration::from_secs(5)).await;
-    troupe.create().await;
+async fn life(actors: &mut Actors, objects: &mut Vec<Value>) -> Result<(), String> {
+    actors.simulation.serve().await;
+    actors.start();
+    actors.wait(Duration::from_secs(5)).await;
+    actors.create().await;
     let changes = [
         Value::Null,
         json!({"spec": {"a": 7}, "metadata": {"labels": {"tier": "gold"}}}),
@@ -144,21 +144,21 @@ async fn life(troupe: &mut Troupe, objects: &mut Vec<Value>) -> Result<(), Strin
     ];
     for change in changes {
         if !change.is_null() {
-            troupe.stage.patch("a", &change).await;
+            actors.simulation.patch("a", &change).await;
         }
-        troupe.rest().await?;
-        let object = troupe.stage.get("a").await.unwrap_or_default();
+        actors.rest().await?;
+        let object = actors.simulation.get("a").await.unwrap_or_default();
         objects.push(json!({"essence": essence(&object), "results": results(&object), "finalizers": object["metadata"]["finalizers"]}));
     }
-    troupe.idle().await?;
+    actors.idle().await?;
     verdict(&check::at_rest(
-        &troupe.stage.play().record,
-        &troupe.cast,
+        &actors.simulation.play().record,
+        &actors.roles,
         Rigour::Strict,
     ))?;
-    troupe.farewell().await?;
-    let play = troupe.stage.play();
-    verdict(&check::in_the_end(&play.record, &troupe.cast))
+    actors.farewell().await?;
+    let play = actors.simulation.play();
+    verdict(&check::in_the_end(&play.record, &actors.roles))
 }
 
 /// The status, without what operators keep there.

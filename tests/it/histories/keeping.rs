@@ -6,7 +6,7 @@ use kopf_rs::Persistence;
 use kopf_rs::storage::{StatusDiffBaseStorage, StatusProgressStorage};
 use serde_json::Value;
 
-use super::cast::essence;
+use super::roles::essence;
 use crate::operating::NAME;
 use crate::operating::in_status::InStatus;
 

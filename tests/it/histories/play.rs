@@ -9,11 +9,11 @@ use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
 use kopf_rs_tests::Lines;
 use serde_json::json;
 
-use super::cast::Cast;
+use super::actors::{Actors, STILL, perform};
 use super::check::{self, Rigour};
 use super::keeping::Keeping;
-use super::stage::{Play, Stage, Trouble};
-use super::troupe::{STILL, Troupe, perform};
+use super::roles::Roles;
+use super::simulation::{Play, Simulation, Trouble};
 use crate::operating::KIND;
 use crate::random::dice::Dice;
 use crate::random::{Failure, Seed, verdict};
@@ -55,14 +55,14 @@ fn perform_and<R>(
 ) -> Result<R, Failure> {
     let make = || {
         let history = History::new(seed);
-        (history.troupe.stage.clone(), history)
+        (history.actors.simulation.clone(), history)
     };
     let tell = async |history: &mut History| history.tell().await;
     perform(lines, make, tell, sum)
 }
 
 struct History {
-    troupe: Troupe,
+    actors: Actors,
     steps: usize,
     /// Watches are in trouble until the next step.
     silence: Option<FaultHandle>,
@@ -73,7 +73,7 @@ struct History {
 impl History {
     fn new(seed: Seed) -> Self {
         let mut dice = Dice::new(seed.number);
-        let cast = Cast::of(seed.size, |sides| dice.roll(sides));
+        let roles = Roles::of(seed.size, |sides| dice.roll(sides));
         let keepings = [
             Keeping::Named,
             Keeping::Named,
@@ -96,43 +96,43 @@ impl History {
         let two = seed.size > 3 && dice.one_in(4);
         let objects = ["a", "b"][..=usize::from(two)].iter();
         let (steps, everywhere) = (dice.roll(seed.size * 3 + 1), dice.one_in(3));
-        let stage = Stage::new(dice, keeping, trouble);
+        let simulation = Simulation::new(dice, keeping, trouble);
         let lifecycle = &settings.execution.lifecycle;
         let limit = settings.queueing.worker_limit;
-        let title = format!("{cast}\n{keeping:?}, {lifecycle:?}, workers: {limit:?}, {trouble:?}");
-        stage.play().objects = objects.map(|it| (*it).to_owned()).collect();
-        stage.play().record.tell(title);
+        let title = format!("{roles}\n{keeping:?}, {lifecycle:?}, workers: {limit:?}, {trouble:?}");
+        simulation.play().objects = objects.map(|it| (*it).to_owned()).collect();
+        simulation.play().record.tell(title);
         Self {
-            troupe: Troupe::new(stage, cast, settings, everywhere),
+            actors: Actors::new(simulation, roles, settings, everywhere),
             steps,
             silence: None,
         }
     }
 
     async fn tell(&mut self) -> Result<(), String> {
-        self.troupe.stage.serve().await;
+        self.actors.simulation.serve().await;
         self.wild().await;
         self.calm().await;
-        self.troupe.rest().await?;
+        self.actors.rest().await?;
         self.right(Rigour::Forgiving)?;
-        self.troupe.idle().await?;
+        self.actors.idle().await?;
         self.resume().await?;
         self.last_word().await?;
-        self.troupe.farewell().await?;
-        self.troupe.idle().await?;
-        let play = self.troupe.stage.play();
-        verdict(&check::in_the_end(&play.record, &self.troupe.cast))
+        self.actors.farewell().await?;
+        self.actors.idle().await?;
+        let play = self.actors.simulation.play();
+        verdict(&check::in_the_end(&play.record, &self.actors.roles))
     }
 
     async fn wild(&mut self) {
-        if self.troupe.roll(3) == 0 {
-            self.troupe.create().await;
+        if self.actors.roll(3) == 0 {
+            self.actors.create().await;
         }
-        self.troupe.start();
-        if self.troupe.roll(2) == 0 {
+        self.actors.start();
+        if self.actors.roll(2) == 0 {
             self.time_passes().await;
         }
-        self.troupe.create().await;
+        self.actors.create().await;
         for _ in 0..self.steps {
             self.time_passes().await;
             self.step().await;
@@ -141,94 +141,98 @@ impl History {
     }
 
     async fn step(&mut self) {
-        let trouble = self.troupe.stage.play().trouble;
+        let trouble = self.actors.simulation.play().trouble;
         self.silence = None;
-        match self.troupe.roll(16) {
-            0 if trouble.deaths => self.troupe.kill().await,
-            1 if trouble.deaths => self.troupe.stop().await,
+        match self.actors.roll(16) {
+            0 if trouble.deaths => self.actors.kill().await,
+            1 if trouble.deaths => self.actors.stop().await,
             2 | 3 if trouble.cuts => self.cut(),
             4 if trouble.deletions => {
                 let name = self.any();
-                self.troupe.stage.delete(&name).await;
+                self.actors.simulation.delete(&name).await;
             }
             5 => {
                 let name = self.any();
-                let merge = json!({"status": {"other": self.troupe.roll(3)}});
-                let stage = &self.troupe.stage;
-                stage.patch(&format!("{name}/status"), &merge).await;
+                let merge = json!({"status": {"other": self.actors.roll(3)}});
+                let simulation = &self.actors.simulation;
+                simulation.patch(&format!("{name}/status"), &merge).await;
             }
-            6 | 7 => self.troupe.create().await,
-            _ => self.troupe.stage.edit().await,
+            6 | 7 => self.actors.create().await,
+            _ => self.actors.simulation.edit().await,
         }
     }
 
     fn cut(&mut self) {
-        let fault = match self.troupe.roll(5) {
+        let fault = match self.actors.roll(5) {
             0 => Fault::cut(),
             1 => Fault::reset(),
             2 => Fault::gone(),
             3 => {
-                self.troupe.note("the server forgets the past");
-                return self.troupe.stage.server.compact();
+                self.actors.note("the server forgets the past");
+                return self.actors.simulation.server.compact();
             }
             _ => Fault::stall(),
         };
-        self.troupe.note("watches break");
+        self.actors.note("watches break");
         let fault = fault.on(Verb::Watch).plural(KIND);
-        self.silence = Some(self.troupe.stage.server.fault(fault));
+        self.silence = Some(self.actors.simulation.server.fault(fault));
     }
 
     async fn time_passes(&mut self) {
         let pauses = [0, 0, 1, 30, 500, 3000, 12_000, 90_000];
-        let pause = pauses[self.troupe.roll(pauses.len())];
-        self.troupe.wait(Duration::from_millis(pause)).await;
+        let pause = pauses[self.actors.roll(pauses.len())];
+        self.actors.wait(Duration::from_millis(pause)).await;
     }
 
     /// From now on nothing goes wrong.
     async fn calm(&mut self) {
-        self.troupe.stage.play().calm();
+        self.actors.simulation.play().calm();
         self.silence = None;
-        self.troupe.note("from now on nothing goes wrong");
+        self.actors.note("from now on nothing goes wrong");
         // Watches that were broken have come back by then: what they list anew is news to raw-event handlers.
-        self.troupe.wait(STILL).await;
-        self.troupe.create().await;
+        self.actors.wait(STILL).await;
+        self.actors.create().await;
     }
 
     fn right(&self, rigour: Rigour) -> Result<(), String> {
-        let Troupe { stage, cast, .. } = &self.troupe;
-        verdict(&check::at_rest(&stage.play().record, cast, rigour))
+        let Actors {
+            simulation, roles, ..
+        } = &self.actors;
+        verdict(&check::at_rest(&simulation.play().record, roles, rigour))
     }
 
     async fn resume(&mut self) -> Result<(), String> {
-        self.troupe.kill().await;
-        self.troupe.wait(Duration::from_secs(30)).await;
-        self.troupe.rest().await?;
-        let Troupe { stage, cast, .. } = &self.troupe;
-        verdict(&check::resumed(&stage.play().record, cast))
+        self.actors.kill().await;
+        self.actors.wait(Duration::from_secs(30)).await;
+        self.actors.rest().await?;
+        let Actors {
+            simulation, roles, ..
+        } = &self.actors;
+        verdict(&check::resumed(&simulation.play().record, roles))
     }
 
     /// All that counts changes once more, and all must have seen it.
     async fn last_word(&mut self) -> Result<(), String> {
         for first in [true, false] {
-            for name in &self.troupe.objects() {
-                let object = self.troupe.stage.get(name).await.unwrap_or_default();
+            for name in &self.actors.objects() {
+                let object = self.actors.simulation.get(name).await.unwrap_or_default();
                 let a = if object["spec"]["a"] == 2 { 1 } else { 2 };
                 let merge = if first {
                     json!({"metadata": {"labels": {"tier": "gold"}}, "spec": {"a": 0, "b": 0}})
                 } else {
                     json!({"spec": {"a": a, "b": 1}})
                 };
-                self.troupe.stage.patch(name, &merge).await;
+                self.actors.simulation.patch(name, &merge).await;
             }
-            self.troupe.rest().await?;
+            self.actors.rest().await?;
         }
         self.right(Rigour::Strict)?;
-        self.troupe.idle().await
+        self.actors.idle().await
     }
 
     fn any(&mut self) -> String {
-        let mut objects = self.troupe.objects();
-        objects.remove(self.troupe.roll(objects.len()))
+        let mut objects = self.actors.objects();
+        objects.remove(self.actors.roll(objects.len()))
     }
 }
 

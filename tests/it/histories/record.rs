@@ -9,8 +9,8 @@ use kopf_rs_tests::Lines;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cast::{Role, essence};
 use super::keeping::Keeping;
+use super::roles::{Role, essence};
 
 /// A place in the order of everything.
 pub(super) type Place = usize;

@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use kopf_rs::{Callback, Context, Persistence, Registry, Settings, TemporaryError, handler};
-use kopf_rs_tests::{Bed, Package, Program, python_for, scenarios};
+use kopf_rs_tests::{Package, Program, TestCluster, python_for, scenarios};
 use serde_json::{Value, json};
 
 use super::script;
-use crate::operating::{Calls, Field, Working};
+use crate::operating::{Calls, TestOperator, Working};
 
 scenarios! {
     kopf_is_killed_and_we_take_over [real];
@@ -141,7 +141,7 @@ enum Side {
 }
 
 impl Side {
-    async fn kopf(field: &Field, handlers: &str) -> Option<Self> {
+    async fn kopf(test: &TestOperator, handlers: &str) -> Option<Self> {
         let mut command = Command::new(python_for("takeover", Package::Kopf)?);
         command.args([
             "-m",
@@ -150,27 +150,27 @@ impl Side {
             "--standalone",
             "--verbose",
             "-n",
-            field.bed.namespace(),
+            test.cluster.namespace(),
         ]);
         command.arg(script(handlers));
         command
-            .env("KUBECONFIG", field.bed.kubeconfig())
-            .env("TAKEOVER_GROUP", &field.group);
+            .env("KUBECONFIG", test.cluster.kubeconfig())
+            .env("TAKEOVER_GROUP", &test.group);
         let program = Program::start(command, PATIENCE);
         let watching = |line: &str| line.contains("Starting the watch-stream for kopfexamples");
         program.lines().until("that Kopf watches", watching).await;
         Some(Self::Kopf(Box::new(program)))
     }
 
-    fn ours(field: &Field, handlers: fn(&Field, &Calls) -> Registry) -> Self {
-        let calls = Calls::of(&field.bed);
-        let registry = handlers(field, &calls);
+    fn ours(test: &TestOperator, handlers: fn(&TestOperator, &Calls) -> Registry) -> Self {
+        let calls = Calls::of(&test.cluster);
+        let registry = handlers(test, &calls);
         let settings = Settings {
             persistence: Some(Persistence::kopf()),
             ..Settings::default()
         };
         Self::Ours(
-            Working::start(&field.bed, field.operator(registry).settings(settings)),
+            Working::start(&test.cluster, test.operator(registry).settings(settings)),
             calls,
         )
     }
@@ -220,28 +220,28 @@ impl Side {
 }
 
 /// The handlers of `tests/kopf/takeover.py`.
-fn handlers(field: &Field, calls: &Calls) -> Registry {
+fn handlers(test: &TestOperator, calls: &Calls) -> Registry {
     let create = |id| attempting(id, calls);
     Registry::new()
-        .on_create(field.selector(), create("first"))
-        .on_create(field.selector(), create("second"))
-        .on_update(field.selector(), create("resize").field("spec.size"))
-        .on_delete(field.selector(), create("remove"))
+        .on_create(test.selector(), create("first"))
+        .on_create(test.selector(), create("second"))
+        .on_update(test.selector(), create("resize").field("spec.size"))
+        .on_delete(test.selector(), create("remove"))
 }
 
 /// The handlers of `tests/kopf/children.py`.
-fn parents(field: &Field, calls: &Calls) -> Registry {
+fn parents(test: &TestOperator, calls: &Calls) -> Registry {
     let child = |id| attempting(id, calls);
     let middle = parent("mid", vec![child("parent/mid/leaf")]);
     let children = vec![child("parent/one"), child("parent/two"), middle];
     let (resize, remove) = (child("resize").field("size"), child("remove"));
     Registry::new()
-        .on_create(field.selector(), parent("parent", children))
+        .on_create(test.selector(), parent("parent", children))
         .on_update(
-            field.selector(),
+            test.selector(),
             parent("change", vec![resize]).field("spec"),
         )
-        .on_delete(field.selector(), parent("end", vec![remove]))
+        .on_delete(test.selector(), parent("end", vec![remove]))
 }
 
 fn parent(id: &str, children: Vec<Callback>) -> Callback {
@@ -277,31 +277,31 @@ fn attempting(id: &'static str, calls: &Calls) -> Callback {
     })
 }
 
-async fn kopf_is_killed_and_we_take_over(bed: Bed) {
-    we_take_over(bed, "takeover.py", handlers, &stages()).await;
+async fn kopf_is_killed_and_we_take_over(cluster: TestCluster) {
+    we_take_over(cluster, "takeover.py", handlers, &stages()).await;
 }
 
-async fn we_are_killed_and_kopf_takes_over(bed: Bed) {
-    kopf_takes_over(bed, "takeover.py", handlers, &stages()).await;
+async fn we_are_killed_and_kopf_takes_over(cluster: TestCluster) {
+    kopf_takes_over(cluster, "takeover.py", handlers, &stages()).await;
 }
 
-async fn kopf_is_killed_among_sub_handlers_and_we_take_over(bed: Bed) {
-    we_take_over(bed, "children.py", parents, &stages_of_children()).await;
+async fn kopf_is_killed_among_sub_handlers_and_we_take_over(cluster: TestCluster) {
+    we_take_over(cluster, "children.py", parents, &stages_of_children()).await;
 }
 
-async fn we_are_killed_among_sub_handlers_and_kopf_takes_over(bed: Bed) {
-    kopf_takes_over(bed, "children.py", parents, &stages_of_children()).await;
+async fn we_are_killed_among_sub_handlers_and_kopf_takes_over(cluster: TestCluster) {
+    kopf_takes_over(cluster, "children.py", parents, &stages_of_children()).await;
 }
 
-async fn a_kopf_at_work_beside_us_is_told(bed: Bed) {
-    let field = Field::of(bed).await;
-    let Some(kopf) = Side::kopf(&field, "takeover.py").await else {
+async fn a_kopf_at_work_beside_us_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let Some(kopf) = Side::kopf(&test, "takeover.py").await else {
         return;
     };
-    let ours = Side::ours(&field, parents);
+    let ours = Side::ours(&test, parents);
     let spec = json!({"failures": {"first": 9, "parent/one": 9}});
-    field.create("both", spec).await;
-    let line = field
+    test.create("both", spec).await;
+    let line = test
         .line("Another operator keeps its state under this one's name, kopf.zalando.org")
         .await;
     assert!(
@@ -312,41 +312,46 @@ async fn a_kopf_at_work_beside_us_is_told(bed: Bed) {
     ours.kill().await;
 }
 
-type Handlers = fn(&Field, &Calls) -> Registry;
+type Handlers = fn(&TestOperator, &Calls) -> Registry;
 
-async fn we_take_over(bed: Bed, script: &str, handlers: Handlers, stages: &[Stage]) {
-    let field = Field::of(bed).await;
+async fn we_take_over(cluster: TestCluster, script: &str, handlers: Handlers, stages: &[Stage]) {
+    let test = TestOperator::of(cluster).await;
     for stage in stages {
-        let Some(kopf) = Side::kopf(&field, script).await else {
+        let Some(kopf) = Side::kopf(&test, script).await else {
             return;
         };
-        let ours = || async { Side::ours(&field, handlers) };
-        take_over(&field, stage, kopf, ours).await;
+        let ours = || async { Side::ours(&test, handlers) };
+        take_over(&test, stage, kopf, ours).await;
     }
 }
 
-async fn kopf_takes_over(bed: Bed, script: &str, handlers: Handlers, stages: &[Stage]) {
-    let field = Field::of(bed).await;
+async fn kopf_takes_over(cluster: TestCluster, script: &str, handlers: Handlers, stages: &[Stage]) {
+    let test = TestOperator::of(cluster).await;
     if python_for("takeover", Package::Kopf).is_none() {
         return;
     }
     for stage in stages {
-        let kopf = || async { Side::kopf(&field, script).await.expect("Kopf is there") };
-        take_over(&field, stage, Side::ours(&field, handlers), kopf).await;
+        let kopf = || async { Side::kopf(&test, script).await.expect("Kopf is there") };
+        take_over(&test, stage, Side::ours(&test, handlers), kopf).await;
     }
 }
 
 /// The first operator hangs or waits at the stage and is killed; the second one does what is left, and no more.
-async fn take_over(field: &Field, stage: &Stage, first: Side, second: impl AsyncFn() -> Side) {
+async fn take_over(
+    test: &TestOperator,
+    stage: &Stage,
+    first: Side,
+    second: impl AsyncFn() -> Side,
+) {
     let name = stage.name;
-    field.create(name, stage.spec.clone()).await;
+    test.create(name, stage.spec.clone()).await;
     first.until_attempted(name, stage.seen).await;
-    let before = field.until("the stage", name, stage.ripe).await;
+    let before = test.until("the stage", name, stage.ripe).await;
     first.kill().await;
     // The hanging was the first operator's.
-    field.patch(name, json!({"spec": {"hangs": null}})).await;
+    test.patch(name, json!({"spec": {"hangs": null}})).await;
     let second = second().await;
-    let after = field.until("it is done", name, is_done).await;
+    let after = test.until("it is done", name, is_done).await;
     let attempts = second.attempts(name);
     let all = [
         "first",
@@ -374,16 +379,15 @@ async fn take_over(field: &Field, stage: &Stage, first: Side, second: impl Async
     assert_none_is_repeated(name, &attempts);
     assert_eq!(after["metadata"]["finalizers"], json!([FINALIZER]));
     // What the second has done is the first framework's too: nothing is left to be done, and a change is one.
-    field.patch(name, json!({"spec": {"size": 1}})).await;
+    test.patch(name, json!({"spec": {"size": 1}})).await;
     second.until_attempted(name, "resize 0").await;
-    field
-        .until("the change is handled", name, |object| {
-            is_done(object) && size_handled(object)
-        })
-        .await;
-    field.delete(name).await;
+    test.until("the change is handled", name, |object| {
+        is_done(object) && size_handled(object)
+    })
+    .await;
+    test.delete(name).await;
     second.until_attempted(name, "remove 0").await;
-    field.until_gone(name).await;
+    test.until_gone(name).await;
     second.kill().await;
 }
 

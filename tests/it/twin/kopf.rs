@@ -7,22 +7,22 @@ use kopf_rs_tests::{Package, Program, Server, python_of};
 use serde_json::{Value, json};
 
 use super::scenario::Scenario;
-use crate::operating::Field;
+use crate::operating::TestOperator;
 
 pub(super) struct Python(Program);
 
 const MARK: &str = "TWIN ";
 
 impl Python {
-    pub(super) fn start(field: &Field, scenario: &Scenario, gates: &Path) -> Self {
+    pub(super) fn start(test: &TestOperator, scenario: &Scenario, gates: &Path) -> Self {
         let python = python_of(Package::Kopf).unwrap_or_else(|error| panic!("{error}"));
-        let plan = json!({"group": field.group, "lifecycle": scenario.lifecycle, "handlers": scenario.handlers});
+        let plan = json!({"group": test.group, "lifecycle": scenario.lifecycle, "handlers": scenario.handlers});
         let mut command = Command::new(python);
         command
             .args(["-m", "kopf", "run", "--standalone", "-n"])
-            .arg(field.bed.namespace())
+            .arg(test.cluster.namespace())
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/twin/operator.py"))
-            .env("KUBECONFIG", field.bed.kubeconfig())
+            .env("KUBECONFIG", test.cluster.kubeconfig())
             .env("TWIN_PLAN", plan.to_string())
             .env("TWIN_GATES", gates)
             .env("PYTHONDONTWRITEBYTECODE", "1");

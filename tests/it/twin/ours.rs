@@ -12,14 +12,14 @@ use kopf_rs::{
 use serde_json::{Value, json};
 
 use super::scenario::{Action, Handler, Scenario};
-use crate::operating::{Calls, Field, Working};
+use crate::operating::{Calls, TestOperator, Working};
 
-pub(super) fn start(field: &Field, scenario: &Scenario, gates: &Path) -> Working {
+pub(super) fn start(test: &TestOperator, scenario: &Scenario, gates: &Path) -> Working {
     let registry = scenario
         .handlers
         .iter()
         .fold(Registry::new(), |registry, it| {
-            let (selector, callback) = (field.selector(), callback(it, &field.calls, gates));
+            let (selector, callback) = (test.selector(), callback(it, &test.calls, gates));
             match it.on.as_str() {
                 "create" => registry.on_create(selector, callback),
                 "update" => registry.on_update(selector, callback),
@@ -37,7 +37,7 @@ pub(super) fn start(field: &Field, scenario: &Scenario, gates: &Path) -> Working
         "all_at_once" => Lifecycle::AllAtOnce,
         other => panic!("no lifecycle is called {other}"),
     };
-    Working::start(&field.bed, field.operator(registry).settings(settings))
+    Working::start(&test.cluster, test.operator(registry).settings(settings))
 }
 
 fn callback(it: &Handler, calls: &Calls, gates: &Path) -> Callback {
@@ -54,8 +54,8 @@ fn callback(it: &Handler, calls: &Calls, gates: &Path) -> Callback {
         let script = Arc::clone(&script);
         async move { script.act(&context).await }
     });
-    if let Some(field) = &it.field {
-        made = made.field(field);
+    if let Some(test) = &it.field {
+        made = made.field(test);
     }
     if let Some(value) = &it.value {
         made = made.value(criterion(value));

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kopf_rs_tests::{Bed, RealServer};
+use kopf_rs_tests::{RealServer, TestCluster};
 use serde_json::{Value, json};
 
 use super::kopf::Python;
 use super::ours;
 use super::scenario::{OBJECT, Scenario, Step};
-use crate::operating::{Field, Working, definition};
+use crate::operating::{TestOperator, Working, definition};
 
 /// Whose operator it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Who {
 pub(super) struct Side<'a> {
     who: Who,
     scenario: &'a Scenario,
-    field: Field,
+    test: TestOperator,
     gates: PathBuf,
     /// The size of the server's log when the scenario began.
     began: u64,
@@ -44,16 +44,16 @@ pub(crate) struct Seen {
 }
 
 impl<'a> Side<'a> {
-    /// Play the scenario on a bed of the real server.
-    pub(super) async fn play(who: Who, scenario: &'a Scenario, bed: Bed) -> Seen {
-        let gates = std::env::temp_dir().join(format!("kopf-rs-gates-{}", bed.namespace()));
+    /// Play the scenario on a cluster of the real server.
+    pub(super) async fn play(who: Who, scenario: &'a Scenario, cluster: TestCluster) -> Seen {
+        let gates = std::env::temp_dir().join(format!("kopf-rs-gates-{}", cluster.namespace()));
         std::fs::create_dir_all(&gates).expect("temporary folders can be made");
-        let began = bed.real().map_or(0, RealServer::audit_size);
+        let began = cluster.real().map_or(0, RealServer::audit_size);
         let mut side = Self {
             who,
             began,
             scenario,
-            field: Field::bare(bed),
+            test: TestOperator::bare(cluster),
             gates,
             running: None,
             past: Vec::new(),
@@ -73,7 +73,7 @@ impl<'a> Side<'a> {
     }
 
     async fn serve(&self) {
-        let mut crd = definition(&self.field.group);
+        let mut crd = definition(&self.test.group);
         if !self.scenario.status_subresource {
             crd["spec"]["versions"][0]["subresources"] = json!({});
         }
@@ -82,30 +82,31 @@ impl<'a> Side<'a> {
             schema["properties"]["status"] =
                 json!({"type": "object", "properties": {"known": {"type": "string"}}});
         }
-        self.field.bed.apply(&crd.to_string()).await;
+        self.test.cluster.apply(&crd.to_string()).await;
     }
 
     /// Start the operator, and await that it watches.
     async fn start(&mut self) {
         let before = self.watches();
-        let (field, scenario, gates) = (&self.field, self.scenario, self.gates.as_path());
+        let (test, scenario, gates) = (&self.test, self.scenario, self.gates.as_path());
         self.running = Some(match self.who {
-            Who::Kopf => Running::Kopf(Box::new(Python::start(field, scenario, gates))),
-            Who::Ours => Running::Ours(ours::start(field, scenario, gates)),
+            Who::Kopf => Running::Kopf(Box::new(Python::start(test, scenario, gates))),
+            Who::Ours => Running::Ours(ours::start(test, scenario, gates)),
         });
         self.audited("it watches", || self.watches() > before).await;
     }
 
     /// How many watches of the kind operators have opened.
     fn watches(&self) -> usize {
-        let entries = self.audit_of(&format!("/{}/", self.field.group));
-        let opened =
-            |entry: &&Value| entry["verb"] == "watch" && entry["userAgent"] != Bed::USER_AGENT;
+        let entries = self.audit_of(&format!("/{}/", self.test.group));
+        let opened = |entry: &&Value| {
+            entry["verb"] == "watch" && entry["userAgent"] != TestCluster::USER_AGENT
+        };
         entries.iter().filter(opened).count()
     }
 
     fn audit_of(&self, word: &str) -> Vec<Value> {
-        let real = self.field.bed.real();
+        let real = self.test.cluster.real();
         let real = real.expect("twins live on the real server");
         real.audit_since(self.began, word)
     }
@@ -142,7 +143,7 @@ impl<'a> Side<'a> {
             Some(Running::Kopf(python)) => python.calls(),
             _ => Vec::new(),
         };
-        let ours = self.field.calls.all();
+        let ours = self.test.calls.all();
         let ours = ours.iter().map(|call| {
             serde_json::from_str(call).unwrap_or_else(|error| panic!("{error} in {call}"))
         });
@@ -155,17 +156,17 @@ impl<'a> Side<'a> {
             Step::Stop => self.stop(true).await,
             Step::Kill => self.stop(false).await,
             Step::Create(stanzas) => self.create(stanzas).await,
-            Step::Patch(merge) => drop(self.field.patch(OBJECT, merge.clone()).await),
+            Step::Patch(merge) => drop(self.test.patch(OBJECT, merge.clone()).await),
             Step::Status(status) => {
                 let merge = json!({"status": status});
-                self.field.patch(&format!("{OBJECT}/status"), merge).await;
+                self.test.patch(&format!("{OBJECT}/status"), merge).await;
             }
-            Step::Delete => self.field.delete(OBJECT).await,
+            Step::Delete => self.test.delete(OBJECT).await,
             Step::Calls(count) => self.until_calls(*count).await,
             Step::Handled => {
                 let who = self.who;
                 let done = move |object: &Value| who.has_handled(object);
-                self.field.until("it is handled", OBJECT, done).await;
+                self.test.until("it is handled", OBJECT, done).await;
             }
             Step::Recorded(attempts) => {
                 let who = self.who;
@@ -173,15 +174,15 @@ impl<'a> Side<'a> {
                     let enough = |(id, count): (&String, &u64)| who.attempts(object, id) >= *count;
                     attempts.iter().all(enough)
                 };
-                self.field.until("it is on record", OBJECT, recorded).await;
+                self.test.until("it is on record", OBJECT, recorded).await;
             }
             Step::Has(part) => {
                 let has = |object: &Value| contains(object, part);
-                self.field
+                self.test
                     .until(&format!("it has {part}"), OBJECT, has)
                     .await;
             }
-            Step::Gone => self.field.until_gone(OBJECT).await,
+            Step::Gone => self.test.until_gone(OBJECT).await,
             Step::Release(gate) => {
                 std::fs::write(self.gates.join(gate), "").expect("a gate can be opened");
             }
@@ -190,22 +191,22 @@ impl<'a> Side<'a> {
 
     async fn create(&self, stanzas: &Value) {
         let mut object = stanzas.clone();
-        object["apiVersion"] = json!(format!("{}/v1", self.field.group));
+        object["apiVersion"] = json!(format!("{}/v1", self.test.group));
         object["kind"] = json!("KopfExample");
         object["metadata"]["name"] = json!(OBJECT);
-        self.field.bed.create(&object).await;
+        self.test.cluster.create(&object).await;
     }
 
     async fn until_calls(&self, count: usize) {
         match &self.running {
             Some(Running::Kopf(python)) => python.until_calls(count - self.past.len()).await,
-            _ => drop(self.field.calls.until(count).await),
+            _ => drop(self.test.calls.until(count).await),
         }
     }
 
     async fn end(mut self) -> Seen {
         self.stop(true).await;
-        let object = self.field.bed.get(&self.field.kind(), OBJECT).await;
+        let object = self.test.cluster.get(&self.test.kind(), OBJECT).await;
         let writes = self.writes().await;
         drop(std::fs::remove_dir_all(&self.gates));
         Seen {
@@ -219,13 +220,13 @@ impl<'a> Side<'a> {
     async fn writes(&self) -> usize {
         let marker = format!(
             "/api/v1/namespaces/{}/configmaps/end-of-scenario",
-            self.field.bed.namespace()
+            self.test.cluster.namespace()
         );
-        let answer = self.field.bed.request("GET", &marker, None).await;
+        let answer = self.test.cluster.request("GET", &marker, None).await;
         assert!(answer.is_err(), "nobody makes {marker}");
         let shown = || !self.audit_of(&marker).is_empty();
         self.audited("the scenario has ended", shown).await;
-        self.field.writes(OBJECT).await
+        self.test.writes(OBJECT).await
     }
 }
 
@@ -280,9 +281,9 @@ impl Who {
 /// Whether `whole` has all of `part`; a `null` of `part` is absence.
 pub(super) fn contains(whole: &Value, part: &Value) -> bool {
     match part {
-        Value::Object(fields) if !whole.is_null() => fields
-            .iter()
-            .all(|(key, field)| contains(&whole[key], field)),
+        Value::Object(fields) if !whole.is_null() => {
+            fields.iter().all(|(key, test)| contains(&whole[key], test))
+        }
         other => whole == other,
     }
 }

@@ -72,7 +72,12 @@ impl Server {
 
 impl Connection {
     /// Sends a request; the body of its answer is to be read to its end before the next one.
-    pub async fn send(&mut self, method: &str, url: &str, body: Vec<u8>) -> Result<Incoming, Error> {
+    pub async fn send(
+        &mut self,
+        method: &str,
+        url: &str,
+        body: Vec<u8>,
+    ) -> Result<Incoming, Error> {
         let request = Request::builder()
             .method(method)
             .uri(url)

@@ -5,23 +5,23 @@ use crate::object::resource::Resource;
 
 const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";
 
-fn kind() -> Arc<Kind> {
+fn kind() -> Arc<ResourceHandlers> {
     let resource = Resource {
         version: "v1".to_owned(),
         plural: "pods".to_owned(),
         kind: "Pod".to_owned(),
         ..Resource::default()
     };
-    Arc::new(Kind::new(0, Arc::new(resource), Vec::new()))
+    Arc::new(ResourceHandlers::new(0, Arc::new(resource), Vec::new()))
 }
 
 /// The kind in its next version, under handlers of its own.
-fn newer() -> Arc<Kind> {
+fn newer() -> Arc<ResourceHandlers> {
     let resource = Resource {
         version: "v2".to_owned(),
         ..(*kind().resource).clone()
     };
-    Arc::new(Kind::new(1, Arc::new(resource), Vec::new()))
+    Arc::new(ResourceHandlers::new(1, Arc::new(resource), Vec::new()))
 }
 
 fn raw(name: &str, uid: &str, version: u32) -> Raw {
@@ -31,7 +31,7 @@ fn raw(name: &str, uid: &str, version: u32) -> Raw {
     .unwrap()
 }
 
-fn never(_: &Kind, _: &mut Memory, _: &Raw) -> bool {
+fn never(_: &ResourceHandlers, _: &mut Memory, _: &Raw) -> bool {
     false
 }
 
@@ -164,7 +164,7 @@ fn an_object_at_rest_is_small() {
 #[tokio::test]
 async fn a_quiet_state_is_remembered_without_a_worker() {
     let mut fed = Fed::new();
-    let always = |_: &Kind, _: &mut Memory, _: &Raw| true;
+    let always = |_: &ResourceHandlers, _: &mut Memory, _: &Raw| true;
     let listed = WatchEvent::Object(EventType::Listed, raw("a", UID, 2));
     fed.queue
         .feed(0, listed, always, |_| panic!("a worker is started"));

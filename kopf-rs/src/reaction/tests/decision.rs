@@ -24,7 +24,7 @@ struct Case {
     /// A deletion handler that needs the finalizer, one that does not, and a handler of updates.
     handlers: [Presence; 3],
     withheld: bool,
-    rivalled: bool,
+    finalizer_is_contested: bool,
     deletion_was_handled: bool,
 }
 
@@ -40,7 +40,7 @@ const TABLE: [Row; 10] = [
     (
         "lives; none needs the finalizer, which is on, and nothing keeps it there",
         |it| {
-            let is_kept = it.withheld || it.rivalled;
+            let is_kept = it.withheld || it.finalizer_is_contested;
             it.lives() && !it.needs_finalizer() && it.has_finalizer() && !is_kept
         },
         |_| Decision::RemoveFinalizer,
@@ -133,7 +133,7 @@ impl Case {
             reason: self.reason,
             change,
             withheld: self.withheld.then(|| "w".into()).into_iter().collect(),
-            is_rivalled: self.rivalled,
+            finalizer_is_contested: self.finalizer_is_contested,
             deletion_was_handled: self.deletion_was_handled,
         }
     }
@@ -145,12 +145,14 @@ fn cases() -> Vec<Case> {
         reason: None,
         handlers: [None; 3],
         withheld: false,
-        rivalled: false,
+        finalizer_is_contested: false,
         deletion_was_handled: false,
     }];
     let flags = [false, true];
     vary(&mut cases, flags, |case, it| case.withheld = it);
-    vary(&mut cases, flags, |case, it| case.rivalled = it);
+    vary(&mut cases, flags, |case, it| {
+        case.finalizer_is_contested = it;
+    });
     vary(&mut cases, flags, |case, it| case.deletion_was_handled = it);
     for at in 0..3 {
         let presences = [None, Some(false), Some(true)];

@@ -245,7 +245,7 @@ fn lifecycles() {
 
 #[test]
 fn delays_grow_with_jitter_and_stay_in_bounds() {
-    for (chance, first, longest) in [
+    for (random, first, longest) in [
         (0.0, 0.8, 40.0),
         (0.5, 1.0, 50.0),
         (0.999_999, 1.199, 59.999),
@@ -253,7 +253,7 @@ fn delays_grow_with_jitter_and_stay_in_bounds() {
         let judge = crate::reaction::judge::Judge {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
-            chance,
+            random,
         };
         let delay = |retries| judge.growing(retries).as_secs_f64();
         assert!(

@@ -327,11 +327,11 @@ impl World {
             event,
             seen,
             surroundings: &CauseContext::default(),
-            rivalled: false,
+            finalizer_is_contested: false,
             withheld: &self.withheld,
             suspended: &self.suspended,
             now: self.now,
-            chance: 0.5,
+            random: 0.5,
         })
     }
 

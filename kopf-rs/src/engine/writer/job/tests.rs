@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::object::operations::Operations;
 use crate::object::patch::Patch;
-use crate::rt::chance::Chance;
+use crate::rt::rng::Rng;
 
 const READ: &str = "read";
 
@@ -297,9 +297,9 @@ fn what_functions_have_made_counts_once() {
 }
 
 /// The requests of one write without a pause, whatever the server says: its answers are chosen at random.
-fn requests(chance: &Chance, resource: &Resource) -> usize {
+fn requests(rng: &Rng, resource: &Resource) -> usize {
     let version = Cell::new(5);
-    let pick = |share: f64| chance.roll() < share;
+    let pick = |share: f64| rng.next_f64() < share;
     let next = || {
         version.set(version.get() + u32::from(pick(0.9)));
         state(
@@ -329,8 +329,8 @@ fn requests(chance: &Chance, resource: &Resource) -> usize {
 #[test]
 fn no_more_than_ten_requests_follow_each_other_without_a_pause() {
     for has_status in [true, false] {
-        let (chance, resource) = (Chance::new(), resource(has_status));
-        let longest = (0..20_000).map(|_| requests(&chance, &resource)).max();
+        let (rng, resource) = (Rng::new(), resource(has_status));
+        let longest = (0..20_000).map(|_| requests(&rng, &resource)).max();
         assert!(longest <= Some(10), "{longest:?}");
     }
 }

@@ -17,14 +17,14 @@ pub const API_VERSION: &str = "bench.kopf.rs/v1";
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A server for measurements; dropping it removes everything.
-pub struct Bed {
+pub struct BenchCluster {
     server: RealServer,
     user: String,
     /// The loader's client.
     pub admin: Client,
 }
 
-impl Bed {
+impl BenchCluster {
     /// Starts a server with nothing but the kinds and the operator's rights.
     pub async fn start() -> Result<Self> {
         let server = tokio::task::spawn_blocking(RealServer::start)
@@ -32,17 +32,17 @@ impl Bed {
             .context("a real kube-apiserver")?;
         let user = server.restricted_user();
         let admin = client(server.kubeconfig()).await?;
-        let bed = Self {
+        let cluster = Self {
             server,
             user,
             admin,
         };
         let object = json!({"n": {"type": "integer"}, "text": {"type": "string"}});
-        bed.define("BenchObj", "benchobjs", &object).await?;
+        cluster.define("BenchObj", "benchobjs", &object).await?;
         let app = json!({"image": {"type": "string"}, "banner": {"type": "string"}});
-        bed.define("MyApp", "myapps", &app).await?;
-        bed.empower().await?;
-        Ok(bed)
+        cluster.define("MyApp", "myapps", &app).await?;
+        cluster.empower().await?;
+        Ok(cluster)
     }
 
     async fn define(&self, kind: &str, plural: &str, properties: &Value) -> Result<()> {

@@ -1,4 +1,4 @@
-//! How a bed gets its server: a fresh one in the process, or the shared real one with a fresh namespace.
+//! How a cluster gets its server: a fresh one in the process, or the shared real one with a fresh namespace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -11,13 +11,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use super::Bed;
+use super::TestCluster;
 use crate::lines::Lines;
 use crate::play::Server;
 use crate::real::RealServer;
 use crate::served::Served;
 
-/// What stands behind a bed, kept alive by it.
+/// What stands behind a cluster, kept alive by it.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(ApiServer),
@@ -97,9 +97,9 @@ impl Backend {
         }
     }
 
-    /// The operator's client and the bed's own.
+    /// The operator's client and the cluster's own.
     async fn clients(&self) -> (kube::Client, kube::Client) {
-        let agent = HeaderValue::from_static(Bed::USER_AGENT);
+        let agent = HeaderValue::from_static(TestCluster::USER_AGENT);
         if let Self::Memory(server) = self {
             let own = server.service().map_request(
                 move |mut request: http::Request<kube::client::Body>| {
@@ -134,12 +134,12 @@ async fn config_of(kubeconfig: &Path) -> kube::Config {
     config
 }
 
-impl Bed {
+impl TestCluster {
     pub(crate) async fn with_lines(server: Server, lines: Lines) -> Self {
         let namespace = fresh_name();
         let backend = Backend::start(server).await;
         let (client, own) = backend.clients().await;
-        let bed = Self {
+        let cluster = Self {
             server,
             backend,
             client,
@@ -148,11 +148,11 @@ impl Bed {
             lines,
             known: Mutex::default(),
         };
-        bed.create(
-            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bed.namespace}}),
+        cluster.create(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cluster.namespace}}),
         )
         .await;
-        bed
+        cluster
     }
 }
 

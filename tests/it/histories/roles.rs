@@ -5,7 +5,7 @@
 use kopf_rs::{Callback, PRESENT, Registry};
 use serde_json::{Value, json};
 
-/// What may be cast. One entry may be several handlers of the same id.
+/// What may be roles. One entry may be several handlers of the same id.
 const MENU: [&str; 21] = [
     "create c",
     "create cc children",
@@ -30,7 +30,7 @@ const MENU: [&str; 21] = [
     "event e",
 ];
 
-/// Deletion handlers that are cast less often: they change the life of the whole object.
+/// Deletion handlers that are roles less often: they change the life of the whole object.
 const LATE: [&str; 3] = [
     "delete dl labelled",
     "delete o optional",
@@ -75,12 +75,12 @@ pub(super) struct Role {
 
 /// The handlers of one operator.
 #[derive(Clone, Debug)]
-pub(super) struct Cast {
+pub(super) struct Roles {
     pub(super) roles: Vec<Role>,
     words: Vec<&'static str>,
 }
 
-impl Cast {
+impl Roles {
     /// So many entries of the menu, or fewer; `pick` gives a number below the one it is given.
     pub(super) fn of(size: usize, mut pick: impl FnMut(usize) -> usize) -> Self {
         let mut words = vec![ALWAYS];
@@ -136,7 +136,7 @@ impl Cast {
     }
 }
 
-impl std::fmt::Display for Cast {
+impl std::fmt::Display for Roles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.words.join("; "))
     }

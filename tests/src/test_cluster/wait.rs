@@ -8,10 +8,10 @@ use std::time::Duration;
 use futures_util::{AsyncBufReadExt as _, StreamExt as _};
 use serde_json::Value;
 
-use super::Bed;
+use super::TestCluster;
 use crate::resource::{Resource, root_of};
 
-impl Bed {
+impl TestCluster {
     /// Awaits that an object satisfies the condition, which also sees its absence; returns it (`null` when absent).
     ///
     /// # Panics

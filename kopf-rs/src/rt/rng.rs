@@ -7,9 +7,9 @@ use std::time::Duration;
 
 /// Random numbers. One per operator; shared by its tasks.
 #[derive(Debug)]
-pub(crate) struct Chance(AtomicU64);
+pub(crate) struct Rng(AtomicU64);
 
-impl Chance {
+impl Rng {
     /// Seeded by the system.
     pub(crate) fn new() -> Self {
         Self::seeded(RandomState::new().hash_one(0_u64))
@@ -21,7 +21,7 @@ impl Chance {
     }
 
     /// A number in `0.0..1.0`.
-    pub(crate) fn roll(&self) -> f64 {
+    pub(crate) fn next_f64(&self) -> f64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -32,7 +32,7 @@ impl Chance {
 
     /// A random part of `whole`, from nothing to all of it.
     pub(crate) fn jitter(&self, whole: Duration) -> Duration {
-        whole.mul_f64(self.roll())
+        whole.mul_f64(self.next_f64())
     }
 }
 
@@ -41,22 +41,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rolls_stay_in_range_and_differ() {
-        let chance = Chance::new();
-        let rolls: Vec<f64> = (0..1000).map(|_| chance.roll()).collect();
-        assert!(rolls.iter().all(|roll| (0.0..1.0).contains(roll)));
-        let mean = rolls.iter().sum::<f64>() / 1000.0;
+    fn numbers_stay_in_range_and_differ() {
+        let rng = Rng::new();
+        let numbers: Vec<f64> = (0..1000).map(|_| rng.next_f64()).collect();
+        assert!(numbers.iter().all(|roll| (0.0..1.0).contains(roll)));
+        let mean = numbers.iter().sum::<f64>() / 1000.0;
         assert!((0.4..0.6).contains(&mean), "mean of {mean}");
     }
 
     #[test]
     fn the_same_seed_gives_the_same_numbers_and_another_gives_others() {
-        let rolls = |seed| {
-            let chance = Chance::seeded(seed);
-            (0..16).map(|_| chance.roll().to_bits()).collect::<Vec<_>>()
+        let numbers = |seed| {
+            let rng = Rng::seeded(seed);
+            (0..16)
+                .map(|_| rng.next_f64().to_bits())
+                .collect::<Vec<_>>()
         };
-        assert_eq!(rolls(7), rolls(7));
-        assert_ne!(rolls(7), rolls(8));
-        assert!((0..16).any(|_| rolls(7)[0] != Chance::new().roll().to_bits()));
+        assert_eq!(numbers(7), numbers(7));
+        assert_ne!(numbers(7), numbers(8));
+        assert!((0..16).any(|_| numbers(7)[0] != Rng::new().next_f64().to_bits()));
     }
 }

@@ -1,4 +1,4 @@
-//! An operator on the stage: started, killed, stopped and started again, and awaited until it has nothing left to do.
+//! An operator on the simulation: started, killed, stopped and started again, and awaited until it has nothing left to do.
 //!
 //! Must not know what happens to objects, nor what is right.
 
@@ -10,8 +10,8 @@ use kopf_rs_tests::Lines;
 use tokio::time::Instant;
 
 use super::actor::actor;
-use super::cast::{Cast, essence};
-use super::stage::{GROUP, Play, Stage};
+use super::roles::{Roles, essence};
+use super::simulation::{GROUP, Play, Simulation};
 use crate::operating::{KIND, NAME, Working};
 use crate::random::{Failure, in_virtual_time};
 
@@ -21,44 +21,49 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 /// How long nothing must happen once all is at rest: longer than any pause an operator makes.
 pub(super) const STILL: Duration = Duration::from_secs(150);
 
-pub(super) struct Troupe {
-    pub(super) stage: Stage,
-    pub(super) cast: Cast,
+pub(super) struct Actors {
+    pub(super) simulation: Simulation,
+    pub(super) roles: Roles,
     settings: Settings,
     everywhere: bool,
     working: Option<Working>,
 }
 
-/// Play something on a stage that `make` sets, under virtual time. With `lines`, what the operator logs becomes part of the story.
+/// Play something on a simulation that `make` sets, under virtual time. With `lines`, what the operator logs becomes part of the story.
 pub(super) fn perform<T, R>(
     lines: Option<&Lines>,
-    make: impl FnOnce() -> (Stage, T),
+    make: impl FnOnce() -> (Simulation, T),
     act: impl AsyncFnOnce(&mut T) -> Result<(), String>,
     sum: impl FnOnce(&Play) -> R,
 ) -> Result<R, Failure> {
     let set = Mutex::new(None);
     let told = in_virtual_time(lines, async || {
-        let (stage, mut actors) = make();
-        stage.play().record.listen(lines);
-        *set.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
+        let (simulation, mut actors) = make();
+        simulation.play().record.listen(lines);
+        *set.lock().unwrap_or_else(PoisonError::into_inner) = Some(simulation);
         act(&mut actors).await
     });
-    let stage = set.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let stage = stage.expect("the stage was set");
-    let play = stage.play();
+    let simulation = set.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let simulation = simulation.expect("the simulation was set");
+    let play = simulation.play();
     told.map(|()| sum(&play)).map_err(|why| Failure {
         why,
         story: play.record.story().to_vec(),
     })
 }
 
-// === impl Troupe ===
+// === impl Actors ===
 
-impl Troupe {
-    pub(super) fn new(stage: Stage, cast: Cast, settings: Settings, everywhere: bool) -> Self {
+impl Actors {
+    pub(super) fn new(
+        simulation: Simulation,
+        roles: Roles,
+        settings: Settings,
+        everywhere: bool,
+    ) -> Self {
         Self {
-            stage,
-            cast,
+            simulation,
+            roles,
             settings,
             everywhere,
             working: None,
@@ -67,17 +72,19 @@ impl Troupe {
 
     pub(super) fn start(&mut self) {
         self.note("the operator starts");
-        let stage = &self.stage;
+        let simulation = &self.simulation;
         let selector = (GROUP, "v1", KIND);
-        let registry = self.cast.registry(selector, |role| actor(stage, role));
-        let operator = Operator::new(registry).name(NAME).seed(stage.seed());
+        let registry = self
+            .roles
+            .registry(selector, |role| actor(simulation, role));
+        let operator = Operator::new(registry).name(NAME).seed(simulation.seed());
         let operator = operator.settings(self.settings.clone());
         let operator = if self.everywhere {
             operator.all_namespaces()
         } else {
             operator.namespaces(["default"])
         };
-        self.working = Some(Working::start_as(stage.client(), operator));
+        self.working = Some(Working::start_as(simulation.client(), operator));
     }
 
     pub(super) async fn kill(&mut self) {
@@ -102,10 +109,10 @@ impl Troupe {
         for _ in 0..8 {
             tokio::task::yield_now().await;
         }
-        self.stage.play().record.crashed();
-        let wild = self.stage.play().trouble.deaths;
+        self.simulation.play().record.crashed();
+        let wild = self.simulation.play().trouble.deaths;
         for _ in 0..if wild { self.roll(3) } else { 0 } {
-            self.stage.edit().await;
+            self.simulation.edit().await;
         }
         self.start();
     }
@@ -114,10 +121,10 @@ impl Troupe {
     pub(super) async fn wait(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
         loop {
-            let stage = self.stage.clone();
+            let simulation = self.simulation.clone();
             tokio::select! {
                 biased;
-                () = stage.death() => self.kill().await,
+                () = simulation.death() => self.kill().await,
                 () = tokio::time::sleep_until(until) => return,
             }
         }
@@ -142,33 +149,33 @@ impl Troupe {
     /// What is not at rest yet.
     async fn unrest(&mut self) -> Option<String> {
         for name in self.objects() {
-            let Some(object) = self.stage.get(&name).await else {
-                self.stage.play().gone(&name);
-                self.stage.create(&name).await;
+            let Some(object) = self.simulation.get(&name).await else {
+                self.simulation.play().gone(&name);
+                self.simulation.create(&name).await;
                 return Some(format!("{name} was gone"));
             };
-            let keeping = self.stage.play().record.keeping;
+            let keeping = self.simulation.play().record.keeping;
             let handled = keeping.handled(&object) == Some(essence(&object));
             let deleting = !object["metadata"]["deletionTimestamp"].is_null();
             if !handled || deleting || !keeping.records(&object).is_empty() {
                 return Some(object.to_string());
             }
         }
-        let play = self.stage.play();
+        let play = self.simulation.play();
         play.record.unfinished().map(ToString::to_string)
     }
 
     /// Delete everything; it has to go.
     pub(super) async fn farewell(&mut self) -> Result<(), String> {
         for name in self.objects() {
-            self.stage.delete(&name).await;
+            self.simulation.delete(&name).await;
         }
         let mut left = None;
         for _ in 0..10 {
             self.wait(Duration::from_secs(5)).await;
             left = None;
             for name in self.objects() {
-                left = left.or(self.stage.get(&name).await);
+                left = left.or(self.simulation.get(&name).await);
             }
             if left.is_none() {
                 return Ok(());
@@ -179,8 +186,8 @@ impl Troupe {
 
     /// Nothing is done for nothing.
     pub(super) async fn idle(&mut self) -> Result<(), String> {
-        let done = |troupe: &Self| {
-            let play = troupe.stage.play();
+        let done = |actors: &Self| {
+            let play = actors.simulation.play();
             (play.record.calls, play.record.writes)
         };
         let before = done(self);
@@ -197,19 +204,19 @@ impl Troupe {
     /// Make what is not there.
     pub(super) async fn create(&mut self) {
         for name in self.objects() {
-            self.stage.create(&name).await;
+            self.simulation.create(&name).await;
         }
     }
 
     pub(super) fn objects(&self) -> Vec<String> {
-        self.stage.play().objects.clone()
+        self.simulation.play().objects.clone()
     }
 
     pub(super) fn roll(&mut self, sides: usize) -> usize {
-        self.stage.play().dice.roll(sides)
+        self.simulation.play().dice.roll(sides)
     }
 
     pub(super) fn note(&self, line: &str) {
-        self.stage.play().record.tell(line);
+        self.simulation.play().record.tell(line);
     }
 }

@@ -10,7 +10,7 @@ use crate::state::trace::Names;
 
 /// A served kind with the handlers that are for it.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct ResourceHandlers {
     /// The same for the same group, version and plural, for as long as the operator lives.
     pub(crate) id: u32,
     pub(crate) resource: Arc<Resource>,
@@ -25,7 +25,7 @@ pub(crate) struct Kind {
     pub(crate) names: Option<Names>,
 }
 
-impl Kind {
+impl ResourceHandlers {
     pub(crate) fn new(id: u32, resource: Arc<Resource>, handlers: Vec<Arc<Handler>>) -> Self {
         let watching = handlers
             .iter()

@@ -1,7 +1,7 @@
-//! The bed a scenario lies on: one server, an administrator's client, a namespace of its own.
+//! The cluster a scenario lies on: one server, an administrator's client, a namespace of its own.
 //!
 //! Objects are raw JSON, named by kind or plural (`pods`, `MyApp`, `myapps.demo.example.com`) or by a collection's path
-//! (`/apis/apps/v1/namespaces/other/deployments`). The bed's own requests carry the user agent [`Bed::USER_AGENT`], so that
+//! (`/apis/apps/v1/namespaces/other/deployments`). The cluster's own requests carry the user agent [`TestCluster::USER_AGENT`], so that
 //! those of an operator can be counted apart. Everything unexpected panics: it fails the test. Must not know operators.
 
 mod asked;
@@ -24,7 +24,7 @@ pub use asked::Asked;
 use start::Backend;
 
 /// One server, and what a test may do to it.
-pub struct Bed {
+pub struct TestCluster {
     server: Server,
     backend: Backend,
     /// As an operator gets it.
@@ -36,11 +36,11 @@ pub struct Bed {
     known: Mutex<Vec<Resource>>,
 }
 
-impl Bed {
-    /// The user agent of the bed's own requests.
+impl TestCluster {
+    /// The user agent of the cluster's own requests.
     pub const USER_AGENT: &'static str = "kopf-rs-tests";
 
-    /// A fresh bed; its [`Bed::lines`] stay empty unless the test installs their subscriber.
+    /// A fresh cluster; its [`TestCluster::lines`] stay empty unless the test installs their subscriber.
     ///
     /// # Panics
     ///
@@ -61,7 +61,7 @@ impl Bed {
         self.client.clone()
     }
 
-    /// The namespace that is this bed's alone.
+    /// The namespace that is this cluster's alone.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -103,12 +103,12 @@ impl Bed {
         name
     }
 
-    /// A client of a user that [`Bed::restricted_user`] named.
+    /// A client of a user that [`TestCluster::restricted_user`] named.
     pub async fn client_of(&self, user: &str) -> kube::Client {
         self.backend.client_of(user).await
     }
 
-    /// Runs kubectl as the administrator in this bed's namespace, building it first where needed. Without Go there is none:
+    /// Runs kubectl as the administrator in this cluster's namespace, building it first where needed. Without Go there is none:
     /// the rest of the test is recorded as skipped, and the scenario should return.
     ///
     /// # Panics
@@ -145,7 +145,7 @@ impl Bed {
 
     /// Creates or merges every document of a YAML or JSON text, and returns the objects as stored.
     ///
-    /// Objects of namespaced kinds that name no namespace get the bed's. A CRD is awaited until its kind is served.
+    /// Objects of namespaced kinds that name no namespace get the cluster's. A CRD is awaited until its kind is served.
     pub async fn apply(&self, text: &str) -> Vec<Value> {
         let mut stored = Vec::new();
         for document in documents(text) {
@@ -191,7 +191,7 @@ impl Bed {
         }
     }
 
-    /// All objects of a kind in the bed's namespace.
+    /// All objects of a kind in the cluster's namespace.
     pub async fn list(&self, resource: &str) -> Vec<Value> {
         let path = self.collection(resource).await;
         let mut list = self.must("GET", &path, None).await;

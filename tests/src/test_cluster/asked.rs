@@ -1,4 +1,4 @@
-//! What a server was asked by others than the bed, in the same words for all servers.
+//! What a server was asked by others than the cluster, in the same words for all servers.
 //!
 //! The server in the process keeps a journal, the real one an audit log; both hold every answered request. Must not be
 //! used to wait.
@@ -6,7 +6,7 @@
 use kopf_rs_apiserver::{ApiServer, Entry, Journal};
 use serde_json::Value;
 
-use super::Bed;
+use super::TestCluster;
 
 /// One answered request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-impl Bed {
+impl TestCluster {
     /// The journal of the server in the process; none for the real one.
     #[must_use]
     pub fn journal(&self) -> Option<Journal> {
@@ -64,7 +64,7 @@ impl Bed {
         self.backend.in_process()
     }
 
-    /// All answered requests that were not the bed's own, oldest first. A real server answers other tests too.
+    /// All answered requests that were not the cluster's own, oldest first. A real server answers other tests too.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.asked_of("")

@@ -1,4 +1,4 @@
-//! The stage of a history: the server in memory, the users, and all that goes wrong on the way.
+//! The simulation of a history: the server in memory, the users, and all that goes wrong on the way.
 //!
 //! The operator's requests pass through here, and at each of them a user may change something, the answer may be lost, or the operator
 //! die. Must not know what is right.
@@ -51,7 +51,7 @@ pub(super) struct Trouble {
 
 /// Clones share it.
 #[derive(Clone)]
-pub(super) struct Stage {
+pub(super) struct Simulation {
     pub(super) server: ApiServer,
     play: Arc<Mutex<Play>>,
     alarm: Arc<Notify>,
@@ -99,9 +99,9 @@ enum Instead {
     Death,
 }
 
-// === impl Stage ===
+// === impl Simulation ===
 
-impl Stage {
+impl Simulation {
     pub(super) fn new(dice: Dice, keeping: Keeping, trouble: Trouble) -> Self {
         let rolled = dice.clone().roll(1 << 31);
         let play = Play {
@@ -132,7 +132,7 @@ impl Stage {
         play.record.start += 1;
         play.dead = false;
         let door = Door {
-            stage: self.clone(),
+            simulation: self.clone(),
             start: play.record.start,
         };
         kube::Client::new(door, "default")
@@ -322,7 +322,7 @@ type Answer = Response<Either<ApiBody, Body>>;
 /// Where an operator's requests go in.
 #[derive(Clone)]
 struct Door {
-    stage: Stage,
+    simulation: Simulation,
     start: usize,
 }
 
@@ -340,25 +340,25 @@ struct Asked {
 
 impl Door {
     async fn pass(self, request: Request<Body>) -> Result<Answer, io::Error> {
-        let stage = &self.stage;
+        let simulation = &self.simulation;
         let asked = Asked::of(&request);
-        let Some(around) = self.is_alive().then(|| stage.play().around(&asked)) else {
+        let Some(around) = self.is_alive().then(|| simulation.play().around(&asked)) else {
             return Err(std::future::pending().await);
         };
         if !around.latency.is_zero() {
             tokio::time::sleep(around.latency).await;
         }
         if around.edit_before {
-            stage.edit().await;
+            simulation.edit().await;
         }
         if let Some(instead) = around.instead {
             return self.instead(instead, &asked, "before").await;
         }
-        let answer = stage.server.service().oneshot(request).await;
+        let answer = simulation.server.service().oneshot(request).await;
         let answer = answer.map_err(io::Error::other)?;
         let answer = self.read(&asked, answer).await?;
         if around.edit_after {
-            stage.edit().await;
+            simulation.edit().await;
         }
         match around.loss {
             Some(instead) => self.instead(instead, &asked, "after").await,
@@ -367,7 +367,7 @@ impl Door {
     }
 
     fn is_alive(&self) -> bool {
-        let play = self.stage.play();
+        let play = self.simulation.play();
         !play.dead && play.record.start == self.start && play.record.writes <= ENDLESS
     }
 
@@ -379,10 +379,10 @@ impl Door {
     ) -> Result<Answer, io::Error> {
         let words = &asked.words;
         let line = format!("   trouble {when} the operator's {words}: {instead:?}");
-        self.stage.play().record.tell(line);
+        self.simulation.play().record.tell(line);
         match instead {
             Instead::Drop => Err(io::ErrorKind::ConnectionReset.into()),
-            Instead::Death => Err(self.stage.never().await),
+            Instead::Death => Err(self.simulation.never().await),
             Instead::Code(code) => {
                 let status = json!({
                     "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
@@ -404,7 +404,7 @@ impl Door {
         let (parts, body) = answer.into_parts();
         let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let words = &asked.words;
-        let record = &mut self.stage.play().record;
+        let record = &mut self.simulation.play().record;
         record.tell(format!("   the operator's {words}: {}", parts.status));
         if parts.status.is_success() {
             let object = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
