@@ -30,7 +30,7 @@ pub(super) struct Comparison {
     /// What was handled last, as handlers see it.
     old: Option<Arc<Value>>,
     /// Something was handled last, but only its digest is left.
-    unknown: bool,
+    pub(super) unknown: bool,
     pub(super) target: Target,
     pub(super) newest: Essence,
     /// What handlers are told of: as it is now.
@@ -207,19 +207,23 @@ impl Comparison {
                 let change = self.change(reason, field);
                 when(&cause(input, handler, change, first_attempt(input)))
             });
-        let differs = match old {
-            Former::Known(old) => !same(old, new),
-            Former::Unknown => true,
-        };
         // Who is to be called again is so for what its filters let through: a change that has passed by is no more its business.
-        let is_let_through = handler.accepts_change(old, new);
         Candidate {
             handler: handler.clone(),
             applies,
-            concerned: (differs || !handler.reacts_to_differences()) && is_let_through,
-            marked: marked && is_let_through,
+            concerned: is_concerned(handler, old, new),
+            marked: marked && handler.accepts_change(old, new),
         }
     }
+}
+
+/// Whether a change from `old` to `new` is one that the handler is for.
+pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Value>) -> bool {
+    let differs = match old {
+        Former::Known(old) => !same(old, new),
+        Former::Unknown => true,
+    };
+    (differs || !handler.reacts_to_differences()) && handler.accepts_change(old, new)
 }
 
 impl Candidate {

@@ -122,11 +122,16 @@ impl Cycle {
         let of_this = record.purpose == Some(self.reason) && (self.goes_on() || deletion);
         let stands = declared.only_resumes || of_this;
         let field = handler.field();
-        if record.is_final() && !stands && !record.saw(&self.comparison.newest, field) {
-            return record.again(Some(self.reason), input.now);
-        }
+        let is_owed = record.is_owed || record.is_mark();
+        let record = if record.is_final() && !stands && !record.saw(&self.comparison.newest, field)
+        {
+            record.again(None, input.now)
+        } else {
+            record
+        };
         Record {
             purpose: Some(self.reason),
+            is_owed,
             ..record
         }
     }

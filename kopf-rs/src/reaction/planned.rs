@@ -11,7 +11,7 @@ use crate::object::body::Body;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::memory::ObjectMemory;
-use crate::reaction::subhandlers::SubhandlerPlan;
+use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
 use crate::state::Persistence;
 
 /// What to do now. Calls are made in order: first `watching`, then `changing`.
@@ -54,6 +54,7 @@ impl Plan {
         let cycle = self.cycle.as_ref()?;
         let mut members = cycle.members.iter();
         let member = members.find(|it| it.handler.id == parent.id)?;
+        let comparison = cycle.comparison.of(&member.handler, Some(&member.record));
         let is_now_or_never =
             cycle.mode == Mode::Gone || (cycle.is_persisted_deletion() && !member.holds);
         Some(SubhandlerPlan {
@@ -65,6 +66,13 @@ impl Plan {
             now_or_never: is_now_or_never.then_some(Lifecycle::AllAtOnce),
             goes_on: cycle.goes_on(),
             only_resumes: member.only_resumes,
+            difference: if member.record.is_owed {
+                Difference::Missed
+            } else if comparison.unknown {
+                Difference::Unknown
+            } else {
+                Difference::Known
+            },
             seen: cycle.comparison.observed_by(parent),
             lifecycle: self.context.lifecycle.clone(),
             backoff: self.context.backoff,

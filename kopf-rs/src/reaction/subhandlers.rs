@@ -20,9 +20,9 @@ use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::body::Body;
-use crate::object::diff::same;
 use crate::object::essence::Sight;
 use crate::reaction::ahead::corrected;
+use crate::reaction::comparison::is_concerned;
 use crate::reaction::judge::{Judge, bare, next_random};
 use crate::reaction::member::{
     Exhausted, Member, Standing, SubhandlerRecord, due, is_due, next_due,
@@ -44,12 +44,24 @@ pub(crate) struct SubhandlerPlan {
     pub(super) goes_on: bool,
     /// The outermost parent only resumes: one successful run is owed to each of its sub-handlers.
     pub(super) only_resumes: bool,
+    pub(super) difference: Difference,
     /// What an attempt made now sees: by the field of the outermost parent, which judges it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
     pub(super) backoff: (Duration, Duration),
     pub(super) random: f64,
     pub(super) subhandlers: Vec<PlannedSubhandler>,
+}
+
+/// What the outermost parent is told of the difference from what was handled last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Difference {
+    /// All of it.
+    Known,
+    /// Nothing: only a digest is left of what was handled last.
+    Unknown,
+    /// It is not what the parent has missed, which is owed a call whatever has changed: so are all of its sub-handlers.
+    Missed,
 }
 
 /// One sub-handler.
@@ -87,21 +99,27 @@ impl SubhandlerPlan {
             {
                 return Err(format!("there are two sub-handlers '{}'", handler.id));
             }
-            if !accepts(parent, &handler) {
-                continue;
-            }
             let stored = self.fetch(&handler.id, told);
             let held = self.held.get(&handler.id).cloned();
             let known = held.or_else(|| {
                 let found = stored.clone()?;
                 Some(corrected(found, &handler, &self.persistence, now, told))
             });
+            let is_owed = self.is_owed(parent, &handler, known.as_ref());
+            let any_old = is_owed || self.difference == Difference::Unknown;
+            if !accepts(parent, &handler, any_old) {
+                continue;
+            }
             let record = known.map(|record| self.continued(record, now));
+            let record = Record {
+                is_owed,
+                ..record.unwrap_or_else(|| Record::fresh(self.reason, now))
+            };
             group.push(self.subhandlers.len());
             self.subhandlers.push(PlannedSubhandler {
                 parent: parent.handler.id.clone(),
                 member: Member {
-                    record: record.unwrap_or_else(|| Record::fresh(self.reason, now)),
+                    record,
                     handler: Arc::new(handler),
                     stored,
                     recurs: false,
@@ -258,6 +276,25 @@ impl SubhandlerPlan {
         })
     }
 
+    /// Whether a sub-handler has to be called although nothing may have changed for it: its parent has missed what was handled last, or its
+    /// own last attempt has seen another state than there is now, or came to no end.
+    fn is_owed(&self, parent: &HandlerCall, handler: &Handler, record: Option<&Record>) -> bool {
+        if self.reason == Reason::Delete || !handler.reacts_to_differences() {
+            return false;
+        }
+        let is_parent = |it: &&PlannedSubhandler| it.member.handler.id == parent.handler.id;
+        let parent = self.subhandlers.iter().find(is_parent);
+        let all_are_owed = self.difference == Difference::Missed;
+        let parent_is_owed = parent.is_some_and(|it| it.member.record.is_owed);
+        all_are_owed
+            || parent_is_owed
+            || record.is_some_and(|record| {
+                let is_open = !matches!(record.purpose, Some(Reason::Delete | Reason::Resume));
+                let is_behind = |seen: &Sight| !record.is_final() || *seen != self.seen;
+                is_open && (record.is_owed || record.target.as_ref().is_some_and(is_behind))
+            })
+    }
+
     /// The record as it is in this cycle. What was finished before the cycle, and on another state than the parent is called with, counts
     /// for nothing, but in a deletion.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
@@ -309,8 +346,8 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
     record.subrefs.dedup();
 }
 
-/// Filters see what the parent is told: a `field` is one within the parent's field.
-fn accepts(parent: &HandlerCall, child: &Handler) -> bool {
+/// Filters see what the parent is told: a `field` is one within the parent's field. `any_old`: whatever it was is as the filters want it.
+fn accepts(parent: &HandlerCall, child: &Handler, any_old: bool) -> bool {
     let (filters, field) = (child.filters(), child.field());
     let at = |side: Option<&'_ Value>| match (side, field) {
         (Some(side), Some(field)) => field.resolve(side).cloned(),
@@ -318,8 +355,12 @@ fn accepts(parent: &HandlerCall, child: &Handler) -> bool {
     };
     let (old, new) = (at(parent.old()), at(parent.new()));
     let (old, new) = (old.as_ref(), new.as_ref());
-    let former = Former::Known(old);
+    let former = if any_old {
+        Former::Unknown
+    } else {
+        Former::Known(old)
+    };
     filters.accept_object(parent.body(), field, former, new)
-        && (field.is_none() || !same(old, new) && child.accepts_change(former, new))
+        && (field.is_none() || is_concerned(child, former, new))
         && filters.when.as_ref().is_none_or(|when| when(parent))
 }

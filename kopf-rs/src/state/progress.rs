@@ -1,6 +1,6 @@
 //! Progress records: what is remembered of a handler between attempts.
 //!
-//! In Kopf's JSON, plus `target` and `wait`. What cannot be read is said, not guessed. Must not know which handlers there are.
+//! In Kopf's JSON, plus `target`, `wait` and `owed`. What cannot be read is said, not guessed. Must not know which handlers there are.
 
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Record {
     pub(crate) subrefs: Vec<String>,
     /// Digest of what the last attempt has seen of the handler's scope; `None` before the first attempt.
     pub(crate) target: Option<Sight>,
+    /// To be called whatever has changed: what was handled last is not what the handler has seen.
+    pub(crate) is_owed: bool,
 }
 
 /// Keeps progress records on the object.
@@ -108,6 +110,8 @@ struct Stored {
     /// In seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wait: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owed: Option<bool>,
 }
 
 /// The delay of temporary errors that ask for none. Only longer ones are noted beside the time that follows from them.
@@ -135,7 +139,12 @@ impl Record {
             message: None,
             subrefs: Vec::new(),
             target: None,
+            is_owed: false,
         }
+    }
+    /// Whether it is a mark: it has outlived its cycle, for what its handler has seen is not what was stored as handled.
+    pub(crate) fn is_mark(&self) -> bool {
+        self.purpose.is_none() && self.target.is_some()
     }
     /// An attempt is about to be made: the handler's time counts from the first one.
     pub(crate) fn begin(&mut self, now: Timestamp) {
@@ -182,6 +191,7 @@ impl Record {
     pub(crate) fn as_mark(&self) -> Self {
         Self {
             purpose: None,
+            is_owed: false,
             ..self.clone()
         }
     }
@@ -203,7 +213,7 @@ impl Record {
             ..self.clone()
         })
     }
-    /// As JSON: an object, without fields that have no value. The operator's own fields `target` and `wait` are no part of Kopf's
+    /// As JSON: an object, without fields that have no value. The operator's own fields `target`, `wait` and `owed` are no part of Kopf's
     /// records.
     #[must_use]
     pub fn to_value(&self) -> Value {
@@ -246,6 +256,7 @@ impl Record {
             subrefs: (!self.subrefs.is_empty()).then(|| self.subrefs.clone()),
             target: self.target.as_ref().map(|it| it.text().into_owned()),
             wait: self.wait.map(|it| it.as_secs()),
+            owed: self.is_owed.then_some(true),
         }
     }
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
@@ -265,6 +276,7 @@ impl Record {
             message: stored.message,
             subrefs: stored.subrefs.unwrap_or_default(),
             target: stored.target.map(Sight::Read),
+            is_owed: stored.owed.unwrap_or_default(),
         })
     }
 }

@@ -42,11 +42,17 @@ pub(super) fn actor(simulation: &Simulation, role: &Role) -> Callback {
 }
 
 fn child(simulation: &Simulation, role: &Role, name: &str) -> Callback {
-    let (simulation, role) = (simulation.clone(), role.child(name));
-    handler(name, move |context: Context| {
+    let (simulation, parent) = (simulation.clone(), role);
+    let role = parent.child(name);
+    let field = role.own_field(parent);
+    let child = handler(name, move |context: Context| {
         let (simulation, role) = (simulation.clone(), role.clone());
         async move { act(&simulation, &role, &context).await }
-    })
+    });
+    match field {
+        Some(field) => child.field(field),
+        None => child,
+    }
 }
 
 async fn act(simulation: &Simulation, role: &Role, context: &Context) -> HandlerResult<Value> {

@@ -6,7 +6,7 @@ use kopf_rs::{Callback, PRESENT, Registry};
 use serde_json::{Value, json};
 
 /// What may be roles. One entry may be several handlers of the same id.
-const MENU: [&str; 21] = [
+const MENU: [&str; 22] = [
     "create c",
     "create cc children",
     "create cl labelled",
@@ -15,6 +15,7 @@ const MENU: [&str; 21] = [
     "create cg grows",
     "update u",
     "update uu children",
+    "update uv children=spec.b",
     "update ul labelled",
     "update ua field=spec.a",
     "update us small",
@@ -65,6 +66,8 @@ pub(super) struct Role {
     pub(super) optional: bool,
     /// It has two sub-handlers.
     pub(super) children: bool,
+    /// The field of the second of them.
+    of_second: Option<&'static str>,
     /// It is a sub-handler.
     pub(super) is_child: bool,
     /// It sets `spec.c` to what it sees in `spec.a`.
@@ -163,7 +166,10 @@ impl Role {
                 "labelled" => role.labelled = true,
                 "small" => role.small = true,
                 "optional" => role.optional = true,
-                "children" => role.children = true,
+                "children" => {
+                    role.children = true;
+                    role.of_second = Some(value).filter(|it| !it.is_empty());
+                }
                 "patches" => role.patches = true,
                 "grows" => role.grows = true,
                 other => panic!("no handler is `{other}`"),
@@ -187,8 +193,15 @@ impl Role {
             retries: None,
             timeout: None,
             fails: 0,
+            of_second: None,
+            field: self.of_second.filter(|_| name == "two").or(self.field),
             ..self.clone()
         }
+    }
+
+    /// The field of a sub-handler, where that is not its parent's.
+    pub(super) fn own_field(&self, parent: &Self) -> Option<&'static str> {
+        self.field.filter(|_| self.field != parent.field)
     }
 
     pub(super) fn name(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::World;
+use super::world::{LAST, World};
 
 fn family(words: &str, subs: &[&'static str]) -> World {
     let mut world = World::of(words);
@@ -96,4 +96,65 @@ fn sub_handlers_of_a_resuming_parent_are_called_once_though_the_object_changes()
     world.update(json!({"spec": {"a": 2}})).wait();
     assert_eq!(world.calls(), "u update#0 p update#0 p/two update#1");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn a_sub_handler_that_waits_is_told_that_its_field_is_what_it_was() {
+    let mut world = family("update:p", &["one@spec.a", "two@spec.b"]).script("p/one", "t5 ok");
+    world
+        .create(json!({"a": 1, "b": 1}))
+        .update(json!({"spec": {"a": 2}}));
+    world.update(json!({"spec": {"a": 1}})).calls();
+    world.told.clear();
+    world.wait();
+    assert_eq!(world.calls(), "p update#0 p/one update#1");
+    assert_eq!(world.told[1], "p/one: 1 -> 1 by ()");
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn sub_handlers_of_fields_are_called_for_a_target_that_their_parent_has_not_seen() {
+    let mut world = family("update:u update:p", &["one@spec.a", "two@spec.b"]);
+    world.create(json!({"a": 1, "b": 1}));
+    let meanwhile = |spec: serde_json::Value| {
+        Box::new(move |object: &mut serde_json::Value| object["spec"] = spec.clone())
+    };
+    world
+        .during
+        .insert("u".into(), meanwhile(json!({"a": 1, "b": 2})));
+    world
+        .during
+        .insert("p/two".into(), meanwhile(json!({"a": 2, "b": 1})));
+    world.update(json!({"spec": {"a": 2}})).wait();
+    assert_eq!(
+        world.calls(),
+        "u update#0 p update#0 p/two update#0 p update#0 p/one update#0 p update#0 p/two update#0"
+    );
+    let last: Vec<_> = ["p/one: 2 -> 2 by ()", "p/two: 1 -> 1 by ()"].into();
+    assert_eq!([&*world.told[4], &*world.told[6]], *last);
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn sub_handlers_of_fields_are_called_where_only_a_digest_is_left_of_what_was_handled() {
+    let mut world = family("update:p", &["one@spec.a", "two@spec.b"]);
+    world.create(json!({"a": 1, "b": 1}));
+    let digest = "digest:AAAAAAAAAAAAAAAA";
+    world.edit(json!({"metadata": {"annotations": {LAST: digest}}, "spec": {"a": null}}));
+    world.restart();
+    assert_eq!(
+        world.calls(),
+        "p update#0 p/one update#0 p update#0 p/two update#0"
+    );
+}
+
+#[test]
+fn sub_handlers_of_fields_are_called_for_deletions_and_resumptions() {
+    let mut world = family("create:c resume:p delete:p", &["one@spec.a", "two@spec.c"]);
+    world.create(json!({"a": 1})).calls();
+    world.restart();
+    assert_eq!(world.calls(), "p resume#0 p/one resume#0");
+    world.delete();
+    assert_eq!(world.calls(), "p delete#0 p/one delete#0");
+    assert!(world.object.is_none());
 }

@@ -64,7 +64,7 @@ pub(super) struct World {
     pub(super) during: BTreeMap<String, During>,
     /// What handlers put into their patch.
     pub(super) wants: BTreeMap<String, Value>,
-    /// Sub-handlers by the ids of their parents.
+    /// Sub-handlers, as `sub_handler` has them, by the ids of their parents.
     pub(super) subs: BTreeMap<String, Vec<&'static str>>,
     /// So many writes are refused.
     pub(super) refuse: usize,
@@ -495,8 +495,14 @@ impl World {
     }
 }
 
-pub(super) fn sub_handler(id: &str) -> Callback {
-    callback::handler(id, |_| async { Ok(()) })
+/// A sub-handler by its name, or by its name and its field: `name@field`.
+pub(super) fn sub_handler(words: &str) -> Callback {
+    let (name, field) = words.split_once('@').unzip();
+    let callback = callback::handler(name.unwrap_or(words), |_| async { Ok(()) });
+    match field {
+        Some(field) => callback.field(field),
+        None => callback,
+    }
 }
 
 fn outcome(text: &str) -> Outcome {
