@@ -1,7 +1,7 @@
 //! The heart: what to call now, and what to change afterwards. Pure: data in, data out.
 //!
 //! `plan` observes the facts, decides by one table and picks the due calls; `settle` turns their outcomes into effects. To be read in this
-//! order: `input` and `memory` (what is given), `facts`, `decision`, `cycle`, `plan`, `judge`, `settle`. Must not know tokio, `kube`, or who
+//! order: `input` and `memory` (what is given), `ledger`, `facts`, `decision`, `cycle`, `plan`, `judge`, `settle`. Must not know tokio, `kube`, or who
 //! acts.
 //!
 //! # The guarantee
@@ -50,11 +50,11 @@ mod ahead;
 pub(crate) mod comparison;
 pub(crate) mod cycle;
 pub(crate) mod decision;
-pub(crate) mod entry;
 pub(crate) mod facts;
 pub(crate) mod fast_path;
 pub(crate) mod input;
 pub(crate) mod judge;
+pub(crate) mod ledger;
 mod marks;
 pub(crate) mod member;
 pub(crate) mod memory;
@@ -64,6 +64,7 @@ pub(crate) mod settle;
 pub(crate) mod subhandlers;
 pub(crate) mod suspension;
 mod target;
+mod turn;
 
 #[cfg(test)]
 mod tests;

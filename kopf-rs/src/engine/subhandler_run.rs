@@ -20,7 +20,7 @@ use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
-use crate::reaction::member::SubhandlerRecord;
+use crate::reaction::ledger::SubhandlerRecord;
 use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
 
 /// One call of a handler of a change, and its sub-handlers of all levels. Clones share it.

@@ -16,8 +16,8 @@ use crate::handler::subject::{Change, ChangeSubject, Reason, SubjectObject};
 use crate::object::diff::{Diff, same};
 use crate::object::essence::{Essence, Sight};
 use crate::object::path::FieldPath;
-use crate::reaction::entry::Entry;
 use crate::reaction::input::Input;
+use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::Target;
 use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
@@ -248,7 +248,7 @@ pub(super) fn left_behind(
     comparison: &Comparison,
     reason: Reason,
     selected: &[Arc<Handler>],
-    entries: &[Entry],
+    ledger: &Ledger,
 ) -> Vec<(Arc<str>, Record)> {
     if !comparison.target_is_superseded() || reason == Reason::Delete {
         return Vec::new();
@@ -264,14 +264,12 @@ pub(super) fn left_behind(
     };
     let mark = |handler: &Arc<Handler>| {
         let field = handler.field();
-        let entry = entries.iter().find(|entry| entry.id == handler.id);
-        let done = entry.and_then(|entry| Some((entry, entry.record.as_ref()?)));
-        let done = done.filter(|(_, record)| record.is_final());
+        let done = ledger.record(&handler.id).filter(|it| it.is_final());
         let saw_target = |it: &Record| it.saw_known(&comparison.target.essence, field);
         match done {
-            Some((entry, _)) if entry.all(saw_target) => return None,
+            Some(record) if ledger.all(record, saw_target) => return None,
             // Done with what is now: it counts as long as that is.
-            Some((entry, record)) if entry.all(|it| it.saw(&comparison.newest, field)) => {
+            Some(record) if ledger.all(record, |it| it.saw(&comparison.newest, field)) => {
                 Some(record.as_mark())
             }
             _ => Some(Record {

@@ -9,8 +9,8 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::event::EventType;
 use crate::reaction::comparison::{Candidate, Comparison};
-use crate::reaction::entry::{Entry, entries};
 use crate::reaction::input::Input;
+use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::Target;
 use crate::state::finalizer;
 
@@ -31,7 +31,7 @@ pub(super) struct Facts {
 /// What handlers there are for what has changed.
 pub(super) struct ChangeFacts {
     pub(super) comparison: Comparison,
-    pub(super) entries: Vec<Entry>,
+    pub(super) ledger: Ledger,
     pub(super) candidates: Vec<Candidate>,
 }
 
@@ -91,9 +91,9 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
         changing.iter().any(|it| it.is_optional_deletion())
     };
     if may_concern {
-        let entries = entries(input, &changing, told);
+        let ledger = Ledger::read(input, &changing, told);
         let comparison = comparison(input, &changing, told);
-        let (reason, candidates) = candidates(input, &changing, &comparison, &entries);
+        let (reason, candidates) = candidates(input, &changing, &comparison, &ledger);
         facts.reason = reason;
         let is_held =
             life != (Life::Living {
@@ -104,7 +104,7 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
         }
         facts.change = Some(ChangeFacts {
             comparison,
-            entries,
+            ledger,
             candidates,
         });
     }
@@ -166,21 +166,19 @@ fn candidates(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],
     comparison: &Comparison,
-    entries: &[Entry],
+    ledger: &Ledger,
 ) -> (Option<Reason>, Vec<Candidate>) {
     let is_living = matches!(life(input), Life::Living { .. });
-    let entry = |handler: &Handler| entries.iter().find(|entry| entry.id == handler.id);
     let is_marked = |handler: &Handler| {
         is_living
             && handler.reacts_to_differences()
-            && entry(handler).is_some_and(|it| it.is_mark(&comparison.newest, handler.field()))
+            && ledger.is_marked(&handler.id, &comparison.newest, handler.field())
     };
     let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
     let reason = |marked| comparison.reason(!is_living, marked, input.seen.is_initial());
     let supposed = reason(marked.contains(&true));
     let candidate = |(handler, marked): (&&Arc<Handler>, bool)| {
-        let record = entry(handler).and_then(|entry| entry.record.as_ref());
-        let comparison = comparison.of(handler, record);
+        let comparison = comparison.of(handler, ledger.record(&handler.id));
         comparison.candidate(input, handler, supposed, marked)
     };
     let candidates: Vec<_> = changing.iter().zip(marked).map(candidate).collect();

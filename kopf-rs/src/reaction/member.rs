@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::handler::cause::Attempt;
 use crate::handler::definition::Handler;
-use crate::handler::lifecycle::DueHandler;
 use crate::state::progress::Record;
 
 /// One handler of the cycle.
@@ -16,7 +14,6 @@ use crate::state::progress::Record;
 pub(super) struct Member {
     pub(super) handler: Arc<Handler>,
     pub(super) record: Record,
-    pub(super) stored: Option<Record>,
     /// It is also for later changes, so it matters what its last attempt has seen.
     pub(super) recurs: bool,
     /// The object must not vanish before it is done.
@@ -53,21 +50,6 @@ pub(crate) enum Exhausted {
     Retries(u32),
 }
 
-/// What `settle` has to know of a sub-handler.
-#[derive(Clone, Debug)]
-pub(crate) struct SubhandlerRecord {
-    pub(super) id: Arc<str>,
-    pub(super) record: Record,
-    /// What the object carries.
-    pub(super) stored: Option<Record>,
-    pub(super) result: Option<Value>,
-}
-
-/// Whether it may be called now. Where the object is `gone` there is no later to wait for.
-pub(super) fn is_due(record: &Record, now: Timestamp, gone: bool) -> bool {
-    record.is_due(now) || (gone && !record.is_final())
-}
-
 /// When the first of those that are left is due.
 pub(super) fn next_due<'a>(
     records: impl Iterator<Item = &'a Record>,
@@ -75,11 +57,6 @@ pub(super) fn next_due<'a>(
 ) -> Option<Timestamp> {
     let left = records.filter(|record| !record.is_final());
     left.map(|record| record.delayed.unwrap_or(now)).min()
-}
-
-/// A member as lifecycles see it.
-pub(super) fn due(member: &Member) -> DueHandler<'_> {
-    DueHandler::new(&member.handler.id, member.record.retries)
 }
 
 impl Declared {

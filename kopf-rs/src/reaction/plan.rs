@@ -15,9 +15,9 @@ use crate::happening::handling::Handling;
 use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
-use crate::reaction::entry::Entry;
 use crate::reaction::facts::{ChangeFacts, Facts, Life, observe};
 use crate::reaction::input::Input;
+use crate::reaction::ledger::Ledger;
 use crate::reaction::member::{Member, Standing};
 use crate::reaction::planned::{Plan, PlanContext};
 
@@ -35,7 +35,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         changing: Vec::new(),
         suspended: Vec::new(),
         decision,
-        stale: Vec::new(),
+        stale: Ledger::default(),
         cycle: None,
         context: PlanContext {
             persistence: input.persistence.clone(),
@@ -67,8 +67,9 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
         }),
         Decision::Purge => {
             told.push(Handling::Unchanged);
-            let entries = facts.change.into_iter().flat_map(|change| change.entries);
-            plan.stale = entries.flat_map(Entry::stored_ids).collect();
+            let ledger = facts.change.map(|change| change.ledger);
+            plan.stale = ledger.unwrap_or_default();
+            plan.stale.close([]);
         }
         Decision::AddFinalizer => told.push(Handling::FinalizerAdded),
         Decision::RemoveFinalizer => told.push(Handling::FinalizerNotNeeded),
@@ -84,7 +85,7 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
 fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts, plan: &mut Plan) {
     let ChangeFacts {
         comparison,
-        entries,
+        ledger,
         candidates,
     } = change;
     let is_selected = |it: &&Candidate| match mode {
@@ -100,10 +101,10 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
         plan.told.push(Handling::Differs { reason, diff });
     }
     if mode == Mode::Persisted {
-        plan.told.extend(supersession(reason, &entries));
+        plan.told.extend(supersession(reason, &ledger));
     }
-    let left_behind = left_behind(input, &comparison, reason, &selected, &entries);
-    let mut cycle = Cycle::new(input, (reason, mode), comparison, &selected, entries);
+    let left_behind = left_behind(input, &comparison, reason, &selected, &ledger);
+    let mut cycle = Cycle::new(input, (reason, mode), comparison, &selected, ledger);
     cycle.left_behind = left_behind;
     let comparison = cycle.comparison.clone();
     let call = |member: &Member| {

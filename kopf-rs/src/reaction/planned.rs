@@ -10,6 +10,7 @@ use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
+use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
 use crate::state::Persistence;
@@ -26,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) suspended: Vec<Arc<Handler>>,
     pub(super) decision: Decision,
     /// What is left of former cycles on the object, where it is to be taken off.
-    pub(super) stale: Vec<Arc<str>>,
+    pub(super) stale: Ledger,
     /// Where handlers are called, or waited for, or finished.
     pub(super) cycle: Option<Box<Cycle>>,
     pub(super) context: PlanContext,

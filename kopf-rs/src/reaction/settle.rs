@@ -3,7 +3,7 @@
 //! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
 //! Must not know how it is sent, nor how the operator's state is kept on objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,8 +17,9 @@ use crate::object::patch::Patch;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::judge::{Judge, next_random};
+use crate::reaction::ledger::{Ledger, SubhandlerRecord};
 use crate::reaction::marks::marks;
-use crate::reaction::member::{Member, SubhandlerRecord, next_due};
+use crate::reaction::member::next_due;
 use crate::reaction::memory::{InProgress, ObjectMemory, Ongoing};
 use crate::reaction::planned::{Plan, PlanContext};
 use crate::reaction::subhandlers::refer;
@@ -136,9 +137,9 @@ impl Settling {
         self.wait()
     }
 
-    fn purge_all(mut self, stale: &[Arc<str>]) -> Effects {
+    fn purge_all(mut self, stale: &Ledger) -> Effects {
         let (persistence, body) = (&self.context.persistence, &self.context.body);
-        let written = persistence.remove_progress(stale, &self.wanted, body);
+        let written = persistence.remove_progress(stale.removed(), &self.wanted, body);
         let patch = self.tell_troubles(written).patch;
         self.hold(None);
         let last = self.take_last();
@@ -173,7 +174,7 @@ impl Settling {
             return self.best_effort_deletion(&cycle, over);
         }
         if over {
-            self.conclude(&cycle)
+            self.conclude(cycle)
         } else {
             self.proceed(&cycle)
         }
@@ -201,11 +202,10 @@ impl Settling {
                 record.target = Some(cycle.comparison.observed_by(handler));
             }
             refer(record, subhandlers.iter().map(|child| &*child.id));
-            cycle.subrefs.extend(record.subrefs.iter().cloned());
-            let wake = next_due(subhandlers.iter().map(|child| &child.record), self.now);
-            for mut child in subhandlers {
-                self.adopt(&mut child);
-                cycle.subhandlers.insert(child.id.clone(), child);
+            let records = subhandlers.iter().filter_map(|it| it.row.record.as_ref());
+            let wake = next_due(records, self.now);
+            for child in subhandlers {
+                self.adopt(&mut cycle.ledger, child);
             }
             if matches!(outcome, Outcome::Waiting) {
                 let handler = handler.clone();
@@ -231,16 +231,20 @@ impl Settling {
                 self.effects.failed.push(handler.id.clone());
             }
         }
+        cycle.enter_members();
     }
 
     /// Take over what a sub-handler has come to in this pass.
-    fn adopt(&mut self, child: &mut SubhandlerRecord) {
-        if let Some(result) = child.result.take() {
-            deliver(&mut self.wanted, &child.id, result);
+    fn adopt(&mut self, ledger: &mut Ledger, child: SubhandlerRecord) {
+        let SubhandlerRecord { id, row, result } = child;
+        if let Some(result) = result {
+            deliver(&mut self.wanted, &id, result);
         }
-        if child.record.failure && child.stored.as_ref().is_none_or(|it| !it.failure) {
-            self.effects.failed.push(child.id.clone());
+        let has_failed = |it: Option<&Record>| it.is_some_and(|it| it.failure);
+        if has_failed(row.record.as_ref()) && !has_failed(ledger.record(&id)) {
+            self.effects.failed.push(id.clone());
         }
+        ledger.adopt(id, row);
     }
 
     fn announce(&mut self, cycle: &Cycle) {
@@ -272,7 +276,7 @@ impl Settling {
             .unwrap_or_default();
         in_progress.patch = self.wanted.clone();
         if let Some(cycle) = cycle {
-            in_progress.records.extend(records(cycle));
+            in_progress.records.extend(cycle.ledger.records());
             in_progress.ongoing = ongoing(cycle);
             in_progress.announced |= cycle.is_over();
         }
@@ -289,7 +293,7 @@ impl Settling {
         } else {
             self.effects.wake_at = wake_at(cycle, self.now);
             self.remember(InProgress {
-                records: records(cycle),
+                records: cycle.ledger.records(),
                 ongoing: ongoing(cycle),
                 ..InProgress::default()
             });
@@ -301,9 +305,9 @@ impl Settling {
     /// Some handlers are left: write down how far it is.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
         self.effects.wake_at = wake_at(cycle, self.now);
-        let stored: Vec<_> = changed(cycle).map(|(id, it)| (&**id, it)).collect();
+        let stored = cycle.ledger.stored();
         let written = self.write(&Changes {
-            removed: cycle.superseded.iter().map(|id| &**id).collect(),
+            removed: cycle.ledger.removed(),
             target: if stored.is_empty() {
                 TargetChange::Keep
             } else {
@@ -315,10 +319,10 @@ impl Settling {
         let last = self.take_last();
         self.remember(InProgress {
             ongoing: ongoing(cycle),
-            records: if self.is_reliable(&written) && !cycle.is_damaged {
+            records: if self.is_reliable(&written) && !cycle.ledger.is_damaged() {
                 BTreeMap::new()
             } else {
-                records(cycle)
+                cycle.ledger.records()
             },
             last,
             ..InProgress::default()
@@ -327,19 +331,28 @@ impl Settling {
     }
 
     /// All are final: write down what was handled, clean up, let go.
-    fn conclude(mut self, cycle: &Cycle) -> Effects {
+    fn conclude(mut self, mut cycle: Cycle) -> Effects {
         let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
         let deletes = cycle.reason == Reason::Delete;
         let marks = if deletes {
             Vec::new()
         } else {
-            marks(cycle, self.now)
+            marks(&cycle, self.now)
         };
+        let keeps_marks = self.context.persistence.progress.keeps_targets();
+        let on_object = marks.iter().filter(|_| keeps_marks).cloned();
+        cycle.ledger.close(on_object);
+        let comparison = &cycle.comparison;
         let changes = if deletes && finalizer::is_alone(body, name) {
             // The object goes with this write.
             Changes::default()
         } else {
-            self.end(cycle, &marks)
+            Changes {
+                removed: cycle.ledger.removed(),
+                stored: cycle.ledger.stored(),
+                target: TargetChange::Remove,
+                last_handled: comparison.changed.then_some(&comparison.target.essence),
+            }
         };
         let mut written = self.write(&changes);
         if deletes {
@@ -365,23 +378,6 @@ impl Settling {
             ..InProgress::default()
         });
         self.finish(written.patch)
-    }
-
-    /// What the end of a cycle leaves on the object: marks, and what was handled.
-    fn end<'a>(&self, cycle: &'a Cycle, marks: &'a [(Arc<str>, Record)]) -> Changes<'a> {
-        let keeps_marks = self.context.persistence.progress.keeps_targets();
-        let marks: &[_] = if keeps_marks { marks } else { &[] };
-        let is_mark = |id: &str| marks.iter().any(|(mark, _)| **mark == *id);
-        let on_object = cycle.on_object.iter().map(|id| &**id);
-        let subhandlers = cycle.subhandlers.keys().map(|id| &**id);
-        let subs = cycle.subrefs.iter().map(String::as_str).chain(subhandlers);
-        let subs: BTreeSet<_> = subs.collect();
-        Changes {
-            removed: on_object.filter(|id| !is_mark(id)).chain(subs).collect(),
-            stored: marks.iter().map(|(id, record)| (&**id, record)).collect(),
-            target: TargetChange::Remove,
-            last_handled: (cycle.comparison.changed).then_some(&cycle.comparison.target.essence),
-        }
     }
 
     /// Put the changes into a patch, beside what handlers want.
@@ -468,45 +464,15 @@ fn deliver(patch: &mut Patch, id: &str, result: Value) {
     }
 }
 
-/// The records that the object does not carry as they are.
-fn changed(cycle: &Cycle) -> impl Iterator<Item = (&Arc<str>, &Record)> {
-    let members = cycle.members.iter();
-    let members = members.map(|it| (&it.handler.id, &it.record, &it.stored));
-    let subhandlers = cycle.subhandlers.values();
-    let subhandlers = subhandlers.map(|it| (&it.id, &it.record, &it.stored));
-    let differs = |(id, record, stored): (_, _, &Option<Record>)| {
-        (stored.as_ref() != Some(record)).then_some((id, record))
-    };
-    let unwritten = cycle.unwritten.iter().map(|(id, record)| (id, record));
-    members
-        .chain(subhandlers)
-        .filter_map(differs)
-        .chain(unwritten)
-}
-
-fn records(cycle: &Cycle) -> BTreeMap<Arc<str>, Record> {
-    let pair = |member: &Member| (member.handler.id.clone(), member.record.clone());
-    let members = cycle.members.iter().map(pair);
-    let subhandlers = cycle.subhandlers.iter();
-    let subhandlers = subhandlers.map(|(id, child)| (id.clone(), child.record.clone()));
-    let unwritten = cycle.unwritten.iter().cloned();
-    members.chain(unwritten).chain(subhandlers).collect()
-}
-
 /// Whether some handler or sub-handler is done with the cycle.
 fn is_begun_by_somebody(cycle: &Cycle) -> bool {
-    let members = cycle.members.iter().map(|member| &member.record);
-    let subhandlers = cycle.subhandlers.values().map(|child| &child.record);
     let is_done = |it: &Record| it.is_final() && it.purpose == Some(cycle.reason);
-    members.chain(subhandlers).any(is_done)
+    cycle.records().any(is_done)
 }
 
 /// The cycle has begun once something was attempted; until then its target is whatever the object is.
 fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
-    let begun = |record: &Record| record.retries > 0;
-    let begun = cycle.goes_on()
-        || cycle.members.iter().any(|member| begun(&member.record))
-        || cycle.subhandlers.values().any(|child| begun(&child.record));
+    let begun = cycle.goes_on() || cycle.records().any(|record| record.retries > 0);
     let target = &cycle.comparison.target;
     begun.then(|| Ongoing {
         reason: cycle.reason,

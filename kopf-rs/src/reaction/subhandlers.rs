@@ -12,21 +12,20 @@ use serde_json::Value;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
 use crate::handler::filter::Former;
-use crate::handler::lifecycle::{DueHandler, Lifecycle};
+use crate::handler::lifecycle::Lifecycle;
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::Callback;
 use crate::handler::subject::ChangeSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
-use crate::happening::handling::{Handling, StateTrouble};
+use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::essence::Sight;
-use crate::reaction::ahead::corrected;
 use crate::reaction::comparison::is_concerned;
 use crate::reaction::judge::{Judge, bare, next_random};
-use crate::reaction::member::{
-    Exhausted, Member, Standing, SubhandlerRecord, due, is_due, next_due,
-};
+use crate::reaction::ledger::{Records, Row, SubhandlerRecord};
+use crate::reaction::member::{Member, Standing, next_due};
+use crate::reaction::turn::Turn;
 use crate::state::Persistence;
 use crate::state::progress::Record;
 
@@ -68,6 +67,7 @@ pub(super) enum Difference {
 pub(super) struct PlannedSubhandler {
     parent: Arc<str>,
     member: Member,
+    row: Row,
     result: Option<Value>,
 }
 
@@ -99,12 +99,14 @@ impl SubhandlerPlan {
             {
                 return Err(format!("there are two sub-handlers '{}'", handler.id));
             }
-            let stored = self.fetch(&handler.id, told);
-            let held = self.held.get(&handler.id).cloned();
-            let known = held.or_else(|| {
-                let found = stored.clone()?;
-                Some(corrected(found, &handler, &self.persistence, now, told))
-            });
+            let records = Records {
+                persistence: &self.persistence,
+                body: &self.body,
+                memory: Some(&self.held),
+                now,
+            };
+            let row = records.of(&handler, true, told);
+            let known = row.record.clone();
             let is_owed = self.is_owed(parent, &handler, known.as_ref());
             let any_old = is_owed || self.difference == Difference::Unknown;
             if !accepts(parent, &handler, any_old) {
@@ -121,13 +123,13 @@ impl SubhandlerPlan {
                 member: Member {
                     record,
                     handler: Arc::new(handler),
-                    stored,
                     recurs: false,
                     holds: true,
                     only_resumes: self.only_resumes,
                     exhausted: None,
                     standing: Standing::Callable,
                 },
+                row,
                 result: None,
             });
         }
@@ -143,32 +145,23 @@ impl SubhandlerPlan {
         now: Timestamp,
         told: &mut Vec<Handling>,
     ) -> Vec<(usize, HandlerCall)> {
-        let gone = self.gone;
-        let is_due = |record: &Record| is_due(record, now, gone);
-        let judge = self.judge(now);
-        for place in group {
-            let member = &mut self.subhandlers[*place].member;
-            if is_due(&member.record)
-                && let Some(exhausted) = Exhausted::of(&member.handler, &member.record, now)
-            {
+        let (turn, judge) = (self.turn(now), self.judge(now));
+        let lifecycle = self.now_or_never.as_ref().or(lifecycle);
+        let lifecycle = lifecycle.unwrap_or(&self.lifecycle).clone();
+        let subs = self.subhandlers.iter_mut().enumerate();
+        let of_group = subs.filter(|(place, _)| group.contains(place));
+        let mut members: Vec<_> = of_group
+            .map(|(place, it)| (place, &mut it.member))
+            .collect();
+        let picked = turn.pick(&mut members, &lifecycle, parent.body(), self.random);
+        for (_, member) in members {
+            if let Some(exhausted) = member.exhausted.take() {
                 judge.exhausted(&member.handler, &mut member.record, exhausted, told);
             }
         }
-        let is_open = |place: &usize| is_due(&self.subhandlers[*place].member.record);
-        let open: Vec<usize> = group.iter().copied().filter(is_open).collect();
-        let candidates: Vec<DueHandler<'_>> = open
-            .iter()
-            .map(|place| due(&self.subhandlers[*place].member))
-            .collect();
-        let lifecycle = self.now_or_never.as_ref().or(lifecycle);
-        let lifecycle = lifecycle.unwrap_or(&self.lifecycle);
-        let picked = lifecycle.pick(parent.body(), &candidates, self.random);
-        let picked = picked.into_iter().map(|place| open[place]);
+        let picked = picked.into_iter();
         picked
-            .map(|place| {
-                self.subhandlers[place].member.record.begin(now);
-                (place, self.call(place, parent, now))
-            })
+            .map(|place| (place, self.call(place, parent, now)))
             .collect()
     }
 
@@ -234,7 +227,6 @@ impl SubhandlerPlan {
             let Member {
                 handler,
                 mut record,
-                stored,
                 ..
             } = child.member;
             let below = format!("{}/", handler.id);
@@ -242,8 +234,7 @@ impl SubhandlerPlan {
             refer(&mut record, below.map(|id| &**id));
             SubhandlerRecord {
                 id: handler.id.clone(),
-                record,
-                stored,
+                row: child.row.with(record),
                 result: child.result,
             }
         };
@@ -264,16 +255,14 @@ impl SubhandlerPlan {
         next_due(below.map(|it| &it.member.record), now)
     }
 
-    fn fetch(&self, id: &Arc<str>, told: &mut Vec<Handling>) -> Option<Record> {
-        let found = self.persistence.progress.fetch(id, &self.body);
-        found.unwrap_or_else(|damage| {
-            told.push(Handling::State(StateTrouble::ProgressLost {
-                id: id.clone(),
-                damage,
-                is_in_memory: false,
-            }));
-            None
-        })
+    fn turn(&self, now: Timestamp) -> Turn {
+        Turn {
+            reason: self.reason,
+            goes_on: self.goes_on,
+            is_persisted_deletion: false,
+            is_last: self.gone,
+            now,
+        }
     }
 
     /// Whether a sub-handler has to be called although nothing may have changed for it: its parent has missed what was handled last, or its
@@ -295,24 +284,15 @@ impl SubhandlerPlan {
             })
     }
 
-    /// The record as it is in this cycle. What was finished before the cycle, and on another state than the parent is called with, counts
-    /// for nothing, but in a deletion.
+    /// The record as it is in this cycle. What was done for a deletion counts for nothing else, and the other way round.
     fn continued(&self, record: Record, now: Timestamp) -> Record {
-        let of_deletion = record.purpose == Some(Reason::Delete);
-        let is_deletion = self.reason == Reason::Delete;
-        if of_deletion != is_deletion {
+        let is_for_deletion = record.purpose == Some(Reason::Delete);
+        if is_for_deletion != (self.reason == Reason::Delete) {
             return Record::fresh(self.reason, now);
         }
-        let is_other = || record.target.as_ref().is_some_and(|it| *it != self.seen);
-        let of_this = record.purpose == Some(self.reason) && self.goes_on;
-        let stands = of_deletion || self.only_resumes || of_this;
-        if record.is_final() && !stands && is_other() {
-            return record.again(Some(self.reason), now);
-        }
-        Record {
-            purpose: Some(self.reason),
-            ..record
-        }
+        let saw_newest = |it: &Record| it.target.as_ref().is_none_or(|it| *it == self.seen);
+        self.turn(now)
+            .continued(record, self.only_resumes, saw_newest)
     }
 
     fn call(&self, place: usize, parent: &HandlerCall, now: Timestamp) -> HandlerCall {

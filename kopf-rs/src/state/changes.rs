@@ -2,8 +2,6 @@
 //!
 //! Promises that an annotation of ours never makes the object too large. Must not know why something is stored or removed.
 
-use std::sync::Arc;
-
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::state::budget;
@@ -95,9 +93,14 @@ impl Persistence {
     }
 
     /// The removal of records and of the target of their cycle. That takes no room.
-    pub(crate) fn remove_progress(&self, ids: &[Arc<str>], wanted: &Patch, body: &Body) -> Written {
+    pub(crate) fn remove_progress(
+        &self,
+        removed: Vec<&str>,
+        wanted: &Patch,
+        body: &Body,
+    ) -> Written {
         let changes = Changes {
-            removed: ids.iter().map(|id| &**id).collect(),
+            removed,
             target: TargetChange::Remove,
             ..Changes::default()
         };

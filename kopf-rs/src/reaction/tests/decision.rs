@@ -11,6 +11,7 @@ use crate::object::essence::Essence;
 use crate::reaction::comparison::{Candidate, Comparison};
 use crate::reaction::decision::{Decision, Mode, decide};
 use crate::reaction::facts::{ChangeFacts, Facts, Life};
+use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::Target;
 use crate::state::diffbase::KnownEssence;
 
@@ -125,7 +126,7 @@ impl Case {
         let candidates: Vec<_> = candidates.collect();
         let change = (!candidates.is_empty()).then(|| ChangeFacts {
             comparison: comparison.clone(),
-            entries: Vec::new(),
+            ledger: Ledger::default(),
             candidates,
         });
         Facts {
