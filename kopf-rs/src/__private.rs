@@ -29,6 +29,9 @@ pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 
+#[cfg(feature = "cli")]
+pub use crate::cli::run_program;
+
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::MiMalloc;
 

@@ -47,7 +47,7 @@ macro_rules! main {
         $crate::__kopf_allocator!();
 
         fn main() -> ::std::process::ExitCode {
-            $crate::cli::run(::core::env!("CARGO_PKG_NAME"), ::core::env!("CARGO_PKG_VERSION"))
+            $crate::__private::run_program(::core::env!("CARGO_PKG_NAME"), ::core::env!("CARGO_PKG_VERSION"))
         }
     };
 }
@@ -74,16 +74,28 @@ macro_rules! __kopf_allocator {
 /// Run as the command line says; the operator takes the name of its handlers' package. Give what it returns to `main`'s caller.
 #[must_use]
 pub fn main() -> ExitCode {
-    start(None, "operator", env!("CARGO_PKG_VERSION"))
+    start(None, "operator", env!("CARGO_PKG_VERSION"), false)
 }
 
-/// The same under a name and a version of its own: what [`main!`](crate::main) calls.
+/// The same under a name and a version of its own: [`main!`](crate::main) does this too.
 #[must_use]
 pub fn run(name: &'static str, version: &'static str) -> ExitCode {
-    start(Some(name), name, version)
+    start(Some(name), name, version, false)
 }
 
-fn start(name: Option<&str>, title: &'static str, version: &'static str) -> ExitCode {
+/// What [`main!`](crate::main) calls, which has chosen the allocator as well.
+#[doc(hidden)]
+#[must_use]
+pub fn run_program(name: &'static str, version: &'static str) -> ExitCode {
+    start(Some(name), name, version, cfg!(feature = "mimalloc"))
+}
+
+fn start(
+    name: Option<&str>,
+    title: &'static str,
+    version: &'static str,
+    on_mimalloc: bool,
+) -> ExitCode {
     let mut command = command(title, version);
     let matches = command.clone().get_matches();
     let parsed = Flags::from_arg_matches(&matches).and_then(|flags| {
@@ -93,7 +105,10 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str) -> Exit
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     lines::install(flags.verbosity, &flags.lines);
-    session(name, &flags, scope).unwrap_or_else(|error| {
+    let operator = operator(name, &flags, scope);
+    let operator = operator.map(|it| if on_mimalloc { it.on_mimalloc() } else { it });
+    let ended = operator.and_then(|operator| session(operator, &flags));
+    ended.unwrap_or_else(|error| {
         complain(error.as_ref(), flags.lines.log_format);
         code_of(error.as_ref())
     })
@@ -127,8 +142,7 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 }
 
 /// What is wrong without a cluster is said before one is looked for.
-fn session(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<ExitCode, Box<dyn Error>> {
-    let operator = operator(name, flags, scope)?;
+fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let flags = &flags.cluster;
     let manifests = manifests::read(&flags.apply)?;
     let signal = FirstSignal::watch()?;

@@ -22,6 +22,7 @@ pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod resource_handlers;
 pub(crate) mod shared;
+mod spare_pages;
 pub(crate) mod subhandler_run;
 mod transform;
 mod turns;
@@ -30,6 +31,7 @@ pub(crate) mod worker;
 pub(crate) mod write;
 mod writer;
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -95,6 +97,11 @@ impl Engine {
     /// Dropping the guard ends all work at once: nothing more is called or written.
     pub(crate) fn guard(&self) -> DropGuard {
         self.0.ended.clone().drop_guard()
+    }
+
+    /// Give memory that bursts of events leave free back to the system. For a thread that has mimalloc.
+    pub(crate) async fn give_back_memory(&self) -> Infallible {
+        spare_pages::give_back_after_bursts(&self.0.queue).await
     }
 
     /// Wait until nothing is left to do, now or later.

@@ -37,6 +37,8 @@ pub(crate) struct Queue {
     state: Mutex<State>,
     /// Told whenever a worker ends, and whenever a stream is synced or in trouble.
     changed: Notify,
+    /// Told of every hundredth event.
+    many: Notify,
 }
 
 #[derive(Default)]
@@ -44,6 +46,8 @@ struct State {
     slots: HashMap<Key, Slot>,
     streams: HashMap<StreamId, Stream>,
     busy: usize,
+    /// How many events have told of objects.
+    events: u64,
 }
 
 struct Slot {
@@ -119,7 +123,12 @@ impl Queue {
         match event {
             WatchEvent::Object(event, raw) => {
                 let worker = state.object(stream, event, raw, quiet);
+                state.events += 1;
+                let is_hundredth = state.events.is_multiple_of(100);
                 drop(state);
+                if is_hundredth {
+                    self.many.notify_one();
+                }
                 worker.into_iter().for_each(start);
             }
             WatchEvent::Listing(asked) => {
@@ -242,6 +251,16 @@ impl Queue {
             }
             changed.await;
         }
+    }
+
+    /// Wait until a hundred events or so have come in since this was last awaited.
+    pub(crate) async fn many_events(&self) {
+        self.many.notified().await;
+    }
+
+    /// How many events have come in so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.lock().events
     }
 
     /// How many objects have a worker.

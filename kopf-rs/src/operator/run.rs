@@ -54,6 +54,7 @@ pub struct Operator {
     seed: Option<u64>,
     handlers_on: Option<Handle>,
     notes: Option<NotesAt>,
+    on_mimalloc: bool,
 }
 
 /// How an operator has ended.
@@ -118,6 +119,7 @@ impl Operator {
             seed: None,
             handlers_on: None,
             notes: None,
+            on_mimalloc: false,
         }
     }
 
@@ -183,6 +185,13 @@ impl Operator {
     #[cfg(feature = "cli")]
     pub(crate) fn notes(mut self, at: NotesAt) -> Self {
         self.notes = Some(at);
+        self
+    }
+
+    /// The program's allocator is mimalloc: give back what bursts of events leave free, on the thread that the operator runs on.
+    #[cfg(feature = "cli")]
+    pub(crate) fn on_mimalloc(mut self) -> Self {
+        self.on_mimalloc = true;
         self
     }
 
@@ -280,6 +289,7 @@ pub(super) struct CheckedOperator {
     context: CauseContext,
     handlers_on: Option<Handle>,
     notes: Option<Arc<NotedCalls>>,
+    on_mimalloc: bool,
     invoker: Invoker,
 }
 
@@ -302,6 +312,7 @@ impl CheckedOperator {
         Ok(Self {
             name,
             notes,
+            on_mimalloc: operator.on_mimalloc,
             handlers: operator.registry.handlers().to_vec(),
             settings,
             scope,
@@ -382,6 +393,7 @@ impl CheckedOperator {
             biased;
             _ = until => Ok(Vec::new()),
             ended = observer.run(self.once) => ended,
+            never = engine.give_back_memory(), if self.on_mimalloc => match never {},
         };
         drop(observer);
         engine.drain().await;

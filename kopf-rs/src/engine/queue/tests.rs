@@ -317,3 +317,15 @@ async fn the_map_gives_back_what_a_burst_has_taken() {
     fed.queue.close(0);
     assert!(fed.queue.lock().slots.capacity() < 1024);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_events_are_many() {
+    let mut fed = Fed::new();
+    for nth in 1..=100 {
+        let waited = tokio::time::timeout(std::time::Duration::ZERO, fed.queue.many_events());
+        assert!(waited.await.is_err(), "after {} events", nth - 1);
+        fed.object(EventType::Modified, "a", UID, nth);
+    }
+    fed.queue.many_events().await;
+    assert_eq!(fed.queue.events(), 100);
+}
