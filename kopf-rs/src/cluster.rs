@@ -68,10 +68,14 @@ struct Shared {
     status_paths: Mutex<BTreeMap<String, bool>>,
     /// Group versions that could not be discovered, already warned of.
     broken: Notes,
+    /// Kinds of which objects must not be read, as it was told.
+    unreadable: Notes,
     /// Kinds that we have defined ourselves.
     defined: Notes,
     /// What the last discovery has found.
     discovered: Mutex<Vec<Resource>>,
+    /// The versions of which it has found out nothing but that they exist.
+    unknown: Mutex<BTreeSet<String>>,
 }
 
 /// Things noted once.
@@ -115,8 +119,10 @@ impl Cluster {
                 statusless: Notes::default(),
                 status_paths: Mutex::default(),
                 broken: Notes::default(),
+                unreadable: Notes::default(),
                 defined: Notes::default(),
                 discovered: Mutex::default(),
+                unknown: Mutex::default(),
             }),
         }
     }
@@ -124,6 +130,11 @@ impl Cluster {
     /// The random numbers of the operator.
     pub(crate) fn rng(&self) -> &Rng {
         &self.shared.rng
+    }
+
+    /// Whether it is news that reads fail for the reason of that name.
+    pub(crate) fn is_first_unreadable(&self, outage: &str) -> bool {
+        self.shared.unreadable.add(outage)
     }
 
     /// What requests of many objects fail for at the same time: each is told once.

@@ -63,12 +63,17 @@ pub(crate) enum Happening {
     Unwatched,
 
     // === requests ===
-    /// A request about an object has failed, and will be repeated after a pause. News: nobody else fails for that reason yet.
+    /// A request about an object has failed, and will be repeated after a pause. How many wait for that reason, where that is news: it
+    /// is the first, or they have become many more.
     RequestFailed {
         request: Request,
         error: String,
         pause: Duration,
-        is_news: bool,
+        waiting: Option<usize>,
+    },
+    /// Objects of this kind must not be read: they are handled as their watch tells of them.
+    Unreadable {
+        error: String,
     },
     /// A permission is missing: the rule that would give it.
     PermissionMissing {

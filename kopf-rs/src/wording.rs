@@ -25,7 +25,7 @@ impl Line<'_> {
         match self.0 {
             Happening::Invoked { .. }
             | Happening::Unwatched
-            | Happening::RequestFailed { is_news: false, .. } => Level::DEBUG,
+            | Happening::RequestFailed { waiting: None, .. } => Level::DEBUG,
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
@@ -38,6 +38,7 @@ impl Line<'_> {
             | Happening::BlocksOperator { .. }
             | Happening::StillRunning { .. }
             | Happening::RequestFailed { .. }
+            | Happening::Unreadable { .. }
             | Happening::PermissionMissing { .. } => Level::WARN,
         }
     }
@@ -70,8 +71,12 @@ impl fmt::Display for Line<'_> {
                 request,
                 error,
                 pause,
-                ..
-            } => request_failed(*request, error, *pause, f),
+                waiting,
+            } => request_failed(*request, error, *pause, *waiting, f),
+            Happening::Unreadable { error } => write!(
+                f,
+                "Objects of this kind may not be read, so they are handled as their watch tells of them, which may take longer: {error}"
+            ),
             Happening::PermissionMissing { rule } => {
                 write!(f, "The missing permission, as a rule for RBAC: {rule}")
             }
@@ -96,13 +101,15 @@ fn request_failed(
     request: Request,
     error: &str,
     pause: Duration,
+    waiting: Option<usize>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     let (doing, seconds) = (doing(request), pause.as_secs_f64());
-    write!(
-        f,
-        "{doing} failed; will retry in {seconds:.1} seconds: {error}"
-    )
+    write!(f, "{doing} failed; will retry in {seconds:.1} seconds")?;
+    if let Some(waiting @ 2..) = waiting {
+        write!(f, "; {waiting} wait for that now")?;
+    }
+    write!(f, ": {error}")
 }
 
 fn outage_over(

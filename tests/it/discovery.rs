@@ -19,6 +19,9 @@ scenarios! {
     objects_of_a_definition_that_is_being_deleted_are_released_after_a_restart;
     objects_of_a_definition_that_is_served_again_while_it_is_being_deleted_are_released;
     a_listing_that_tells_nothing_new_ends_no_look_for_an_object [memory];
+    of_deletion_handlers_for_two_versions_those_of_the_served_one_let_objects_go;
+    no_object_is_held_for_a_version_that_is_not_served_any_more;
+    a_kind_without_the_preferred_version_of_its_group_is_served;
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -185,9 +188,12 @@ async fn hold(test: &TestOperator) -> Working {
     define(test, &[("v1", true, true)]).await;
     let working = test.start(of_deletions(test));
     test.create("a", json!({})).await;
-    let is_held = |object: &Value| !object["metadata"]["finalizers"].is_null();
     test.until("it is held", "a", is_held).await;
     working
+}
+
+fn is_held(object: &Value) -> bool {
+    !object["metadata"]["finalizers"].is_null()
 }
 
 /// Delete the definition, and await that the server says so, also to those who ask what it serves.
@@ -256,6 +262,68 @@ async fn a_listing_that_tells_nothing_new_ends_no_look_for_an_object(cluster: Te
         drop(server.fault(Fault::cut().on(Verb::Watch).plural(KIND)));
     }
     assert!(away.hits() > 0);
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["create_fn a"]);
+}
+
+async fn of_deletion_handlers_for_two_versions_those_of_the_served_one_let_objects_go(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::bare(cluster);
+    define(&test, &[("v1beta1", true, true), ("v1", true, false)]).await;
+    let group = test.group.as_str();
+    let registry = Registry::new()
+        .on_delete((group, "v1beta1", KIND), test.noting("older_fn"))
+        .on_delete((group, "v1", KIND), test.noting("newer_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("it is held", "a", is_held).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["newer_fn a"]);
+}
+
+async fn no_object_is_held_for_a_version_that_is_not_served_any_more(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    define(&test, &[("v1beta1", true, true)]).await;
+    let group = test.group.as_str();
+    let registry = Registry::new()
+        .on_delete((group, "v1beta1", KIND), test.noting("older_fn"))
+        .on_create((group, "v1", KIND), test.noting("newer_fn"));
+    let working = test.start(registry);
+    let api_version = format!("{group}/v1beta1");
+    let object = json!({"apiVersion": api_version, "kind": "KopfExample", "metadata": {"name": "a"}, "spec": {}});
+    test.cluster.create(&object).await;
+    test.until("it is held", "a", is_held).await;
+    define(&test, &[("v1beta1", true, false), ("v1", true, true)]).await;
+    test.line(&format!("Starting the watch-stream for {KIND}.v1.{group}"))
+        .await;
+    test.delete("a").await;
+    test.line("The deletion waits for handlers that are not served now: 'older_fn'")
+        .await;
+    define(&test, &[("v1beta1", false, false), ("v1", true, true)]).await;
+    // In the version that is left.
+    let namespace = test.cluster.namespace();
+    let kind = format!("/apis/{group}/v1/namespaces/{namespace}/{KIND}");
+    let gone = |found: Option<&Value>| found.is_none();
+    test.cluster.until("it is gone", &kind, "a", gone).await;
+    working.stop().await;
+    assert!(test.calls.all().is_empty());
+}
+
+/// Another kind of the group has a version that is preferred for the group.
+async fn a_kind_without_the_preferred_version_of_its_group_is_served(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut gadgets = definition_of_versions(&test.group, &[("v2", true, true)]);
+    gadgets["metadata"]["name"] = json!(format!("kopfgadgets.{}", test.group));
+    gadgets["spec"]["names"] =
+        json!({"plural": "kopfgadgets", "singular": "kopfgadget", "kind": "KopfGadget"});
+    test.cluster.apply(&gadgets.to_string()).await;
+    define(&test, &[("v1", true, true)]).await;
+    let working = test.start(of_all(&test));
+    test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a"]);

@@ -17,6 +17,8 @@ scenarios! {
     a_kind_without_a_status_is_asked_for_its_subresource_once [memory];
     an_outage_during_the_retries_loses_no_attempt [memory tcp];
     an_outage_is_told_once_when_it_begins_and_once_when_it_is_over [memory];
+    one_object_that_is_always_refused_silences_no_outage [memory];
+    a_deleted_object_is_in_no_outage_any_more [memory];
     outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line [memory];
     watches_that_break_or_fall_silent_are_renewed [memory tcp];
     objects_that_went_during_a_gap_are_told_of [memory tcp];
@@ -257,6 +259,56 @@ async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(cluster:
     assert_eq!(lines.count(told), 1);
     assert_eq!(lines.count(|line| line.contains(&over)), 1);
     assert_eq!(test.calls.all().len(), OBJECTS);
+}
+
+/// The server has no answer for one object, and later for none.
+async fn one_object_that_is_always_refused_silences_no_outage(cluster: TestCluster) {
+    const OBJECTS: usize = 20;
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let working = test.start(registry);
+    let refused = || Fault::answer(503).on(Verb::Patch).plural("kopfexamples");
+    let _always = server(&test).fault(refused().name("always"));
+    test.create("always", json!({})).await;
+    let told = |line: &str| line.contains(" WARN ") && line.contains("Patching failed");
+    for outage in 1..=2 {
+        // Virtual time: long enough for the next outage to be another one.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(test.cluster.lines().count(told), outage);
+        let all = server(&test).fault(refused());
+        let names = (0..OBJECTS).map(|nth| format!("a{outage}-{nth}"));
+        let names: Vec<String> = names.collect();
+        for name in &names {
+            test.create(name, json!({})).await;
+        }
+        test.line("; 10 wait for that now: ").await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        all.clear();
+        for name in &names {
+            test.until("it is handled", name, is_handled).await;
+        }
+    }
+    working.stop().await;
+    assert_eq!(test.cluster.lines().count(told), 3);
+}
+
+async fn a_deleted_object_is_in_no_outage_any_more(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_delete(test.selector(), test.waiting("delete_fn", &gate).optional());
+    let working = test.start(registry);
+    let _refused = server(&test).fault(Fault::answer(503).on(Verb::Patch).plural("kopfexamples"));
+    test.create("a", json!({})).await;
+    test.line("Patching failed").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    test.delete("a").await;
+    test.calls.until(2).await;
+    test.line("No request waits any more").await;
+    gate.open(1);
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["create_fn a", "delete_fn a"]);
 }
 
 async fn outcomes_that_an_outage_keeps_from_being_written_are_told_in_one_line(

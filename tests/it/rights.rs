@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use kopf_rs::{Operator, Registry, Scanning, Settings};
+use kopf_rs::{Operator, Registry, Scanning, Settings, TemporaryError};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{KIND, NAME, TestOperator, Working, definition, is_handled};
+use crate::operating::{
+    KIND, NAME, TestOperator, Working, definition, definition_of_versions, is_handled,
+};
 
 scenarios! {
     a_kind_that_may_not_be_watched_is_told_and_served_once_granted;
     a_rule_that_is_missing_in_many_namespaces_is_told_once;
     a_missing_right_to_patch_is_told_once_and_loses_nothing;
+    an_object_that_may_not_be_read_is_handled_as_its_watch_tells [memory];
     once_ends_where_nothing_may_be_patched;
     without_namespaces_to_list_the_named_ones_are_served;
     without_definitions_to_list_new_kinds_are_looked_for;
@@ -209,6 +212,37 @@ async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(cluster: TestCl
     }
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "create_fn b"]);
+}
+
+/// Another version takes over while the object waits for its next attempt: it is to be read in the other version, and may not be.
+async fn an_object_that_may_not_be_read_is_handled_as_its_watch_tells(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let versions = |versions: &[(&str, bool, bool)]| definition_of_versions(&test.group, versions);
+    let crd = versions(&[("v1", true, true)]);
+    test.cluster.apply(&crd.to_string()).await;
+    let rules = json!([backbone(), all(&test.group)]);
+    let user = User::with(&test.cluster, rules).await;
+    let create = test.handler("create_fn", |context| async move {
+        if context.retry() == 0 {
+            return Err(TemporaryError::new("not yet").delay(30).into());
+        }
+        Ok(json!({"version": context.body()["apiVersion"]}))
+    });
+    let registry = Registry::new().on_create(test.kind().as_str(), create);
+    let working = user.start(everywhere(registry)).await;
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let crd = versions(&[("v1", true, true), ("v2", true, false)]);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    test.cluster.patch(definitions, &test.kind(), &crd).await;
+    let object = test.until("it is handled", "a", is_handled).await;
+    let seen = &object["status"]["create_fn"]["version"];
+    assert_eq!(*seen, json!(format!("{}/v2", test.group)));
+    let told = test.line("may not be read").await;
+    assert!(told.contains(" WARN "), "{told}");
+    test.line("verbs: [\"get\"]").await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["create_fn a", "create_fn a"]);
 }
 
 async fn once_ends_where_nothing_may_be_patched(cluster: TestCluster) {

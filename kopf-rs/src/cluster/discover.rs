@@ -1,8 +1,9 @@
 //! Which resources the cluster serves.
 //!
-//! Promises that one broken API stops no other: what it was known to serve is believed on. Must not know who needs what.
+//! Promises that one broken API stops no other: what it was known to serve is believed on, and where nothing is known of it, that is said.
+//! Each resource has a preferred version: that of its group, else the first in the group's order that has it. Must not know who needs what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use futures_util::future::try_join;
@@ -43,19 +44,31 @@ impl Cluster {
         let mut all = self.group_versions(core).await?;
         all.extend(self.group_versions(named).await?);
         let mut known = self.known_resources();
-        let mut resources = Vec::new();
+        let (mut resources, mut unknown) = (Vec::new(), BTreeSet::new());
         for found in all {
             let name = name(&found.group, &found.version);
             let before = known.remove(&name).unwrap_or_default();
             let is_empty = found.resources.is_empty();
             let broken = found.broken.is_some();
             self.note_health(&name, found.broken);
-            resources.extend(if broken && is_empty {
+            let believed = if broken && is_empty {
                 before
             } else {
                 found.resources
-            });
+            };
+            if believed.is_empty() {
+                unknown.insert(name);
+            }
+            resources.extend(believed);
         }
+        prefer_first(&mut resources);
+        let mut kept = self
+            .shared
+            .unknown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *kept = unknown;
+        drop(kept);
         let mut kept = self
             .shared
             .discovered
@@ -76,6 +89,12 @@ impl Cluster {
             }
             _ => {}
         }
+    }
+
+    /// The versions (`group/version`) of which the last discovery has found out nothing but that they exist.
+    pub(crate) fn unknown_versions(&self) -> BTreeSet<String> {
+        let unknown = self.shared.unknown.lock();
+        unknown.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What the last discovery has found.
@@ -106,6 +125,21 @@ impl Cluster {
             Ok(aggregated::found(root.items))
         } else {
             self.ask_each(root.versions, root.groups).await
+        }
+    }
+}
+
+/// Of a resource that the preferred version of its group does not have, the first version is preferred.
+fn prefer_first(resources: &mut [Resource]) {
+    let identity = |it: &Resource| (it.group.clone(), it.plural.clone());
+    let mut known: BTreeSet<_> = resources
+        .iter()
+        .filter(|it| it.preferred)
+        .map(identity)
+        .collect();
+    for resource in resources {
+        if known.insert(identity(resource)) {
+            resource.preferred = true;
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::object::resource::Resource;
 
 /// No server is left alone for longer, whatever its `Retry-After` asks for: a mistake in a header must not stop an object or a watch for a
-/// year. The only such limit: every pause is made from [`ClusterError::retry_after`].
+/// year. The only such limit: every pause is made from [`ClusterError::retry_after`], by `Backoff::next_pause_after`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// A request that did not do what it was for. Displays as one line fit for a log.

@@ -109,7 +109,7 @@ impl Cluster {
                 return Err(error);
             }
             tracing::debug!("{} {} will be repeated: {error}", call.method, call.target);
-            sleep(asked_for + backoff.next_pause(self.rng())).await;
+            sleep(backoff.next_pause_after(asked_for, self.rng())).await;
         }
         self.exchange_in_turn(call).await
     }

@@ -227,7 +227,8 @@ impl<'a> Watcher<'a> {
                 }
                 let asked_for = error.retry_after().unwrap_or_default();
                 self.tell(error);
-                asked_for + self.failures.next_pause(self.cluster.rng())
+                let rng = self.cluster.rng();
+                self.failures.next_pause_after(asked_for, rng)
             }
         }
     }

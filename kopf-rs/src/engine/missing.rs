@@ -1,31 +1,73 @@
-//! An object that the server does not have, and of which no watch has told yet that it is gone: it is looked for, again and again.
+//! Looks at objects: what the server says of one that was not found, or that is to be seen in another version.
 //!
-//! It may be gone, which its watch will tell, however late. Or its version was not served for a moment, and no watch has anything new to
-//! tell of it: then only a look finds out that what handlers have done can be written. Must not know what is written.
+//! An object that the server does not have, and of which no watch has told yet that it is gone, is looked for again and again. It may be gone,
+//! which its watch will tell, however late. Or its version was not served for a moment, and no watch has anything new to tell of it: then
+//! only a look finds out that what handlers have done can be written. Where objects must not be read, what their watch tells is all there
+//! is. Must not know what is written.
 
-use crate::engine::memory::Missing;
+use crate::cluster::error::ClusterError;
+use crate::engine::mailbox::Pending;
+use crate::engine::memory::{Missing, Version};
 use crate::engine::worker::{Due, Worker};
 use crate::engine::writer::job::Written;
+use crate::happening::Happening;
 use crate::object::event::EventType;
+use crate::object::patch::Patch;
+use crate::reaction::settle::Effects;
+
+/// What a look at the object has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// It is there, and is known as it is now.
+    Found,
+    /// The server does not have it.
+    Missing,
+    /// It must not be read.
+    Unreadable,
+    /// Something has come in, or the operator stops.
+    Interrupted,
+}
 
 impl Worker {
     /// Read the object, and go on with what is found.
     pub(super) async fn look_for_it(&mut self, event: Option<EventType>) -> Due {
-        let kind = self.kind.clone();
-        match self.read(&kind, false).await {
-            Written::Outdated(Ok(raw)) => {
-                self.trouble.absences.reset();
-                self.know(raw);
+        let look = self.look(false).await;
+        self.go_on_after(look, event).await
+    }
+
+    /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
+    pub(super) async fn look_as(&mut self, state: Pending) {
+        let former = std::mem::replace(&mut self.kind, state.kind);
+        let look = self.look(false).await;
+        if look == Look::Unreadable {
+            let version = Version::of(&state.raw.facts().resource_version);
+            if !version.covers(&self.memory.version) {
+                // The watch has yet to tell of what is known already.
+                self.kind = former;
+                return;
+            }
+            self.know(state.raw);
+        }
+        self.due = self.go_on_after(look, Some(state.event)).await;
+    }
+
+    async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
+        match look {
+            Look::Missing => self.is_missing(event),
+            // Only a write finds out whether it is there again.
+            Look::Unreadable if self.unwritten_outcome => match self.unwritten() {
+                Some(effects) => self.deliver(effects).await,
+                None => Due::Never,
+            },
+            Look::Found | Look::Unreadable => {
                 if self.context.begin_again().await {
                     self.cycle(event).await
                 } else {
                     Due::Stopped
                 }
             }
-            Written::Gone => self.is_missing(event),
-            Written::Forbidden(error) => self.give_up(&error),
-            // Something has come in, or the operator stops. What has come in may tell nothing new: then it is looked for once more.
-            _ => {
+            // What has come in may tell nothing new: then it is looked for once more.
+            Look::Interrupted => {
                 self.missing = Some(Missing { event });
                 Due::Now
             }
@@ -38,5 +80,69 @@ impl Worker {
         let rng = self.context.shared.rng();
         let pause = self.trouble.absences.next_pause(rng);
         self.after(pause)
+    }
+
+    /// Write the outcomes that are not written yet, without another call.
+    pub(super) async fn write_unwritten(&mut self) -> Due {
+        match self.look(false).await {
+            Look::Missing => self.is_missing(None),
+            Look::Interrupted => Due::Never,
+            Look::Found | Look::Unreadable => match self.unwritten() {
+                Some(effects) => self.deliver(effects).await,
+                None => Due::Never,
+            },
+        }
+    }
+
+    /// The same where the operator stops: for the last time.
+    pub(super) async fn write_unwritten_for_the_last_time(&mut self) {
+        let look = self.look(true).await;
+        if matches!(look, Look::Found | Look::Unreadable)
+            && let Some(effects) = self.unwritten()
+        {
+            self.write_for_the_last_time(&effects).await;
+        }
+    }
+
+    /// What is still to be written to the object as it is known.
+    fn unwritten(&mut self) -> Option<Effects> {
+        let plan = self.plan(None, &self.kind.handlers);
+        let plan = plan.map_err(|why| self.without_plan(&why)).ok()?;
+        self.settle(plan, Vec::new(), Patch::new()).ok()
+    }
+
+    async fn look(&mut self, is_last: bool) -> Look {
+        let kind = self.kind.clone();
+        self.missing = None;
+        match self.read(&kind, is_last).await {
+            Written::Outdated(Ok(raw)) => {
+                self.trouble.absences.reset();
+                self.know(raw);
+                Look::Found
+            }
+            Written::Outdated(Err(error)) => {
+                self.tell_unreadable(&error);
+                Look::Unreadable
+            }
+            Written::Gone => Look::Missing,
+            _ => Look::Interrupted,
+        }
+    }
+
+    /// Said once for each rule that is missing.
+    pub(super) fn tell_unreadable(&self, error: &ClusterError) {
+        let ClusterError::Denied { rule, .. } = error else {
+            return;
+        };
+        let outage = error.outage(&self.kind.resource);
+        if !self.shared().setup.cluster.is_first_unreadable(&outage) {
+            return;
+        }
+        let text = error.to_string();
+        self.context.report(&Happening::Unreadable { error: text });
+        if !rule.is_empty() {
+            let rule = rule.clone();
+            self.context.report(&Happening::PermissionMissing { rule });
+        }
     }
 }

@@ -22,7 +22,6 @@ use crate::engine::subhandler_run::SubhandlerRun;
 use crate::engine::transform::Transformer;
 use crate::engine::turns::TurnPermit;
 use crate::engine::writer::Writer;
-use crate::engine::writer::job::Written;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
@@ -249,13 +248,10 @@ impl Worker {
                 };
             }
         }
+        if !self.unwritten_outcome && self.missing.is_none() {
+            self.writer.wait_no_more();
+        }
         self.memory.pace.ended(Instant::now());
-    }
-
-    /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
-    async fn look_as(&mut self, state: Pending) {
-        self.kind = state.kind;
-        self.due = self.look_for_it(Some(state.event)).await;
     }
 
     /// The same uid is there again: as an object that has just been seen for the first time.
@@ -453,43 +449,9 @@ impl Worker {
 
     /// The operator stops: outcomes that are still to be written are, once more.
     async fn stop(&mut self) {
-        if self.unwritten_outcome
-            && !self.context.is_deleted()
-            && let Some(effects) = self.unwritten_effects(true).await
-        {
-            self.write_for_the_last_time(&effects).await;
+        if self.unwritten_outcome && !self.context.is_deleted() {
+            self.write_unwritten_for_the_last_time().await;
         }
-    }
-
-    /// Write the outcomes that are not written yet, without another call.
-    async fn write_unwritten(&mut self) -> Due {
-        match self.unwritten_effects(false).await {
-            Some(effects) => self.deliver(effects).await,
-            None if self.missing.is_some() => self.is_missing(None),
-            None => Due::Never,
-        }
-    }
-
-    /// What is still to be written to the object as it is now; nothing where that is not known, or pointless.
-    async fn unwritten_effects(&mut self, is_last: bool) -> Option<Effects> {
-        let kind = self.kind.clone();
-        let raw = match self.read(&kind, is_last).await {
-            Written::Outdated(Ok(raw)) => raw,
-            Written::Gone => {
-                self.missing = Some(Missing { event: None });
-                return None;
-            }
-            Written::Forbidden(error) => {
-                self.give_up(&error);
-                return None;
-            }
-            _ => return None,
-        };
-        self.missing = None;
-        self.know(raw);
-        let plan = self.plan(None, &self.kind.handlers);
-        let plan = plan.map_err(|why| self.without_plan(&why)).ok()?;
-        self.settle(plan, Vec::new(), Patch::new()).ok()
     }
 
     /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.

@@ -61,7 +61,7 @@ impl Worker {
             }
             written => {
                 self.memory.seen = effects.seen_if_refused;
-                self.unwritten(written).await
+                self.is_unwritten(written).await
             }
         }
     }
@@ -91,7 +91,7 @@ impl Worker {
     }
 
     /// What was to be written is still to be written, unless that is pointless by now. When to look at the object again.
-    async fn unwritten(&mut self, written: Written) -> Due {
+    async fn is_unwritten(&mut self, written: Written) -> Due {
         match written {
             Written::Outdated(found) => {
                 self.unwritten_outcome = true;
@@ -134,14 +134,14 @@ impl Worker {
             }
             Written::Outdated(found) => {
                 self.memory.seen.keep_for_later(patch.clone());
-                self.due = self.unwritten(Written::Outdated(found)).await;
+                self.due = self.is_unwritten(Written::Outdated(found)).await;
             }
             Written::Gone => {
                 self.memory.seen.keep_for_later(patch.clone());
-                self.due = self.unwritten(Written::Gone).await;
+                self.due = self.is_unwritten(Written::Gone).await;
             }
             written => {
-                self.unwritten(written).await;
+                self.is_unwritten(written).await;
             }
         }
     }
@@ -289,8 +289,11 @@ impl Worker {
                 Due::Now
             }
             Err(error) if self.gives_up(self.writer.conflicted()) => self.give_up(&error),
-            // The watch will tell.
-            Err(_) => Due::Now,
+            Err(error) => {
+                // The watch will tell.
+                self.tell_unreadable(&error);
+                Due::Now
+            }
         }
     }
 

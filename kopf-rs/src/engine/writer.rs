@@ -14,7 +14,7 @@ use crate::cluster::write::{Part, PatchRequest};
 use crate::engine::context::WorkerContext;
 use crate::engine::report::report_outage_over;
 use crate::engine::writer::job::{Job, Step, Written};
-use crate::engine::writer::policy::Request;
+use crate::engine::writer::policy::{Answer, Request};
 use crate::happening::{self, Happening};
 use crate::object::raw::Raw;
 use crate::rt::backoff::Backoff;
@@ -61,7 +61,7 @@ impl Writer {
             };
             context.go_on().await;
             let answer = send(context, &job, request).await;
-            self.heed(answer.as_ref().err());
+            self.on_answer(answer.as_ref().err());
             match job.take(request, answer) {
                 Step::GoOn => backoff.reset(),
                 Step::End(written) => return written,
@@ -70,10 +70,13 @@ impl Writer {
                     at_least,
                     is_told,
                 } => {
-                    let pause = backoff.next_pause(context.shared.rng()).max(at_least);
-                    let is_news = self.is_news(&job, &error, is_told);
-                    report_failure(context, request, &error, pause, is_news);
+                    let pause = backoff.next_pause_after(at_least, context.shared.rng());
+                    let waiting = self.join_outage(&job, &error, is_told);
+                    report_failure(context, request, &error, pause, waiting);
                     if !rest(context, &mut job, pause).await {
+                        if context.is_deleted() {
+                            self.wait_no_more();
+                        }
                         return Written::Void;
                     }
                 }
@@ -99,32 +102,24 @@ impl Writer {
         self.conflicted = 0;
     }
 
-    /// What the answer says of the server, and of what was written. Whatever it says, but that it cannot answer: no outage goes on.
-    fn heed(&mut self, error: Option<&ClusterError>) {
-        let Some(error) = error else {
-            return self.leave_outage();
-        };
-        self.maybe_written |= error.may_have_landed();
-        if matches!(
-            error,
-            ClusterError::Conflict(_)
-                | ClusterError::OtherObject(_)
-                | ClusterError::NotFound(_)
-                | ClusterError::Invalid(_)
-        ) {
-            self.leave_outage();
-        }
-    }
-
-    fn leave_outage(&mut self) {
-        if let Leaving::Ends(over) = self.outage.leave() {
+    /// What the answer says of the server, and of what was written.
+    fn on_answer(&mut self, error: Option<&ClusterError>) {
+        self.maybe_written |= error.is_some_and(ClusterError::may_have_landed);
+        let is_served = error.is_none_or(|error| Answer::of(error).is_about_the_object());
+        if is_served && let Leaving::Ends(over) = self.outage.leave() {
             report_outage_over(over);
         }
     }
 
-    /// Whether to tell people of a failure: the first object that fails for that reason does.
-    fn is_news(&self, job: &Job<'_>, error: &ClusterError, is_told: bool) -> bool {
-        is_told && self.outage.join(&error.outage(job.resource))
+    /// Nothing is asked for any more: the object is in no outage.
+    pub(super) fn wait_no_more(&mut self) {
+        self.outage.abandon();
+    }
+
+    /// How many fail for that reason, where people are to be told: when the first object does, or many more than before.
+    fn join_outage(&self, job: &Job<'_>, error: &ClusterError, is_told: bool) -> Option<usize> {
+        let outage = is_told.then(|| error.outage(job.resource))?;
+        self.outage.join(&outage)
     }
 }
 
@@ -133,7 +128,7 @@ fn report_failure(
     request: Request,
     error: &ClusterError,
     pause: Duration,
-    is_news: bool,
+    waiting: Option<usize>,
 ) {
     context.report(&Happening::RequestFailed {
         request: match request {
@@ -142,11 +137,11 @@ fn report_failure(
         },
         error: error.to_string(),
         pause,
-        is_news,
+        waiting,
     });
     if let ClusterError::Denied { rule, .. } = error
         && !rule.is_empty()
-        && is_news
+        && waiting.is_some()
     {
         context.report(&Happening::PermissionMissing { rule: rule.clone() });
     }
@@ -166,7 +161,7 @@ async fn send(
             cluster.warn_of_lost_status(job.resource);
         }
         let answer = cluster.patch(patch).await;
-        heed_status(cluster, job, patch, &answer);
+        note_status(cluster, job, patch, &answer);
         return answer;
     }
     let facts = job.state().facts();
@@ -176,7 +171,7 @@ async fn send(
 }
 
 /// What the answer says of the status: whether it has a place of its own, and whether it was kept.
-fn heed_status(
+fn note_status(
     cluster: &Cluster,
     job: &Job<'_>,
     request: PatchRequest<'_>,

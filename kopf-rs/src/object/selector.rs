@@ -169,16 +169,7 @@ impl Selector {
     /// What the selector means among `resources`. Like `kubectl`, a name of a core resource means that one. Several resources for a
     /// [specific](Self::is_specific) selector mean that it is ambiguous.
     pub(crate) fn select<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
-        self.first_of_core(resources.iter().filter(|it| self.matches(it)))
-    }
-
-    /// What the selector would mean if it had not named a version.
-    pub(crate) fn select_in_any_version<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
-        self.first_of_core(resources.iter().filter(|it| self.names(it)))
-    }
-
-    fn first_of_core<'a>(&self, found: impl Iterator<Item = &'a Resource>) -> Vec<&'a Resource> {
-        let mut found: Vec<&Resource> = found.collect();
+        let mut found: Vec<&Resource> = resources.iter().filter(|it| self.matches(it)).collect();
         if self.is_specific() && found.iter().any(|it| it.group.is_empty()) {
             found.retain(|it| it.group.is_empty());
         }

@@ -31,8 +31,13 @@ pub(crate) async fn follow(
 ) {
     let (first, longest) = watched.pace.backoff;
     let mut panics = Backoff::new(first, longest);
+    let mut health = Health {
+        collection: watched.collection.clone(),
+        outage,
+        is_in_trouble: false,
+    };
     let mut on_event = |event: WatchEvent| {
-        tell(&watched.collection, &outage, &event);
+        health.on_event(&event);
         sink(event);
     };
     loop {
@@ -51,24 +56,39 @@ pub(crate) async fn follow(
     }
 }
 
-fn tell(collection: &Arc<Collection>, outage: &Membership, event: &WatchEvent) {
-    match event {
-        WatchEvent::Trouble(error) => {
-            let is_news = outage.join(&error.outage(&collection.resource));
-            let trouble = trouble_of(error);
-            tell_of(collection, Watching::Failed { trouble, is_news });
-        }
-        WatchEvent::Resumed | WatchEvent::Synced => recovered(collection, outage),
-        WatchEvent::Silent => tell_of(collection, Watching::Silent),
-        WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
-    }
+/// Whether the watch goes on as it should, as far as it has told.
+struct Health {
+    collection: Arc<Collection>,
+    outage: Membership,
+    /// This watch itself has told of it, and will tell of its end: a listing alone is none, for it may be one that no watch can follow.
+    is_in_trouble: bool,
 }
 
-/// A watch that takes over from one in trouble syncs, and does not know that it has resumed anything.
-fn recovered(collection: &Arc<Collection>, outage: &Membership) {
-    report_resumed(outage.leave(), |is_news| {
-        Serving::Watch(collection.clone(), Watching::Resumed { is_news })
-    });
+impl Health {
+    fn on_event(&mut self, event: &WatchEvent) {
+        let collection = &self.collection;
+        match event {
+            WatchEvent::Trouble(error) => {
+                self.is_in_trouble = true;
+                let outage = error.outage(&collection.resource);
+                let is_news = self.outage.join(&outage).is_some();
+                let trouble = trouble_of(error);
+                tell_of(collection, Watching::Failed { trouble, is_news });
+            }
+            WatchEvent::Resumed => self.recovered(),
+            // A watch that takes over from one in trouble does not know that it has resumed anything.
+            WatchEvent::Synced if !self.is_in_trouble => self.recovered(),
+            WatchEvent::Silent => tell_of(collection, Watching::Silent),
+            WatchEvent::Synced | WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
+        }
+    }
+
+    fn recovered(&mut self) {
+        self.is_in_trouble = false;
+        report_resumed(self.outage.leave(), |is_news| {
+            Serving::Watch(self.collection.clone(), Watching::Resumed { is_news })
+        });
+    }
 }
 
 fn trouble_of(error: &ClusterError) -> Trouble {

@@ -26,7 +26,8 @@ pub(crate) struct Matched {
 pub(crate) struct ServedResource {
     pub(crate) resource: Resource,
     pub(crate) handlers: Vec<Arc<Handler>>,
-    /// Deletion handlers that are for its objects too, and are not served: as ambiguous as things are now, or for another version.
+    /// Deletion handlers that are for its objects too, that are not served as things are now, and that may be served again: as ambiguous
+    /// as they are now, or for another version that is there, or of which nothing is known.
     pub(crate) withheld: Vec<Arc<Handler>>,
 }
 
@@ -48,8 +49,12 @@ enum VersionDemand {
     Any,
 }
 
-/// Match handlers with resources.
-pub(crate) fn match_handlers(handlers: &[Arc<Handler>], resources: &[Resource]) -> Matched {
+/// Match handlers with resources; of the versions `unknown` (`group/version`) nobody knows what they serve.
+pub(crate) fn match_handlers(
+    handlers: &[Arc<Handler>],
+    resources: &[Resource],
+    unknown: &BTreeSet<String>,
+) -> Matched {
     let mut matched = Matched::default();
     let mut demands = Vec::new();
     let mut unresolved = BTreeSet::new();
@@ -80,7 +85,7 @@ pub(crate) fn match_handlers(handlers: &[Arc<Handler>], resources: &[Resource]) 
     matched.is_unresolved = !matched.unserved.is_empty();
     matched.serve(&demands, resources);
     matched.drop_unfit();
-    matched.withhold(handlers, resources);
+    matched.withhold(handlers, resources, unknown);
     matched
 }
 
@@ -131,19 +136,32 @@ impl Matched {
     }
 
     /// Note what deletion handlers may have held when they were served, or will hold.
-    fn withhold(&mut self, handlers: &[Arc<Handler>], resources: &[Resource]) {
+    ///
+    /// One that names another version than the one served holds nothing where a deletion handler is called in the version that is served:
+    /// that is how the operator cleans up there. Nor where the server does not serve its version any more: nobody would ever be called.
+    fn withhold(
+        &mut self,
+        handlers: &[Arc<Handler>],
+        resources: &[Resource],
+        unknown: &BTreeSet<String>,
+    ) {
         for handler in handlers.iter().filter(|it| it.needs_finalizer()) {
             let Some(selector) = handler.selector().filter(|it| it.is_specific()) else {
                 continue;
             };
-            let mut found = selector.select(resources);
-            if found.is_empty() {
-                found = selector.select_in_any_version(resources);
-            }
+            let found = selector.select(resources);
             for served in &mut self.resources {
-                let is_meant = found.iter().any(|it| is_same(it, &served.resource));
-                let is_served = served.handlers.iter().any(|it| Arc::ptr_eq(it, handler));
-                if is_meant && !is_served {
+                let may_be_served = if found.is_empty() {
+                    is_version_unknown(selector, &served.resource, unknown)
+                } else {
+                    found.iter().any(|it| is_same(it, &served.resource))
+                };
+                let mut those = served.handlers.iter();
+                let is_served = those.any(|it| Arc::ptr_eq(it, handler));
+                let is_other_version = !selector.matches(&served.resource);
+                let is_cleaned_up =
+                    is_other_version && served.handlers.iter().any(|it| it.needs_finalizer());
+                if may_be_served && !is_served && !is_cleaned_up {
                     served.withheld.push(handler.clone());
                 }
             }
@@ -222,6 +240,22 @@ fn chosen_version<'a>(
         versions.max_by_key(rank)
     };
     wanted.or_else(any)
+}
+
+/// Whether the selector means the resource in a version of which nothing is known: no news of it is no news of its end.
+fn is_version_unknown(
+    selector: &Selector,
+    resource: &Resource,
+    unknown: &BTreeSet<String>,
+) -> bool {
+    let Some(version) = &selector.version else {
+        return false;
+    };
+    let named = Resource {
+        version: version.clone(),
+        ..resource.clone()
+    };
+    selector.matches(&named) && unknown.contains(&named.api_version())
 }
 
 /// Whether these show the same objects.

@@ -304,7 +304,8 @@ impl Observer {
 
     /// Start and stop watches until they are those that should be. Whether some handlers are for what is not served, or not clear.
     fn reconcile(&mut self) -> bool {
-        let matched = match_handlers(&self.setup.handlers, &self.resources);
+        let unknown = self.setup.cluster.unknown_versions();
+        let matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
         self.tell_unserved(matched.unserved);
         let wanted = self.wanted(matched.resources);
         let unwanted: Vec<Place> = self
@@ -477,13 +478,13 @@ impl Discovery {
     /// How long to wait before the next try.
     fn has_failed(&mut self, error: &ClusterError, cluster: &Cluster) -> Duration {
         let asked_for = error.retry_after().unwrap_or_default();
-        let pause = asked_for + self.failures.next_pause(cluster.rng());
+        let pause = self.failures.next_pause_after(asked_for, cluster.rng());
         // Discovery is about no resource.
         let name = error.outage(&Resource::default());
         report_serving(Serving::DiscoveryFailed {
             error: error.to_string(),
             pause,
-            is_news: self.outage.join(&name),
+            is_news: self.outage.join(&name).is_some(),
         });
         pause
     }

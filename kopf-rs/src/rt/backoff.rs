@@ -29,6 +29,14 @@ impl Backoff {
         ceiling.saturating_sub(rng.jitter(ceiling / 2))
     }
 
+    /// The same where it was asked not to come back for that time: never earlier, and up to a quarter later, for others were asked, too.
+    pub(crate) fn next_pause_after(&mut self, asked_for: Duration, rng: &Rng) -> Duration {
+        let pause = self.next_pause(rng);
+        asked_for
+            .saturating_add(rng.jitter(asked_for / 4))
+            .saturating_add(pause)
+    }
+
     /// All is well again: the next failure is a first one.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;

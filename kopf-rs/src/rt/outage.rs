@@ -1,8 +1,8 @@
 //! Outages: what keeps many from going on at the same time is told when it begins and when it is over, and not by each of them.
 //!
 //! Tasks that cannot go on for the same reason are in the outage of that name, each in one at most, and leave it when they can. Promises
-//! that exactly one of them begins it and exactly one ends it, and that a task that is dropped leaves too. Must not know what fails, nor
-//! how it is told.
+//! that exactly one of them begins it and exactly one ends it, that an outage which was small for long is told again when it grows, and that
+//! a task that is dropped leaves too. Must not know what fails, nor how it is told.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,12 @@ struct Ongoing {
     members: usize,
     /// How many have joined it.
     joined: usize,
+    /// It was told when it had so many members: a power of ten.
+    told: usize,
 }
+
+/// An outage that grows within that time is told once: it is the same news.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// What one task has to do with outages. Clones are the same member.
 #[derive(Clone, Debug)]
@@ -57,25 +62,24 @@ pub(crate) enum Leaving {
 }
 
 impl Outages {
-    /// `true` where that begins the outage.
-    fn join(&self, name: &str) -> (Arc<str>, bool) {
+    /// How many are in the outage by now, where that is to be told.
+    fn join(&self, name: &str) -> (Arc<str>, Option<usize>) {
         let mut ongoing = self.lock();
         let known = ongoing.get_key_value(name).map(|(name, _)| name.clone());
-        let (begins, name) = (known.is_none(), known.unwrap_or_else(|| name.into()));
+        let name = known.unwrap_or_else(|| name.into());
         let outage = ongoing.entry(name.clone()).or_insert_with(|| Ongoing {
             since: Instant::now(),
             members: 0,
             joined: 0,
+            told: 0,
         });
-        outage.members += 1;
-        outage.joined += 1;
-        (name, begins)
+        (name, outage.join())
     }
 
     fn leave(&self, name: Arc<str>, recovered: bool) -> Option<Over> {
         let mut ongoing = self.lock();
         let outage = ongoing.get_mut(&name)?;
-        outage.members -= 1;
+        outage.leave();
         if outage.members > 0 {
             return None;
         }
@@ -93,6 +97,31 @@ impl Outages {
     }
 }
 
+impl Ongoing {
+    /// One more. How many they are, where that is to be told: at first, and when there are ten times as many as were told.
+    fn join(&mut self) -> Option<usize> {
+        self.members += 1;
+        self.joined += 1;
+        if self.told == 0 {
+            self.told = 1;
+            return Some(1);
+        }
+        if self.members < self.told.saturating_mul(10) {
+            return None;
+        }
+        self.told = self.told.saturating_mul(10);
+        (self.since.elapsed() >= FRESH).then_some(self.members)
+    }
+
+    /// One less. Where few of many are left, those who come later are another outage to people.
+    fn leave(&mut self) {
+        self.members -= 1;
+        while self.told >= 10 && self.members <= self.told / 10 {
+            self.told /= 10;
+        }
+    }
+}
+
 impl Membership {
     /// `tell` is told of outages that end otherwise than by [`Membership::leave`].
     pub(crate) fn new(outages: Outages, tell: fn(Over)) -> Self {
@@ -103,17 +132,23 @@ impl Membership {
         }))
     }
 
-    /// Be in the outage of this name, and in no other any more. `true` where that begins it, so that it is to be told.
-    pub(crate) fn join(&self, name: &str) -> bool {
+    /// Be in the outage of this name, and in no other any more. How many are in it, where that is to be told: it begins, or has grown.
+    pub(crate) fn join(&self, name: &str) -> Option<usize> {
         let mut current = self.0.lock();
         if current.as_deref() == Some(name) {
-            return false;
+            return None;
         }
-        let (joined, begins) = self.0.outages.join(name);
+        let (joined, news) = self.0.outages.join(name);
         let former = current.replace(joined);
         drop(current);
         self.0.abandon(former);
-        begins
+        news
+    }
+
+    /// The member waits no more, though nothing says that it could go on.
+    pub(crate) fn abandon(&self) {
+        let current = self.0.lock().take();
+        self.0.abandon(current);
     }
 
     /// The member can go on. Where that ends the outage, the caller tells of it.
@@ -167,18 +202,16 @@ mod tests {
         let outages = Outages::default();
         let (first, second) = (member(&outages), member(&outages));
         assert_eq!(first.leave(), Leaving::WasInNone);
-        assert!(first.join("down"));
-        assert!(!first.join("down"), "it is in it already");
-        assert!(!second.join("down"));
-        assert!(
-            member(&outages).join("forbidden"),
-            "another reason is another outage"
-        );
+        assert_eq!(first.join("down"), Some(1));
+        assert_eq!(first.join("down"), None, "it is in it already");
+        assert_eq!(second.join("down"), None);
+        let forbidden = member(&outages).join("forbidden");
+        assert_eq!(forbidden, Some(1), "another reason is another outage");
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(first.clone().leave(), Leaving::OthersStay);
         assert_eq!(first.leave(), Leaving::WasInNone, "clones share it");
         let third = member(&outages);
-        assert!(!third.join("down"), "it is still going on");
+        assert_eq!(third.join("down"), None, "it is still going on");
         drop(third);
         let over = Over {
             name: "down".into(),
@@ -189,8 +222,30 @@ mod tests {
         let ended = second.leave();
         assert!(!ended.is_news(), "it concerned three");
         assert_eq!(ended, Leaving::Ends(over));
-        assert!(first.join("down"));
+        assert_eq!(first.join("down"), Some(1));
         assert!(first.leave().is_news());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_that_was_small_for_long_is_told_again_when_it_grows() {
+        let outages = Outages::default();
+        let join = |count: usize| {
+            let members: Vec<_> = (0..count).map(|_| member(&outages)).collect();
+            let told: Vec<_> = members.iter().filter_map(|it| it.join("down")).collect();
+            (members, told)
+        };
+        let (many, told) = join(2000);
+        assert_eq!(told, [1], "many at once are one news");
+        drop(many);
+        assert!(outages.lock().is_empty());
+        let (_always, told) = join(1);
+        assert_eq!(told, [1]);
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            let (others, told) = join(1500);
+            assert_eq!(told, [10, 100, 1000]);
+            drop(others);
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -211,9 +266,9 @@ mod tests {
         let clone = one.clone();
         drop(one);
         assert_eq!(told(), "", "there is one left");
-        assert!(clone.join("forbidden"));
+        assert_eq!(clone.join("forbidden"), Some(1));
         assert_eq!(told(), "down 2");
-        drop(clone);
+        clone.abandon();
         assert_eq!(told(), "down 2, forbidden 1");
         assert!(outages.lock().is_empty());
     }

@@ -25,7 +25,7 @@
 //! | in a newer version | the same changes bound to that version; changes by functions are made anew |
 //! | must not be read | plan anew, with what the watch tells |
 //!
-//! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`; the first [`QUIET`] failures are told at DEBUG only,
+//! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`, beside what `Retry-After` asks for; the first [`QUIET`] failures are told at DEBUG only,
 //! unless they mean a long wait. `Retry-After` is limited in `ClusterError::retry_after`. What is planned anew waits for a pause of its
 //! own, so that at most ten requests follow each other without one. An operator that stops repeats only what fails for less than
 //! that: the first [`QUIET`] failures.
@@ -159,13 +159,28 @@ impl Answer {
             },
         }
     }
+
+    /// Whether it says something of the object or of what was asked, so that the server answers and permits to ask.
+    pub(super) fn is_about_the_object(self) -> bool {
+        match self {
+            Self::Landed { .. }
+            | Self::LandedWithoutStatus
+            | Self::Found(_)
+            | Self::NotFound
+            | Self::OtherObject
+            | Self::Conflict
+            | Self::Refused => true,
+            Self::Forbidden | Self::Failed { .. } => false,
+        }
+    }
 }
 
 /// What comes next after `answer` to `request`; `tries` are those before it.
 pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
     match (answer, request) {
-        (Answer::Landed { is_outdated: true }, _)
-        | (Answer::Forbidden, Request::Read(Why::Conflict | Why::NoStatus)) => Next::PlanAnew,
+        (Answer::Landed { is_outdated: true }, _) | (Answer::Forbidden, Request::Read(_)) => {
+            Next::PlanAnew
+        }
         (Answer::Landed { .. }, _) => Next::Done,
         (Answer::LandedWithoutStatus, _) => Next::StatusApart,
         (Answer::NotFound | Answer::Forbidden, Request::Patch(Part::Status))

@@ -5,7 +5,7 @@ use super::*;
 use crate::cluster::fake::{Answer, Fake};
 use crate::cluster::watch::WatchPace;
 use crate::object::resource::Resource;
-use crate::rt::outage::Outages;
+use crate::rt::outage::{Leaving, Outages};
 
 const LISTED: &str = concat!(
     r#"{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"3"}}}"#,
@@ -50,4 +50,17 @@ async fn a_watch_that_panics_is_started_again() {
     assert_eq!(told, ["listing", "listing", "object", "synced"]);
     let seen = fake.seen();
     assert!(seen[1].at >= Duration::from_millis(400), "after a pause");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_lists_without_a_version_is_not_well_again() {
+    let page = || Answer::new(200, r#"{"kind":"List","metadata":{},"items":[]}"#);
+    let streaming = Answer::refusal(422, "sendInitialEvents is forbidden");
+    let fake = Fake::new([streaming, page(), page(), page()]);
+    let outage = Membership::new(Outages::default(), |_| ());
+    let following = follow(fake.cluster(), watched(), outage.clone(), |_| ());
+    let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
+    assert!(fake.seen().len() > 3);
+    let leaving = outage.leave();
+    assert!(matches!(leaving, Leaving::Ends(_)), "{leaving:?}");
 }

@@ -37,7 +37,7 @@ fn ids(handlers: &[Arc<Handler>]) -> Vec<&str> {
 
 /// What is served to which handlers, and what is not.
 fn matched(selectors: &[&str], resources: &[Resource]) -> (Vec<String>, Vec<Serving>) {
-    let matched = match_handlers(&handlers(selectors), resources);
+    let matched = match_handlers(&handlers(selectors), resources, &BTreeSet::new());
     let served = matched
         .resources
         .iter()
@@ -112,7 +112,7 @@ fn events_are_served_in_one_of_their_two_groups() {
 fn handlers_of_another_version_do_not_count_as_unresolved() {
     let resources = [resource("a.io", "v2", true), resource("a.io", "v1", false)];
     let handlers = handlers(&["widgets.v1.a.io", "widgets.v2.a.io"]);
-    assert!(!match_handlers(&handlers, &resources).is_unresolved);
+    assert!(!match_handlers(&handlers, &resources, &BTreeSet::new()).is_unresolved);
 }
 
 #[test]
@@ -185,62 +185,63 @@ fn what_cannot_be_watched_or_patched_is_told_where_it_was_asked_for() {
     assert_eq!((served.len(), unserved), (1, vec![]));
 }
 
+/// The deletion handlers that are withheld for each resource that is served; `?` after a selector makes it an optional one, `+` one for
+/// creations.
+fn withheld(selectors: &[&str], resources: &[&Resource], unknown: &[&str]) -> String {
+    let mut registry = Registry::new();
+    for selector in selectors {
+        let callback = handler(*selector, |_| async { Ok(()) });
+        registry = match selector.split_at(selector.len() - 1) {
+            (name, "?") => registry.on_delete(name, callback.optional()),
+            (name, "+") => registry.on_create(name, callback),
+            _ => registry.on_delete(*selector, callback),
+        };
+    }
+    let resources: Vec<Resource> = resources.iter().map(|&it| it.clone()).collect();
+    let unknown = unknown.iter().map(|&it| it.to_owned()).collect();
+    let matched = match_handlers(registry.handlers(), &resources, &unknown);
+    let withheld = matched.resources.iter().map(|served| {
+        let ids = ids(&served.withheld).join(" ");
+        format!("{}: {ids}", served.resource)
+    });
+    withheld.collect::<Vec<_>>().join("; ")
+}
+
 #[test]
-fn deletion_handlers_that_are_not_served_are_named_for_each_resource_that_may_be_theirs() {
-    let (a1, a2, b) = (
-        resource("a.io", "v1", false),
-        resource("a.io", "v2", true),
-        resource("b.io", "v1", true),
-    );
-    let withheld = |selectors: &[&str], resources: &[Resource]| {
-        let mut registry = Registry::new();
-        for selector in selectors {
-            let callback = handler(*selector, |_| async { Ok(()) });
-            registry = match selector.strip_suffix('?') {
-                Some(name) => registry.on_delete(name, callback.optional()),
-                None => registry.on_delete(*selector, callback),
-            };
-        }
-        let matched = match_handlers(registry.handlers(), resources);
-        let withheld = matched.resources.iter().map(|served| {
-            let ids = ids(&served.withheld).join(" ");
-            format!("{}: {ids}", served.resource)
-        });
-        withheld.collect::<Vec<_>>().join("; ")
-    };
+fn ambiguous_deletion_handlers_are_withheld_for_each_resource_that_may_be_theirs() {
+    let (a, b) = (resource("a.io", "v2", true), resource("b.io", "v1", true));
     for (selectors, resources, expected) in [
-        (["widgets", "widgets.a.io"], vec![&a2], "widgets.v2.a.io: "),
-        (
-            ["widgets", "widgets.a.io"],
-            vec![&a2, &b],
-            "widgets.v2.a.io: widgets",
-        ),
-        (
-            ["widgets.v1.a.io", "widgets.a.io"],
-            vec![&a2, &a1],
-            "widgets.v2.a.io: widgets.v1.a.io",
-        ),
-        (
-            ["widgets.v1.a.io", "widgets.a.io"],
-            vec![&a2],
-            "widgets.v2.a.io: widgets.v1.a.io",
-        ),
-        (
-            ["gadgets.a.io", "widgets.a.io"],
-            vec![&a2],
-            "widgets.v2.a.io: ",
-        ),
-        (
-            ["widgets?", "widgets.a.io"],
-            vec![&a2, &b],
-            "widgets.v2.a.io: ",
-        ),
+        (["widgets", "widgets.a.io"], vec![&a], ""),
+        (["widgets", "widgets.a.io"], vec![&a, &b], "widgets"),
+        (["gadgets.a.io", "widgets.a.io"], vec![&a], ""),
+        (["widgets?", "widgets.a.io"], vec![&a, &b], ""),
     ] {
-        let resources: Vec<Resource> = resources.into_iter().cloned().collect();
+        let expected = format!("widgets.v2.a.io: {expected}");
         assert_eq!(
-            withheld(&selectors, &resources),
+            withheld(&selectors, &resources, &[]),
             expected,
             "for {selectors:?}"
         );
+    }
+}
+
+#[test]
+fn deletion_handlers_for_another_version_are_withheld_where_only_they_would_clean_up() {
+    let (v1, v2) = (resource("a.io", "v1", false), resource("a.io", "v2", true));
+    let older = "widgets.v1.a.io";
+    for (others, resources, unknown, expected) in [
+        ("widgets.a.io", vec![&v2, &v1], vec![], ""),
+        ("widgets.a.io", vec![&v2], vec![], ""),
+        ("widgets.a.io", vec![&v2], vec!["a.io/v1"], ""),
+        ("widgets.a.io+", vec![&v2, &v1], vec![], older),
+        ("widgets.a.io?", vec![&v2, &v1], vec![], older),
+        ("widgets.a.io+", vec![&v2], vec![], ""),
+        // No news is no news of its end.
+        ("widgets.a.io+", vec![&v2], vec!["a.io/v1"], older),
+        ("widgets.a.io+", vec![&v2], vec!["b.io/v1"], ""),
+    ] {
+        let expected = format!("widgets.v2.a.io: {expected}");
+        let found = withheld(&[older, others], &resources, &unknown);
+        assert_eq!(found, expected, "for {others} and {unknown:?}");
     }
 }

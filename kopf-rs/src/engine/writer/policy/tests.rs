@@ -80,7 +80,7 @@ fn the_second_table() {
     let read = |answer, why| after(answer, Request::Read(why), &first);
     assert_eq!(read(Answer::NotFound, Why::NoStatus), Next::Gone);
     assert_eq!(read(Answer::Forbidden, Why::Conflict), Next::PlanAnew);
-    assert_eq!(read(Answer::Forbidden, Why::ToPlan), QUIETLY);
+    assert_eq!(read(Answer::Forbidden, Why::ToPlan), Next::PlanAnew);
     assert_eq!(read(FAILED, Why::Conflict), QUIETLY);
 }
 
