@@ -23,7 +23,7 @@ use crate::cli::signals::FirstSignal;
 use crate::cluster::connect::{self, ConnectOptions, Connection};
 use crate::cluster::{Client, Cluster};
 use crate::handler::registry::Registry;
-use crate::operator::noting::NotesAt;
+use crate::operator::noting::{EndNote, NotesAt};
 use crate::operator::run::{Operator, OperatorError, Report};
 use crate::operator::settings::Settings;
 use crate::state::Persistence;
@@ -145,7 +145,8 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let flags = &flags.cluster;
     let manifests = manifests::read(&flags.apply)?;
-    let signal = FirstSignal::watch()?;
+    let end = EndNote::default();
+    let signal = FirstSignal::watch(end.clone())?;
     // Watches, probes and the end go on whatever handlers do with their threads.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
@@ -160,7 +161,7 @@ fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>
                 (server.client(), operator)
             } else {
                 let Connection { client, server } = connect(flags).await?;
-                (client, operator.notes(notes_for(server)))
+                (client, operator.notes(notes_for(server, end)))
             };
             apply(&client, &manifests).await?;
             Ok::<_, Box<dyn Error>>((client, operator))
@@ -217,9 +218,13 @@ async fn connect(flags: &ClusterFlags) -> Result<Connection, Box<dyn Error>> {
 
 /// A crash is found out for a server: the objects that the operator stumbles over are there. What is built by `kopf-rs run` has a folder
 /// of its own.
-fn notes_for(server: String) -> NotesAt {
+fn notes_for(server: String, end: EndNote) -> NotesAt {
     let folder = std::env::var_os(RUN_FOLDER).map(PathBuf::from);
-    NotesAt { server, folder }
+    NotesAt {
+        server,
+        folder,
+        end,
+    }
 }
 
 /// Start the server and say how to look at what will be in it.

@@ -16,6 +16,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod location;
 pub(crate) mod logger;
 pub(crate) mod memo;
+pub(crate) mod named_panic;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod read;

@@ -1,9 +1,11 @@
 //! A handler that kills the process over one object: it is found, and everybody else is handled.
 
 use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
 
 use kopf_rs_tests::{Program, TestCluster, scenarios};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::cli::{Folder, PATIENCE, kopf_rs};
 
@@ -11,7 +13,9 @@ scenarios! {
     an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes [tcp real];
     who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time [tcp];
     a_deletion_that_kills_the_process_says_what_is_in_its_way [tcp];
+    a_handler_that_no_deletion_waits_for_is_in_nobodys_way [tcp];
     a_process_that_was_told_to_end_and_then_killed_accuses_nobody [tcp];
+    a_second_signal_accuses_nobody_though_the_operators_own_thread_is_blocked [tcp];
     an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes [tcp];
     an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so [tcp];
     a_handler_of_an_object_that_is_deleted_is_accused_no_more [tcp];
@@ -44,6 +48,12 @@ fn kills(cause: &Cause) -> bool {
     if cause.body()["data"]["filter"] == "lit" {
         std::process::abort();
     }
+    if cause.body()["data"]["filter"] == "parks" {
+        eprintln!("the operator's own thread is taken");
+        loop {
+            std::thread::park();
+        }
+    }
     false
 }
 
@@ -52,6 +62,13 @@ fn picky() {}
 
 #[on_delete("configmaps", labels = {"held": PRESENT})]
 fn hold() {}
+
+#[on_event("configmaps", labels = {"held": PRESENT})]
+fn watch(body: &Value) {
+    if !body["metadata"]["deletionTimestamp"].is_null() && body["data"]["deletion"] == "watched" {
+        std::process::abort();
+    }
+}
 
 #[on_delete("configmaps", labels = {"kept": PRESENT})]
 fn keep() {
@@ -152,6 +169,35 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: Test
     end(&mut program).await;
 }
 
+async fn a_handler_that_no_deletion_waits_for_is_in_nobodys_way(cluster: TestCluster) {
+    cluster
+        .create(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "bomb", "labels": {"held": "yes"}},
+            "data": {"deletion": "watched"},
+        }))
+        .await;
+    let mut program = operator(&cluster, &[]);
+    let is_held = |object: Option<&Value>| finalizer(object).is_some();
+    cluster
+        .until("it is held", "configmaps", "bomb", is_held)
+        .await;
+    end(&mut program).await;
+    cluster.delete("configmaps", "bomb").await;
+    for crash in 1..=3 {
+        killed(&cluster, crash).await;
+    }
+    let mut program = operator(&cluster, &[]);
+    let told = |line: &str| line.contains("/bomb] Handler 'watch' is not called");
+    let told = program.lines().until("of the suspension", told).await;
+    assert!(!told.contains("finalizer"), "{told}");
+    let gone = |object: Option<&Value>| object.is_none();
+    cluster
+        .until("it is gone", "configmaps", "bomb", gone)
+        .await;
+    end(&mut program).await;
+}
+
 async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: TestCluster) {
     create(&cluster, "patient", json!({"fuse": "hangs"})).await;
     for end in ["KILL", "TERM", "TERM"] {
@@ -172,6 +218,38 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: 
     let accused = |line: &str| line.contains("when the operator ended abruptly");
     assert_eq!(lines.count(accused), 0);
     end(&mut program).await;
+}
+
+async fn a_second_signal_accuses_nobody_though_the_operators_own_thread_is_blocked(
+    cluster: TestCluster,
+) {
+    create(&cluster, "patient", json!({"filter": "parks"})).await;
+    let taken = |line: &str| line.contains("the operator's own thread is taken");
+    for end in ["KILL", "TERM"] {
+        let mut program = operator(&cluster, &[]);
+        let lines = program.lines().clone();
+        lines.until("that it is blocked", taken).await;
+        program.signal(end).await;
+        if end == "TERM" {
+            let stopping = |line: &str| line.contains("Signal SIGTERM is received.");
+            lines.until("that it stops", stopping).await;
+        }
+        // What comes soon after the first signal is the same wish: whoever waits signals again.
+        let ended = loop {
+            if let Ok(ended) = timeout(Duration::from_secs(1), program.ended()).await {
+                break ended;
+            }
+            program.signal(end).await;
+        };
+        assert!(!ended.success(), "{end}: {ended}");
+    }
+    let mut program = operator(&cluster, &[]);
+    let lines = program.lines().clone();
+    lines.until("that it is blocked", taken).await;
+    let accused = |line: &str| line.contains("When the operator ended abruptly");
+    assert_eq!(lines.count(accused), 0, "{}", lines.all().join("\n"));
+    program.signal("KILL").await;
+    program.ended().await;
 }
 
 async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(

@@ -226,6 +226,12 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
 
 async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {
     let mut program = hogged(&cluster, "blocking", "").await;
+    // There is no thread left for this one.
+    create(&cluster, "ConfigMap", "late", "hog").await;
+    create(&cluster, "Secret", "other", "seen").await;
+    let seen = |line: &str| line.contains("/other] seen meanwhile");
+    let lines = program.lines().with_patience(SOON);
+    lines.until("of the other object", seen).await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;
     let said = program.lines().all().join("\n");
@@ -233,6 +239,10 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluste
     assert_eq!(status.code(), Some(0), "{said}");
     let named = "/stuck-0] Handler 'hog' still runs although the operator stops";
     assert!(said.contains(named), "{said}");
+    let never_begun = "/late] Handler 'hog' still runs";
+    assert!(!said.contains(never_begun), "{said}");
+    let cancelled = "/late] Handler 'hog' is cancelled.";
+    assert!(said.contains(cancelled), "{said}");
 }
 
 async fn cleanup_handlers_run_whoever_blocks_all_threads(cluster: TestCluster) {

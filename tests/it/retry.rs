@@ -229,7 +229,9 @@ async fn a_panicking_filter_concerns_one_object_only(cluster: TestCluster) {
     });
     let working = test.start(Registry::new().on_create(test.selector(), picky));
     test.create("bad", json!({})).await;
-    test.line("I do not like this object").await;
+    let told = test.line("I do not like this object").await;
+    let named = "due to an unexpected error: a filter of 'create_fn' panicked at ";
+    assert!(told.contains(named), "{told}");
     test.create("good", json!({})).await;
     test.until("it is handled", "good", is_handled).await;
     gate.open(1);

@@ -101,7 +101,7 @@ async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
     let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"], json!({"a": 1, "whole": "done"}));
     let line = test
-        .line("A patch function is left out: panicked at ")
+        .line("A patch function of 'create_fn' is left out: panicked at ")
         .await;
     assert!(line.contains("out of ideas"), "{line}");
     working.stop().await;

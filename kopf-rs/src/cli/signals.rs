@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::operator::noting::EndNote;
+
 /// The first signal, once it has come.
 #[derive(Clone)]
 pub(crate) struct FirstSignal(CancellationToken);
@@ -28,8 +30,8 @@ const INTERRUPT: Asked = Asked {
 const ECHO: Duration = Duration::from_millis(200);
 
 impl FirstSignal {
-    /// Take over the signals of this process from now on.
-    pub(crate) fn watch() -> io::Result<Self> {
+    /// Take over the signals of this process from now on. The first one is noted.
+    pub(crate) fn watch(end: EndNote) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -42,6 +44,7 @@ impl FirstSignal {
         let watching = move || {
             runtime.block_on(async {
                 let first = signals.next().await;
+                end.told();
                 tracing::info!("Signal {} is received. Operator is stopping.", first.name);
                 tell.cancel();
                 let _ = tokio::time::timeout(ECHO, async {

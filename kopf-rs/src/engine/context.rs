@@ -93,7 +93,11 @@ impl WorkerContext {
             }
             place.take(shared).await;
             // After the place, and both are left together: nobody has a turn who waits for a place.
-            shared.turns.take().await
+            let turn = shared.turns.take().await;
+            if let Some(notes) = &shared.setup.notes {
+                notes.begin_turn(suspect);
+            }
+            turn
         };
         match shared.gate.admit(ready).await {
             Some(turn) => self.turn = turn,

@@ -3,7 +3,8 @@
 //! Calls are noted as lines of JSON: each when it begins and when it has ended. What had begun and not ended when the process died is a
 //! suspect. Suspects are called one at a time, so that the next abrupt end has a single suspect among its calls. That handler is suspended:
 //! it is not called for the object until the object is changed. Where the suspects are functions on the operator's own thread, the whole
-//! object is left alone. A call that returns, and the calls for an object that is deleted, are no suspects any more.
+//! object is left alone. A call that returns, and the calls for an object that is deleted, are no suspects any more. Once the process
+//! has lived for a while, whatever runs then is none either: only what is suspended is remembered.
 //! Must not know where the notes are kept, nor for how long calls are noted.
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(super) struct CrashNotes {
     suspects: Vec<Suspect>,
     running: BTreeMap<u64, NotedCall>,
     next: u64,
+    /// The operator was asked to end: whatever happens from here on is no crash.
+    is_stopping: bool,
 }
 
 /// A call for an object.
@@ -43,8 +46,11 @@ pub(super) struct NotedCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Suspect {
     pub(super) call: NotedCall,
-    /// How often; more than once where it was the only suspect among the calls.
+    /// How often; more than once where nothing else can have ended the process.
     pub(super) crashes: u32,
+    /// How often since then it was the only one among the calls that was a suspect already, beside others that were none.
+    #[serde(default)]
+    beside_others: u32,
     /// When that was found out last.
     pub(super) since: Timestamp,
     /// It was found out at the start of this process.
@@ -83,15 +89,8 @@ enum Note {
     Dropped(u64),
     /// The object of this uid is deleted.
     Deleted(String),
-    /// The operator was asked to end: whatever happens from here on is no crash.
+    /// The operator was asked to end.
     Stopping,
-}
-
-/// What a former process has left.
-#[derive(Default)]
-struct Former {
-    notes: CrashNotes,
-    was_stopping: bool,
 }
 
 impl CrashNotes {
@@ -105,11 +104,9 @@ impl CrashNotes {
 
     /// Of a process after one that has left `text`.
     pub(super) fn after(text: &str, program: String, now: Timestamp) -> Self {
-        let Former {
-            mut notes,
-            was_stopping,
-        } = Former::read(text);
+        let mut notes = Self::read(text);
         let left = std::mem::take(&mut notes.running);
+        let was_stopping = std::mem::take(&mut notes.is_stopping);
         if notes.program != program {
             let ends = u32::from(!was_stopping);
             return Self {
@@ -126,29 +123,34 @@ impl CrashNotes {
         notes
     }
 
-    /// Draw the conclusion from an abrupt end in these calls.
+    /// Lines that cannot be read are none: the last one may have been cut off.
+    fn read(text: &str) -> Self {
+        let mut notes = Self::default();
+        for note in text.lines().filter_map(|it| serde_json::from_str(it).ok()) {
+            notes.enter(note);
+        }
+        notes
+    }
+
+    /// Draw the conclusion from an abrupt end in these calls: a suspect that was alone has ended the process. One beside calls that were
+    /// none may be innocent, and they become suspects, too; unless that happens again, with others.
     fn suspect(&mut self, calls: Vec<NotedCall>, now: Timestamp) {
-        let known: Vec<(usize, &NotedCall)> = calls
-            .iter()
-            .filter_map(|call| Some((self.place(&call.called, &call.object.uid)?, call)))
-            .collect();
-        if let [(place, call)] = known[..] {
-            let suspect = &mut self.suspects[place];
-            suspect.call = call.clone();
-            suspect.crashes = suspect.crashes.saturating_add(1);
-            (suspect.since, suspect.is_news) = (now, true);
-            return;
+        let is_alone = calls.len() == 1;
+        let (known, unknown): (Vec<_>, Vec<_>) = calls
+            .into_iter()
+            .map(|call| (self.place(&call.called, &call.object.uid), call))
+            .partition(|(place, _)| place.is_some());
+        if let [(Some(place), call)] = &known[..] {
+            self.suspects[*place].is_found_again(call, is_alone, now);
         }
-        for call in calls {
-            if self.place(&call.called, &call.object.uid).is_none() {
-                self.suspects.push(Suspect {
-                    call,
-                    crashes: 1,
-                    since: now,
-                    is_news: true,
-                });
-            }
-        }
+        let unknown = unknown.into_iter().map(|(_, call)| Suspect {
+            call,
+            crashes: 1,
+            beside_others: 0,
+            since: now,
+            is_news: true,
+        });
+        self.suspects.extend(unknown);
     }
 
     fn place(&self, called: &Called, uid: &str) -> Option<usize> {
@@ -206,13 +208,13 @@ impl CrashNotes {
         Some(self.record(Note::Deleted(uid.to_owned())))
     }
 
-    /// For how long at most a suspect keeps others waiting. Most crashes are quick; where one was not, and so several suspects were called
-    /// at a time, the next turns are longer.
-    pub(super) fn turn(&self) -> Duration {
+    /// For how long at most a suspect keeps others waiting, so that all together take no longer than `all`. Most crashes are quick; where
+    /// one was not, and so several suspects were called at a time, the next turns are longer.
+    pub(super) fn turn(&self, all: Duration) -> Duration {
         const FIRST: Duration = Duration::from_secs(1);
-        const LONGEST: Duration = Duration::from_secs(600);
         let longer = 10_u32.saturating_pow(self.ends.saturating_sub(2).min(9));
-        FIRST.saturating_mul(longer).min(LONGEST)
+        let suspects = u32::try_from(self.suspects.len()).unwrap_or(u32::MAX);
+        FIRST.saturating_mul(longer).min(all / suspects.max(1))
     }
 
     /// A call begins: its number, and the line to write before it does.
@@ -222,14 +224,17 @@ impl CrashNotes {
         (number, self.record(Note::Begun { number, call }))
     }
 
-    /// A call has returned, or was cut off: then nothing is known of it.
-    pub(super) fn end(&mut self, number: u64, has_returned: bool) -> String {
+    /// A call has returned, or was cut off: then nothing is known of it. Nothing is to be written where it was forgotten meanwhile.
+    pub(super) fn end(&mut self, number: u64, has_returned: bool) -> Option<String> {
+        if !self.running.contains_key(&number) {
+            return None;
+        }
         let note = if has_returned {
             Note::Ended(number)
         } else {
             Note::Dropped(number)
         };
-        self.record(note)
+        Some(self.record(note))
     }
 
     /// What has happened now: the line to write of it.
@@ -253,13 +258,18 @@ impl CrashNotes {
             }
             Note::Dropped(number) => drop(self.running.remove(&number)),
             Note::Deleted(uid) => self.suspects.retain(|it| it.call.object.uid != uid),
-            Note::Stopping => {}
+            Note::Stopping => self.is_stopping = true,
         }
     }
 
-    /// The process has lived for a while.
-    pub(super) fn lived(&mut self) {
+    /// The process has lived for a while: what ends it from here on is another story, and no call that runs now has ended it soon. Whether
+    /// anything is forgotten for that.
+    pub(super) fn lived(&mut self) -> bool {
+        let known = (self.ends, self.suspects.len(), self.running.len());
         self.ends = 0;
+        self.suspects.retain(Suspect::is_suspended);
+        self.running.clear();
+        known != (0, self.suspects.len(), 0)
     }
 
     /// All there is to know, in short.
@@ -273,13 +283,14 @@ impl CrashNotes {
             number: *number,
             call: call.clone(),
         });
+        let stopping = self.is_stopping.then_some(Note::Stopping);
         let notes = std::iter::once(started).chain(suspects).chain(running);
-        notes.map(|note| line(&note)).collect()
+        notes.chain(stopping).map(|note| line(&note)).collect()
     }
 
-    /// The line that says that the operator was asked to end.
-    pub(super) fn stopping() -> String {
-        line(&Note::Stopping)
+    /// The operator was asked to end: the line to write, where it is news.
+    pub(super) fn stopping(&mut self) -> Option<String> {
+        (!self.is_stopping).then(|| self.record(Note::Stopping))
     }
 }
 
@@ -287,17 +298,17 @@ impl Suspect {
     pub(super) fn is_suspended(&self) -> bool {
         self.crashes > 1
     }
-}
 
-impl Former {
-    /// Lines that cannot be read are none: the last one may have been cut off.
-    fn read(text: &str) -> Self {
-        let mut former = Self::default();
-        for note in text.lines().filter_map(|it| serde_json::from_str(it).ok()) {
-            former.was_stopping |= matches!(note, Note::Stopping);
-            former.notes.enter(note);
+    /// The operator has ended abruptly in this call once more.
+    fn is_found_again(&mut self, call: &NotedCall, is_alone: bool, now: Timestamp) {
+        /// So often no other one can be the reason.
+        const ENOUGH: u32 = 2;
+        self.beside_others += u32::from(!is_alone);
+        if is_alone || self.beside_others >= ENOUGH {
+            self.call = call.clone();
+            self.crashes = self.crashes.saturating_add(1);
+            (self.since, self.is_news) = (now, true);
         }
-        former
     }
 }
 

@@ -3,6 +3,8 @@
 //! Async handlers run on a runtime of their own where one is given, so that those that block stop nobody but each other; else on the
 //! caller's. Must not know what an outcome leads to.
 
+mod begin;
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
@@ -17,11 +19,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Level, Span};
 
+use crate::engine::invoke::begin::Begin;
 use crate::engine::watchdog::Watched;
 use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
 use crate::handler::definition::HandlerCall;
 use crate::handler::error::HandlerError;
+use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -118,26 +122,33 @@ impl Invoker {
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let (left, cancelled) = (self.left(cause), self.cancelled.clone());
-        let (attempted, mut taken) = (cause.clone(), std::mem::take(patch));
+        let (attempted, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
+        let begun = begin.clone();
         let task = async move {
+            let mut taken = begun.begin()?;
             let called = attempt(call, &attempted, left, &cancelled, &mut taken).await;
-            (called, taken)
+            Some((called, taken))
         };
         let mut task = AbortOnDropHandle::new(runtime.spawn(task.instrument(span)));
         let ended = tokio::select! {
             biased;
             ended = &mut task => ended,
             () = self.cut_off_for(GRACE) => {
+                if let Some(untouched) = begin.call_off() {
+                    *patch = untouched;
+                    return Err(Cancelled);
+                }
                 let why = "still runs although the operator stops: it does not give its thread back.";
                 complain(cause, why);
                 task.await
             }
         };
         match ended {
-            Ok((called, changed)) => {
+            Ok(Some((called, changed))) => {
                 *patch = changed;
                 called
             }
+            Ok(None) => Err(Cancelled),
             Err(error) if error.is_cancelled() => Err(Cancelled),
             Err(error) => Ok(Outcome::Arbitrary {
                 message: error.to_string(),
@@ -163,34 +174,38 @@ impl Invoker {
             () = self.cancelled.cancelled() => return Err(Cancelled),
             place = self.blocking.clone().acquire_owned() => place,
         };
-        let (attempt, mut taken) = (cause.clone(), std::mem::take(patch));
-        let span = Span::current();
+        let (attempt, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
+        let (span, begun) = (Span::current(), begin.clone());
         let work = move || {
             let _place = place;
+            let mut taken = begun.begin()?;
             let returned = span.in_scope(|| caught(|| function(&attempt, &mut taken)));
-            (returned, taken)
+            Some((returned, taken))
         };
         let thread = match &self.handlers {
             Some(runtime) => runtime.spawn_blocking(work),
             None => tokio::task::spawn_blocking(work),
         };
-        Ok(match self.patiently(cause, thread).await {
-            Ok((returned, changed)) => {
+        match self.patiently(cause, (&begin, patch), thread).await {
+            Ok(Some((returned, changed))) => {
                 *patch = changed;
-                ended(returned)
+                Ok(ended(returned))
             }
-            Err(error) => Outcome::Arbitrary {
+            Ok(None) => Err(Cancelled),
+            Err(error) => Ok(Outcome::Arbitrary {
                 message: error.to_string(),
-            },
-        })
+            }),
+        }
     }
 
-    /// Wait for a thread; tell when it should have ended.
+    /// Wait for a thread; tell when it should have ended. Nothing where the operator stops before the call has begun: functions of users
+    /// may have taken all threads.
     async fn patiently<T>(
         &self,
         cause: &HandlerCall,
-        thread: JoinHandle<T>,
-    ) -> Result<T, JoinError> {
+        (begin, patch): (&Begin, &mut Patch),
+        thread: JoinHandle<Option<T>>,
+    ) -> Result<Option<T>, JoinError> {
         let mut thread = std::pin::pin!(thread);
         if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
             let seconds = limit.as_secs_f64();
@@ -198,18 +213,26 @@ impl Invoker {
                 biased;
                 ended = &mut thread => return ended,
                 () = self.cancelled.cancelled() => {}
-                () = tokio::time::sleep(left) => complain(cause, format_args!(
-                    "runs past its timeout of {seconds} seconds: {UNINTERRUPTIBLE}"
-                )),
+                () = tokio::time::sleep(left) => if begin.has_begun() {
+                    complain(cause, format_args!(
+                        "runs past its timeout of {seconds} seconds: {UNINTERRUPTIBLE}"
+                    ));
+                }
             }
         }
         tokio::select! {
             biased;
             ended = &mut thread => return ended,
-            () = self.cancelled.cancelled() => complain(cause, format_args!(
-                "still runs although the operator stops: {UNINTERRUPTIBLE}"
-            )),
+            () = self.cancelled.cancelled() => {}
         }
+        if let Some(untouched) = begin.call_off() {
+            *patch = untouched;
+            return Ok(None);
+        }
+        complain(
+            cause,
+            format_args!("still runs although the operator stops: {UNINTERRUPTIBLE}"),
+        );
         thread.await
     }
 
@@ -355,10 +378,13 @@ pub(crate) fn guarded<T>(user: impl FnOnce() -> T) -> Result<T, String> {
 
 impl Panicked {
     fn new(payload: &(dyn Any + Send), place: Option<&str>) -> Self {
-        let text = panic_text(payload).unwrap_or("a value that is no text");
+        let named = payload.downcast_ref::<NamedPanic>();
+        let function = named.map_or_else(String::new, |named| format!("{} ", named.function));
+        let text = named.map_or_else(|| panic_text(payload), |named| named.text.as_deref());
+        let text = text.unwrap_or("a value that is no text");
         Self(match place {
-            Some(place) => format!("panicked at {place}: {text}"),
-            None => format!("panicked: {text}"),
+            Some(place) => format!("{function}panicked at {place}: {text}"),
+            None => format!("{function}panicked: {text}"),
         })
     }
 }
@@ -396,3 +422,6 @@ impl Future for Caught<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

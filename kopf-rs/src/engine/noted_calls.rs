@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -75,8 +75,12 @@ pub(crate) struct Noting<'a>(Option<(&'a NotedCalls, u64)>);
 
 /// The turn of a suspect; others may begin once it is dropped, or lasts too long.
 #[derive(Debug)]
-pub(crate) struct SuspectsTurn {
-    _held: AbortOnDropHandle<()>,
+pub(crate) enum SuspectsTurn {
+    /// It waits for whatever else it needs.
+    Waits(OwnedSemaphorePermit),
+    Begun {
+        _held: AbortOnDropHandle<()>,
+    },
 }
 
 impl NotedCalls {
@@ -108,7 +112,7 @@ impl NotedCalls {
                 return None;
             }
         };
-        let longest_turn = notes.turn();
+        let longest_turn = notes.turn(NOTED);
         let is_needed = notes.ends() > 0 || !notes.suspects().is_empty();
         Some(Self {
             path: path.to_owned(),
@@ -230,20 +234,44 @@ impl NotedCalls {
         }
     }
 
-    /// Wait until the object may be worked on: at once, unless it is a suspect and another one has its turn.
+    /// Wait until the object may be worked on: at once, unless it is a suspect and another one has its turn. After a while nobody waits
+    /// any more.
     pub(crate) async fn turn(&self, uid: &str) -> Option<SuspectsTurn> {
-        if self.until.is_none() || !self.kept().notes.is_suspect(uid) {
+        let until = self.until?;
+        if !self.kept().notes.is_suspect(uid) {
             return None;
         }
-        let turn = self.turn.clone().acquire_owned().await.ok()?;
-        let longest = self.longest_turn;
-        let held = tokio::spawn(async move {
-            tokio::time::sleep(longest).await;
-            drop(turn);
-        });
-        Some(SuspectsTurn {
-            _held: AbortOnDropHandle::new(held),
-        })
+        let turn = self.turn.clone().acquire_owned();
+        // Boxed: a worker that waits must be small, and few are suspects.
+        let turn = Box::pin(tokio::time::timeout_at(until, turn)).await;
+        Some(SuspectsTurn::Waits(turn.ok()?.ok()?))
+    }
+
+    /// The object is worked on from now on: its turn, if it has one, lasts for so long at most.
+    pub(crate) fn begin_turn(&self, turn: &mut Option<SuspectsTurn>) {
+        *turn = match turn.take() {
+            Some(SuspectsTurn::Waits(permit)) => {
+                let longest = self.longest_turn;
+                let held = tokio::spawn(async move {
+                    tokio::time::sleep(longest).await;
+                    drop(permit);
+                });
+                let _held = AbortOnDropHandle::new(held);
+                Some(SuspectsTurn::Begun { _held })
+            }
+            turn => turn,
+        };
+    }
+
+    /// Forget in time what was found and noted: a call that has run for long has not ended a process soon after its start.
+    pub(crate) async fn look_after(&self) {
+        if self.until.is_none() {
+            return;
+        }
+        loop {
+            tokio::time::sleep(NOTED).await;
+            self.kept().lived();
+        }
     }
 
     /// A handler is about to be called.
@@ -269,11 +297,8 @@ impl NotedCalls {
             return Noting(None);
         };
         let mut kept = self.kept();
-        if Instant::now() >= until {
-            kept.lived();
-            if !kept.notes.is_suspect(&about.uid) {
-                return Noting(None);
-            }
+        if Instant::now() >= until && !kept.notes.is_suspect(&about.uid) {
+            return Noting(None);
         }
         let (called, state) = call();
         let (number, line) = kept.notes.begin(NotedCall {
@@ -287,7 +312,10 @@ impl NotedCalls {
 
     /// The operator was asked to end: from here on, whatever happens is no crash.
     pub(crate) fn stopping(&self) {
-        self.kept().append(&CrashNotes::stopping());
+        let mut kept = self.kept();
+        if let Some(line) = kept.notes.stopping() {
+            kept.append(&line);
+        }
     }
 
     /// A clean end. Only what must not be forgotten stays.
@@ -295,8 +323,8 @@ impl NotedCalls {
         let mut kept = self.kept();
         let is_needed = kept.notes.suspects().iter().any(Suspect::is_suspended);
         if is_needed {
+            let _ = kept.notes.stopping();
             kept.rewrite();
-            kept.append(&CrashNotes::stopping());
         } else if let Some(file) = kept.file.take() {
             let _ = file.remove();
         }
@@ -310,8 +338,7 @@ impl NotedCalls {
 impl Kept {
     /// The process has lived for a while: what ends it from here on is another story.
     fn lived(&mut self) {
-        if self.notes.ends() > 0 {
-            self.notes.lived();
+        if self.notes.lived() {
             self.rewrite();
         }
     }
@@ -361,8 +388,9 @@ impl Noting<'_> {
     fn close(&mut self, has_returned: bool) {
         if let Some((notes, number)) = self.0.take() {
             let mut kept = notes.kept();
-            let line = kept.notes.end(number, has_returned);
-            kept.append(&line);
+            if let Some(line) = kept.notes.end(number, has_returned) {
+                kept.append(&line);
+            }
         }
     }
 }

@@ -73,7 +73,10 @@ impl Transformer<'_> {
                     lost.extend(self.shared.setup.persistence.keep(&wanted, &mut changed));
                     wanted = changed;
                 }
-                Err(panic) => self.report(Patching::FunctionPanicked { panic }),
+                Err(panic) => {
+                    let handler = function.handler().cloned();
+                    self.report(Patching::FunctionPanicked { handler, panic });
+                }
             }
         }
         noted.end(true);

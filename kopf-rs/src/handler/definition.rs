@@ -11,6 +11,7 @@ use crate::handler::callee::{Callee, Function};
 use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
 use crate::handler::filter::{Filters, Former};
 use crate::handler::location::DeclaredAt;
+use crate::handler::named_panic::named;
 use crate::handler::options::ErrorsMode;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
@@ -118,6 +119,12 @@ impl Handler {
     /// Which objects it is for.
     pub(crate) fn filters(&self) -> &Filters {
         self.family.filters()
+    }
+
+    /// Ask its filters, which may be functions of users: a panic names it.
+    pub(crate) fn filtered<T>(&self, ask: impl FnOnce(&Filters) -> T) -> T {
+        let name = || format!("a filter of '{}'", self.id);
+        named(name, || ask(self.filters()))
     }
 
     /// Whether its field, or the object, has changed from and to what it is for.

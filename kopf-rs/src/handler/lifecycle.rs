@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::handler::named_panic::named;
 use crate::object::body::Body;
 
 /// Which of the due handlers of an object run in one pass; of an operator, or of one group of sub-handlers.
@@ -81,7 +82,8 @@ impl Lifecycle {
             Self::Shuffled => shuffled(due.len(), random),
             Self::Custom(CustomLifecycle(pick)) => {
                 let mut picked = Vec::new();
-                for place in pick(body, due) {
+                let all = named(|| "the lifecycle".to_owned(), || pick(body, due));
+                for place in all {
                     if place < due.len() && !picked.contains(&place) {
                         picked.push(place);
                     }

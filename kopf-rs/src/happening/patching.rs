@@ -35,7 +35,9 @@ pub(crate) enum Patching {
         fields: Vec<String>,
         owner: Owner,
     },
+    /// A function that this handler has put into its patch.
     FunctionPanicked {
+        handler: Option<Arc<str>>,
         panic: String,
     },
     /// The handlers of one kind have changed an object so often in a row that there are pauses from now on.

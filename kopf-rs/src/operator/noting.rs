@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
@@ -21,6 +21,17 @@ pub(crate) struct NotesAt {
     pub(crate) server: String,
     /// Where the notes are; nothing for the place that fits the system.
     pub(crate) folder: Option<PathBuf>,
+    pub(crate) end: EndNote,
+}
+
+/// Notes that the operator is told to end, on the thread that is told so: the operator's own may be blocked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndNote(Arc<Mutex<Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    is_told: bool,
+    notes: Option<Arc<NotedCalls>>,
 }
 
 impl NotesAt {
@@ -38,7 +49,32 @@ impl NotesAt {
         let _ = std::fs::create_dir_all(&folder);
         let notes = NotedCalls::open(&folder.join(file), build(), now)?;
         notes.tell();
-        Some(Arc::new(notes))
+        let notes = Arc::new(notes);
+        self.end.note_in(&notes);
+        Some(notes)
+    }
+}
+
+impl EndNote {
+    /// The operator is told to end.
+    pub(crate) fn told(&self) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.is_told = true;
+        told.note();
+    }
+
+    fn note_in(&self, notes: &Arc<NotedCalls>) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.notes = Some(notes.clone());
+        told.note();
+    }
+}
+
+impl Told {
+    fn note(&self) {
+        if let Some(notes) = self.notes.as_ref().filter(|_| self.is_told) {
+            notes.stopping();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
@@ -230,6 +231,10 @@ impl Operator {
         let name = self.check()?;
         let operator = CheckedOperator::new(self, name, client)?;
         let notes = operator.notes.clone();
+        let _looked_after = notes.clone().map(|notes| {
+            let looked_after = tokio::spawn(async move { notes.look_after().await });
+            AbortOnDropHandle::new(looked_after)
+        });
         let ended = operator
             .run(async {
                 until.await;

@@ -197,22 +197,24 @@ impl Comparison {
         reason: Option<Reason>,
         marked: bool,
     ) -> Candidate {
-        let (filters, field) = (handler.filters(), handler.field());
+        let field = handler.field();
         let (mut old, new) = (self.former(field), self.latter(field));
         if marked {
             old = Former::Unknown;
         }
-        let applies = filters.accept_object(input.body, field, old, new)
-            && filters.when.as_ref().is_none_or(|when| {
-                let change = self.change(reason, field);
-                when(&cause(input, handler, change, first_attempt(input)))
-            });
+        let applies = handler.filtered(|filters| {
+            filters.accept_object(input.body, field, old, new)
+                && filters.when.as_ref().is_none_or(|when| {
+                    let change = self.change(reason, field);
+                    when(&cause(input, handler, change, first_attempt(input)))
+                })
+        });
         // Who is to be called again is so for what its filters let through: a change that has passed by is no more its business.
         Candidate {
             handler: handler.clone(),
             applies,
             concerned: is_concerned(handler, old, new),
-            marked: marked && handler.accepts_change(old, new),
+            marked: marked && handler.filtered(|_| handler.accepts_change(old, new)),
         }
     }
 }
@@ -223,7 +225,8 @@ pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Valu
         Former::Known(old) => !same(old, new),
         Former::Unknown => true,
     };
-    (differs || !handler.reacts_to_differences()) && handler.accepts_change(old, new)
+    let is_let_through = || handler.filtered(|_| handler.accepts_change(old, new));
+    (differs || !handler.reacts_to_differences()) && is_let_through()
 }
 
 impl Candidate {

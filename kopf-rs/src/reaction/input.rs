@@ -50,13 +50,16 @@ pub(crate) struct Policy {
 impl Input<'_> {
     /// Whether the handler may be called for the object as it is.
     pub(super) fn standing(&self, handler: &Handler) -> Standing {
-        let is_it = |it: &Suspension| {
-            it.handler == handler.id && it.state == state_for(self.persistence, handler, self.body)
-        };
-        if self.suspended.iter().any(is_it) {
+        let is_of_handler = |it: &&Suspension| it.handler == handler.id;
+        let mut of_handler = self.suspended.iter().filter(is_of_handler).peekable();
+        if of_handler.peek().is_none() {
+            return Standing::Callable;
+        }
+        let state = state_for(self.persistence, handler, self.body);
+        if of_handler.any(|it| it.state == state) {
             Standing::Suspended
         } else {
-            Standing::Callable
+            Standing::Released
         }
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::handler::cause::Attempt;
 use crate::handler::definition::Handler;
-use crate::state::progress::Record;
+use crate::state::progress::{Record, micros};
 
 /// One handler of the cycle.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Member {
 pub(super) enum Standing {
     Callable,
     Suspended,
+    /// It was suspended, and the object has changed since: its time counts anew.
+    Released,
 }
 
 /// What the selected declarations of one id are for, all together.
@@ -82,6 +84,24 @@ impl Member {
 
     pub(super) fn is_suspended(&self) -> bool {
         self.standing == Standing::Suspended
+    }
+
+    /// The limit that it has reached, if any.
+    pub(super) fn limit_reached(&self, now: Timestamp) -> Option<Exhausted> {
+        if self.standing != Standing::Released {
+            return Exhausted::of(&self.handler, &self.record, now);
+        }
+        let mut record = self.record.clone();
+        record.started = micros(now);
+        Exhausted::of(&self.handler, &record, now)
+    }
+
+    /// An attempt begins.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        if self.standing == Standing::Released {
+            self.record.started = micros(now);
+        }
+        self.record.begin(now);
     }
 
     pub(super) fn attempt(&self, now: Timestamp) -> Attempt {

@@ -132,10 +132,12 @@ fn watching(input: &Input<'_>) -> Vec<HandlerCall> {
         HandlerCall::new(handler.clone(), context, first_attempt(input), subject)
     };
     let wants = |call: &HandlerCall| {
-        let (filters, field) = (call.handler.filters(), call.handler.field());
+        let field = call.handler.field();
         let value = field.and_then(|field| field.resolve(input.body));
-        filters.accept_object(input.body, field, Former::Known(value), value)
-            && filters.when.as_ref().is_none_or(|when| when(call))
+        call.handler.filtered(|filters| {
+            filters.accept_object(input.body, field, Former::Known(value), value)
+                && filters.when.as_ref().is_none_or(|when| when(call))
+        })
     };
     let handlers = input.handlers.iter().filter(|it| it.is_for_events());
     handlers.map(call).filter(wants).collect()

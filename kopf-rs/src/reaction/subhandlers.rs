@@ -328,7 +328,7 @@ pub(super) fn refer<'a>(record: &mut Record, ids: impl Iterator<Item = &'a str>)
 
 /// Filters see what the parent is told: a `field` is one within the parent's field. `any_old`: whatever it was is as the filters want it.
 fn accepts(parent: &HandlerCall, child: &Handler, any_old: bool) -> bool {
-    let (filters, field) = (child.filters(), child.field());
+    let field = child.field();
     let at = |side: Option<&'_ Value>| match (side, field) {
         (Some(side), Some(field)) => field.resolve(side).cloned(),
         (side, _) => side.cloned(),
@@ -340,7 +340,9 @@ fn accepts(parent: &HandlerCall, child: &Handler, any_old: bool) -> bool {
     } else {
         Former::Known(old)
     };
-    filters.accept_object(parent.body(), field, former, new)
-        && (field.is_none() || is_concerned(child, former, new))
-        && filters.when.as_ref().is_none_or(|when| when(parent))
+    child.filtered(|filters| {
+        filters.accept_object(parent.body(), field, former, new)
+            && (field.is_none() || is_concerned(child, former, new))
+            && filters.when.as_ref().is_none_or(|when| when(parent))
+    })
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::handler::lifecycle::{DueHandler, Lifecycle};
 use crate::handler::subject::Reason;
 use crate::object::body::Body;
-use crate::reaction::member::{Exhausted, Member};
+use crate::reaction::member::Member;
 use crate::state::progress::Record;
 
 /// What all members have in common.
@@ -59,7 +59,7 @@ impl Turn {
         let mut open = Vec::new();
         for (at, (_, member)) in members.iter_mut().enumerate() {
             if self.is_due(member) {
-                member.exhausted = Exhausted::of(&member.handler, &member.record, self.now);
+                member.exhausted = member.limit_reached(self.now);
                 open.extend(member.exhausted.is_none().then_some(at));
             }
         }
@@ -68,7 +68,7 @@ impl Turn {
         let picked: Vec<usize> = picked.into_iter().map(|it| open[it]).collect();
         let begin = |at: usize| {
             let (place, member) = &mut members[at];
-            member.record.begin(self.now);
+            member.begin(self.now);
             *place
         };
         picked.into_iter().map(begin).collect()

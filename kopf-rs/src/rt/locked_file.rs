@@ -32,6 +32,18 @@ pub(crate) enum Opened {
 impl LockedFile {
     /// Make the file, or take it over.
     pub(crate) fn open(path: &Path) -> io::Result<Opened> {
+        /// A file that comes and goes as often is none to rely on.
+        const TRIES: usize = 100;
+        for _ in 0..TRIES {
+            if let Some(opened) = Self::open_once(path)? {
+                return Ok(opened);
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Nothing where the process that had it has taken it away meanwhile.
+    fn open_once(path: &Path) -> io::Result<Option<Opened>> {
         let mut options = OpenOptions::new();
         options.read(true).append(true);
         #[cfg(unix)]
@@ -39,15 +51,20 @@ impl LockedFile {
         let (mut file, is_new) = match options.clone().create_new(true).open(path) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                check(path)?;
-                (options.open(path)?, false)
+                match unless_gone(check(path).and_then(|()| options.open(path)))? {
+                    Some(file) => (file, false),
+                    None => return Ok(None),
+                }
             }
             Err(error) => return Err(error),
         };
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Opened::Taken),
+            Err(TryLockError::WouldBlock) => return Ok(Some(Opened::Taken)),
             Err(TryLockError::Error(error)) => return Err(error),
+        }
+        if is_unlinked(&file)? {
+            return Ok(None);
         }
         // What was found there before may be something else by now.
         check_opened(path, &file)?;
@@ -58,11 +75,11 @@ impl LockedFile {
             file,
             length: left.len(),
         };
-        Ok(if is_new {
+        Ok(Some(if is_new {
             Opened::New(found)
         } else {
             Opened::Left(found, String::from_utf8_lossy(&left).into_owned())
-        })
+        }))
     }
 
     /// Write at the end, in one piece.
@@ -84,7 +101,9 @@ impl LockedFile {
         self.length
     }
 
+    /// Take it away, unless somebody has put another one in its place.
     pub(crate) fn remove(&self) -> io::Result<()> {
+        check_opened(&self.path, &self.file)?;
         std::fs::remove_file(&self.path)
     }
 }
@@ -106,6 +125,27 @@ fn check_opened(path: &Path, file: &File) -> io::Result<()> {
     let is_private = opened.nlink() == 1 && opened.mode() & 0o022 == 0;
     let is_ours = is_found && is_private && is_of_this_user(&opened);
     is_ours.then_some(()).ok_or_else(refused)
+}
+
+/// Whether no path leads to the file any more.
+#[cfg(unix)]
+fn is_unlinked(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(file.metadata()?.nlink() == 0)
+}
+
+#[cfg(not(unix))]
+fn is_unlinked(_: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Nothing where there is no such file any more.
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(not(unix))]
@@ -206,5 +246,27 @@ mod tests {
         let opened = LockedFile::open(&path);
         assert!(opened.is_err(), "{opened:?}");
         std::fs::remove_file(path).unwrap();
+    }
+
+    /// One ends and takes it away while the other one starts.
+    #[test]
+    fn a_file_that_goes_meanwhile_is_made_anew() {
+        let path = path("comes-and-goes");
+        let come_and_go = || {
+            for round in 0..2_000 {
+                match LockedFile::open(&path) {
+                    Ok(Opened::New(file) | Opened::Left(file, _)) => file.remove().unwrap(),
+                    Ok(Opened::Taken) => {}
+                    Err(error) => panic!("round {round}: {error}"),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let others = [scope.spawn(come_and_go), scope.spawn(come_and_go)];
+            come_and_go();
+            for other in others {
+                other.join().unwrap();
+            }
+        });
     }
 }

@@ -49,8 +49,10 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
                 fields.join(", ")
             )
         }
-        Patching::FunctionPanicked { panic } => {
-            write!(f, "A patch function is left out: {panic}")
+        Patching::FunctionPanicked { handler, panic } => {
+            let of = handler.as_ref().map(|id| format!(" of '{id}'"));
+            let of = of.unwrap_or_default();
+            write!(f, "A patch function{of} is left out: {panic}")
         }
         Patching::SelfTriggered { resource, times } => write!(
             f,

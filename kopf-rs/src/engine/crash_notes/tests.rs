@@ -3,6 +3,7 @@ use crate::happening::abrupt_end::Stage;
 use crate::happening::user_code::UserCode;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+const ALL: Duration = Duration::from_secs(600);
 
 fn functions(stage: Stage) -> Called {
     Called::Functions {
@@ -55,7 +56,13 @@ impl Life {
     }
 
     fn end(&mut self, number: u64, has_returned: bool) {
-        self.text.push_str(&self.notes.end(number, has_returned));
+        let line = self.notes.end(number, has_returned);
+        self.text.push_str(&line.unwrap_or_default());
+    }
+
+    fn stop(&mut self) {
+        let line = self.notes.stopping();
+        self.text.push_str(&line.unwrap_or_default());
     }
 
     fn suspects(&self) -> Vec<(&str, &str, u32)> {
@@ -88,7 +95,6 @@ fn who_was_running_is_a_suspect_and_at_its_second_crash_suspended() {
     second.end(good, true);
     assert!(!second.notes.is_suspect("2"));
     second.begin("bad", "1");
-    second.begin("new", "3");
     let third = Life::after(&second.text);
     assert_eq!(third.suspects(), [("bad", "1", 2)]);
     let suspended = Suspension {
@@ -104,10 +110,10 @@ fn of_several_suspects_at_a_time_none_is_suspended_but_their_turns_grow() {
     let mut life = Life::after("");
     life.begin("slow", "1");
     life.begin("slow", "2");
-    for turn in [1, 10, 100, 600, 600] {
+    for turn in [1, 10, 100, 300, 300] {
         let mut next = Life::after(&life.text);
         assert_eq!(next.suspects(), [("slow", "1", 1), ("slow", "2", 1)]);
-        assert_eq!(next.notes.turn(), Duration::from_secs(turn));
+        assert_eq!(next.notes.turn(ALL), Duration::from_secs(turn));
         next.begin("slow", "1");
         next.begin("slow", "2");
         life = next;
@@ -121,7 +127,7 @@ fn what_was_cut_off_or_asked_to_end_is_no_suspect() {
     life.end(cut, false);
     assert_eq!(Life::after(&life.text).suspects(), []);
     life.begin("slow", "1");
-    life.text.push_str(&CrashNotes::stopping());
+    life.stop();
     life.begin("late", "2");
     let next = Life::after(&life.text);
     assert_eq!((next.suspects(), next.notes.ends()), (vec![], 0));
@@ -135,8 +141,8 @@ fn a_suspect_that_is_cut_off_or_not_called_stays_one() {
     let cut = life.begin("bad", "1");
     life.end(cut, false);
     assert_eq!(Life::after(&life.text).suspects(), [("bad", "1", 1)]);
-    let text = life.text + &CrashNotes::stopping();
-    assert_eq!(Life::after(&text).suspects(), [("bad", "1", 1)]);
+    life.stop();
+    assert_eq!(Life::after(&life.text).suspects(), [("bad", "1", 1)]);
 }
 
 #[test]
@@ -155,7 +161,7 @@ fn what_cannot_be_read_is_passed_over() {
     life.begin("good", "2");
     let text = &life.text[..cut + 9];
     assert_eq!(Life::after(text).suspects(), [("bad", "1", 1)]);
-    assert_eq!(Life::after("").notes.turn(), Duration::from_secs(1));
+    assert_eq!(Life::after("").notes.turn(ALL), Duration::from_secs(1));
 }
 
 #[test]
@@ -167,7 +173,8 @@ fn a_text_made_shorter_says_the_same() {
     let short = life.notes.text();
     assert_eq!(Life::after(&short).suspects(), [("bad", "1", 2)]);
     assert_eq!(Life::after(&life.text).notes, Life::after(&short).notes);
-    life.notes.lived();
+    let mut life = Life::after(&short);
+    assert!(life.notes.lived() && !life.notes.lived());
     let next = Life::after(&life.notes.text());
     assert_eq!(
         (next.suspects(), next.notes.ends()),
@@ -203,16 +210,53 @@ fn what_was_called_for_a_deleted_object_is_forgotten() {
     assert_eq!(life.notes.deleted("3"), None);
     let deleted = life.notes.deleted("1").unwrap();
     assert_eq!(life.suspects(), [("bad", "2", 1)]);
-    let text = life.text + &deleted + &CrashNotes::stopping();
-    assert_eq!(Life::after(&text).suspects(), [("bad", "2", 1)]);
+    life.text.push_str(&deleted);
+    life.stop();
+    assert_eq!(Life::after(&life.text).suspects(), [("bad", "2", 1)]);
 }
 
 #[test]
 fn what_an_earlier_start_has_found_out_is_no_news() {
     let mut life = Life::after("");
     life.begin("bad", "1");
-    let life = Life::after(&life.text);
+    let mut life = Life::after(&life.text);
     assert!(life.notes.suspects()[0].is_news);
-    let text = life.text + &CrashNotes::stopping();
-    assert!(!Life::after(&text).notes.suspects()[0].is_news);
+    life.stop();
+    assert!(!Life::after(&life.text).notes.suspects()[0].is_news);
+}
+
+#[test]
+fn a_call_that_was_running_for_long_is_no_suspect_of_a_later_end() {
+    let mut life = Life::after("");
+    life.begin("slow", "1");
+    let mut life = Life::after(&life.text);
+    assert_eq!(life.suspects(), [("slow", "1", 1)]);
+    life.begin("slow", "1");
+    life.notes.lived();
+    let life = Life::after(&life.notes.text());
+    assert_eq!((life.suspects(), life.notes.ends()), (vec![], 1));
+}
+
+#[test]
+fn a_suspect_that_was_called_beside_a_new_call_is_not_suspended_for_that() {
+    let mut life = Life::after("");
+    life.begin("slow", "1");
+    let mut life = Life::after(&life.text);
+    life.begin("slow", "1");
+    life.begin("new", "2");
+    let text = life.text;
+    let mut life = Life::after(&text);
+    assert_eq!(life.suspects(), [("slow", "1", 1), ("new", "2", 1)]);
+    assert_eq!(life.notes.suspended("1"), []);
+    // Alone, the new one is found as quickly as any other.
+    life.begin("new", "2");
+    let next = Life::after(&life.text);
+    assert_eq!(next.suspects(), [("slow", "1", 1), ("new", "2", 2)]);
+    // Beside others once more, it is the first one.
+    let mut life = Life::after(&text);
+    life.begin("slow", "1");
+    life.begin("newer", "3");
+    let next = Life::after(&life.text);
+    let others = [("new", "2", 1), ("newer", "3", 1)];
+    assert_eq!(next.suspects(), [&[("slow", "1", 2)], &others[..]].concat());
 }

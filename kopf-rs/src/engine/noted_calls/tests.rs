@@ -49,6 +49,13 @@ fn call(uid: &str) -> HandlerCall {
     cause(&registry.handlers()[0], object)
 }
 
+/// The process lives for a while.
+async fn live(notes: &NotedCalls) {
+    let a_while = NOTED + Duration::from_secs(1);
+    let looked_after = tokio::time::timeout(a_while, notes.look_after());
+    assert!(looked_after.await.is_err());
+}
+
 fn begin<'a>(notes: &'a NotedCalls, uid: &str) -> Noting<'a> {
     let about = Reference {
         uid: uid.to_owned(),
@@ -73,11 +80,14 @@ async fn calls_are_noted_for_ten_minutes_and_then_only_those_of_suspects() {
     let place = Place::new("noted");
     place.die(&[]);
     place.die(&["1"]);
+    place.die(&["1"]);
     let notes = place.open();
     let before = place.text().len();
     begin(&notes, "2").end(true);
     assert!(place.text().len() > before);
-    tokio::time::sleep(NOTED).await;
+    let late = begin(&notes, "3");
+    live(&notes).await;
+    late.end(true);
     begin(&notes, "2").end(true);
     let text = place.text();
     assert_eq!(text.lines().count(), 2, "{text}");
@@ -100,12 +110,16 @@ async fn suspects_have_turns_and_others_need_none() {
     assert!(first.is_some() && notes.turn("4").await.is_none());
     assert!(notes.turn("2").now_or_never().is_none());
     drop(first);
-    // Whoever takes too long keeps nobody waiting.
+    // Whoever takes too long keeps nobody waiting, from when it has begun.
     let start = Instant::now();
-    let second = notes.turn("2").await;
+    let mut second = notes.turn("2").await;
+    let patience = Duration::from_secs(5);
+    let third = tokio::time::timeout(patience, notes.turn("3"));
+    assert!(third.await.is_err(), "the second waits for a place");
+    notes.begin_turn(&mut second);
     let third = notes.turn("3").await;
     assert!(second.is_some() && third.is_some());
-    assert_eq!(start.elapsed().as_secs(), 1);
+    assert_eq!(start.elapsed().as_secs(), patience.as_secs() + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,4 +180,58 @@ async fn an_object_is_left_alone_in_that_state_until_it_is_deleted() {
     assert_eq!(left_alone("1", "bad"), None);
     notes.end();
     assert!(!place.0.exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn notes_made_shorter_still_say_that_the_operator_was_told_to_end() {
+    let place = Place::new("stopping");
+    place.die(&[]);
+    let notes = place.open();
+    std::mem::forget(begin(&notes, "slow"));
+    notes.stopping();
+    let (mut longest, mut calls) = (0, 0);
+    while place.text().len() >= longest {
+        longest = place.text().len();
+        calls += 1;
+        begin(&notes, &calls.to_string()).end(true);
+        assert!(calls < 10_000, "never made shorter: {longest}");
+    }
+    drop(notes);
+    let notes = place.open();
+    assert_eq!(notes.kept().notes.suspects(), []);
+    notes.end();
+}
+
+/// No call begins once the first ten minutes are over: nobody asks how late it is.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_outlives_the_ten_minutes_is_forgotten() {
+    let place = Place::new("outlived");
+    place.die(&[]);
+    place.die(&["slow"]);
+    let notes = place.open();
+    std::mem::forget(begin(&notes, "slow"));
+    live(&notes).await;
+    drop(notes);
+    let notes = place.open();
+    assert_eq!(notes.kept().notes.suspects(), []);
+    notes.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_suspects_have_had_their_turns_after_ten_minutes() {
+    let place = Place::new("many");
+    place.die(&[]);
+    let uids: Vec<String> = (0..2000).map(|it| it.to_string()).collect();
+    let uids: Vec<&str> = uids.iter().map(String::as_str).collect();
+    place.die(&uids);
+    place.die(&uids);
+    let notes = place.open();
+    let start = Instant::now();
+    for uid in uids {
+        let mut turn = notes.turn(uid).await;
+        notes.begin_turn(&mut turn);
+        std::mem::forget(turn);
+    }
+    let seconds = start.elapsed().as_secs();
+    assert!(seconds <= NOTED.as_secs(), "{seconds}");
 }

@@ -1,10 +1,11 @@
 //! Handlers that have ended the process over the object: not called for it as it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::world::World;
+use super::world::{World, handlers, with};
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::reaction::suspension::{Suspension, state_for};
@@ -82,4 +83,25 @@ fn holds_up_no_deletion_that_does_not_wait_for_it() {
     suspend(&mut world, "f");
     world.see(EventType::Modified).wait();
     assert!(world.object.is_none(), "{:?}", world.object);
+}
+
+#[test]
+fn has_its_time_anew_once_the_object_changes() {
+    let hour = Duration::from_secs(3600);
+    let slow = with(handlers("create:slow").remove(0), |it| {
+        it.retry.timeout = Some(hour);
+    });
+    let mut world = World::new(vec![slow]).script("slow", "t4 t4 t4 ok");
+    world.create(json!({"a": 1}));
+    assert_eq!(world.calls(), "slow create#0");
+    suspend(&mut world, "slow");
+    world.sleep(24 * 3600).restart().wait();
+    assert_eq!(world.calls(), "");
+    world.update(json!({"spec": {"a": 2}}));
+    assert_eq!(world.calls(), "slow create#1");
+    // What has returned is suspended no more.
+    world.suspended.clear();
+    world.wait();
+    assert_eq!(world.calls(), "slow create#2 slow create#3");
+    assert_eq!(world.failed, [""; 0]);
 }
