@@ -123,9 +123,9 @@ impl Invoker {
     ) -> Result<Outcome, Cancelled> {
         let (left, cancelled) = (self.left(cause), self.cancelled.clone());
         let (attempted, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
-        let begun = begin.clone();
+        let of_task = begin.clone();
         let task = async move {
-            let mut taken = begun.begin()?;
+            let mut taken = of_task.begin()?;
             let called = attempt(call, &attempted, left, &cancelled, &mut taken).await;
             Some((called, taken))
         };
@@ -175,10 +175,10 @@ impl Invoker {
             place = self.blocking.clone().acquire_owned() => place,
         };
         let (attempt, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
-        let (span, begun) = (Span::current(), begin.clone());
+        let (span, of_thread) = (Span::current(), begin.clone());
         let work = move || {
             let _place = place;
-            let mut taken = begun.begin()?;
+            let mut taken = of_thread.begin()?;
             let returned = span.in_scope(|| caught(|| function(&attempt, &mut taken)));
             Some((returned, taken))
         };

@@ -256,8 +256,9 @@ impl NotedCalls {
                     tokio::time::sleep(longest).await;
                     drop(permit);
                 });
-                let _held = AbortOnDropHandle::new(held);
-                Some(SuspectsTurn::Begun { _held })
+                Some(SuspectsTurn::Begun {
+                    _held: AbortOnDropHandle::new(held),
+                })
             }
             turn => turn,
         };

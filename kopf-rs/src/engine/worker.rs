@@ -23,7 +23,7 @@ use crate::engine::transform::Transformer;
 use crate::engine::turns::TurnPermit;
 use crate::engine::writer::Writer;
 use crate::handler::cause::CauseContext;
-use crate::handler::definition::HandlerCall;
+use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -383,8 +383,8 @@ impl Worker {
     async fn act(&mut self, mut plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.report_all(std::mem::take(&mut plan.told));
         for handler in &plan.suspended {
-            let deletion = Outline::of(&self.raw).is_some_and(|it| it.is_deleting());
-            self.context.tell_suspended(handler, deletion);
+            self.context
+                .tell_suspended(handler, self.is_waited_for(handler));
         }
         let mut patch = Patch::new();
         let mut turn = std::mem::take(&mut self.context.turn);
@@ -396,6 +396,16 @@ impl Worker {
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
         }
+    }
+
+    /// Whether a deletion of the object waits for the handler.
+    fn is_waited_for(&self, handler: &Handler) -> bool {
+        let holds = |it: &Arc<Handler>| it.id == handler.id && it.needs_finalizer();
+        let finalizer = &self.shared().setup.persistence.finalizer;
+        handler.is_for_changes()
+            && self.kind.handlers.iter().any(holds)
+            && Outline::of(&self.raw)
+                .is_some_and(|it| it.is_deleting() && it.has_finalizer(finalizer))
     }
 
     /// The calls of a plan. Cancelled only where nothing is known of any of them.

@@ -11,40 +11,24 @@ use crate::object::resource::Resource;
 #[derive(Clone, Debug)]
 pub(crate) enum Patching {
     /// This part of the patch is about to be sent.
-    Begins {
-        patch: Arc<Patch>,
-        part: PatchPart,
-    },
+    Begins { patch: Arc<Patch>, part: PatchPart },
     /// Others have changed the object: what is to be written is planned anew.
-    Outdated {
-        patch: Arc<Patch>,
-    },
+    Outdated { patch: Arc<Patch> },
     /// The object is not there, or not in this version any more.
     Skipped,
     /// The server refuses the content, which is cut short here.
-    Refused {
-        message: String,
-        patch: String,
-    },
+    Refused { message: String, patch: String },
     /// The operator stops before the write was done.
-    GivenUp {
-        error: String,
-    },
+    GivenUp { error: String },
     /// A handler wants to change what is not its own.
-    Foreign {
-        fields: Vec<String>,
-        owner: Owner,
-    },
+    Foreign { fields: Vec<String>, owner: Owner },
     /// A function that this handler has put into its patch.
     FunctionPanicked {
         handler: Option<Arc<str>>,
         panic: String,
     },
     /// The handlers of one kind have changed an object so often in a row that there are pauses from now on.
-    SelfTriggered {
-        resource: Box<Resource>,
-        times: u8,
-    },
+    SelfTriggered { resource: Box<Resource>, times: u8 },
 }
 
 /// What of a patch goes into a request.
