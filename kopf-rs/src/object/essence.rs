@@ -10,7 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use blake2::Digest as _;
 use blake2::digest::consts::U12;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Number, Value};
 
 use crate::object::body::Body;
 use crate::object::diff::same;
@@ -126,6 +127,7 @@ impl Essence {
             None => self.digest().to_owned(),
             Some(field) => field
                 .resolve(&self.value)
+                .filter(|value| !value.is_null())
                 .map_or_else(|| "absent".to_owned(), digest),
         }
     }
@@ -209,9 +211,43 @@ impl Marks {
     }
 }
 
-/// The digest of a JSON value: 16 characters of base64.
+/// The digest of a JSON value: 16 characters of base64. The same for values that mean the same.
 pub(crate) fn digest(value: &Value) -> String {
-    hash(text(value).as_bytes())
+    hash(
+        serde_json::to_string(&Meaning(value))
+            .unwrap_or_default()
+            .as_bytes(),
+    )
+}
+
+/// A JSON value as the same text however it was written: without members that are `null`, and with whole numbers as integers.
+struct Meaning<'a>(&'a Value);
+
+impl Serialize for Meaning<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(members) => {
+                let members = members.iter().filter(|(_, value)| !value.is_null());
+                serializer.collect_map(members.map(|(key, value)| (key, Meaning(value))))
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Meaning)),
+            Value::Number(number) => match whole(number) {
+                Some(whole) => whole.serialize(serializer),
+                None => number.serialize(serializer),
+            },
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+/// The integer that a float is, where it is one.
+fn whole(number: &Number) -> Option<i64> {
+    if !number.is_f64() {
+        return None;
+    }
+    let text = number.as_f64().map(|it| format!("{it:.0}"))?;
+    let whole: i64 = text.parse().ok()?;
+    same(Some(&whole.into()), Some(&number.clone().into())).then_some(whole)
 }
 
 /// Twice as fast as by way of `Display`, and it cannot fail either.
@@ -458,5 +494,27 @@ mod tests {
         assert_eq!(of(json!({"a": 1, "b": 2})), of(json!({"b": 2, "a": 1})));
         assert_ne!(of(json!({"a": 1})), of(json!({"a": 2})));
         assert_eq!(of(json!({})).len(), 16);
+    }
+
+    #[test]
+    fn what_is_the_same_has_the_same_digest() {
+        let at = FieldPath::parse("a");
+        for (one, other) in [
+            (json!({"a": 1}), json!({"a": 1.0})),
+            (json!({"a": null, "b": [{"c": null}]}), json!({"b": [{}]})),
+            (
+                json!({"a": {"b": -3.0}}),
+                json!({"a": {"b": -3, "c": null}}),
+            ),
+        ] {
+            assert!(same(Some(&one), Some(&other)));
+            let (one, other) = (Essence::from(one), Essence::from(other));
+            assert_eq!(one.digest(), other.digest());
+            assert_eq!(one.digest_at(Some(&at)), other.digest_at(Some(&at)));
+        }
+        let of = |value: Value| Essence::from(value).digest().to_owned();
+        assert_ne!(of(json!({"a": [null]})), of(json!({"a": []})));
+        assert_ne!(of(json!({"a": 1.5})), of(json!({"a": 1})));
+        assert_ne!(of(json!({"a": {}})), of(json!({})));
     }
 }

@@ -2,7 +2,7 @@
 //! somebody has edited the record. Taken at its word, such a record would keep its handler from being called for years.
 //!
 //! A handler's longest delay is known from the record itself: what was asked for is noted there where it is longer than usual. Kopf's
-//! formats and storages of users have no place for that. Must not know why the record is read.
+//! formats and storages of users have no place for that: there, a delay beside a begin that lies ahead too is at most the time between them. Must not know why the record is read.
 
 use std::time::Duration;
 
@@ -32,8 +32,11 @@ pub(super) fn corrected(
     }
     let is_ahead = since(now, record.started) > SLACK;
     let usual = handler.backoff().unwrap_or_default().max(USUAL_DELAY);
-    let longest = record.wait.unwrap_or(usual);
     let is_known = record.wait.is_some() || persistence.progress.keeps_targets();
+    // By the clock of then, the next attempt was to be that much later than the first one.
+    let apart = record.delayed.map(|at| since(record.started, at));
+    let apart = apart.filter(|it| is_ahead && !is_known && *it <= MONTH);
+    let longest = record.wait.or(apart).unwrap_or(usual);
     let limit = if is_known || is_ahead { longest } else { MONTH };
     let delay = record.delayed.map(|at| since(now, at));
     let is_too_long = delay.is_some_and(|delay| delay > limit.saturating_add(SLACK));

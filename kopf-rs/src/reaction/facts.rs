@@ -1,6 +1,6 @@
 //! What is the case with an object: its life, what has changed since it was handled last, and what the filters of handlers say of that.
 //!
-//! Filters are evaluated once per plan, here. Must not know what follows from the facts.
+//! Filters are evaluated here, once per plan and reason. Must not know what follows from the facts.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
     };
     if may_concern {
         let ledger = Ledger::read(input, &changing, told);
-        let comparison = comparison(input, &changing, told);
+        let comparison = comparison(input, &changing, &ledger, told);
         let (reason, candidates) = candidates(input, &changing, &comparison, &ledger);
         facts.reason = reason;
         let is_held =
@@ -135,6 +135,7 @@ fn withheld(input: &Input<'_>, comparison: &Comparison, reason: Option<Reason>) 
 fn comparison(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],
+    ledger: &Ledger,
     told: &mut Vec<Handling>,
 ) -> Comparison {
     // Memory has it where the object could not take it: what the object carries then is older, or damaged.
@@ -152,7 +153,7 @@ fn comparison(
     let watching = input.handlers.iter().filter(|it| it.is_for_events());
     let fields = all.chain(watching).filter_map(|it| it.field());
     let newest = input.persistence.essence_of(input.body, fields);
-    let target = Target::of(input, &newest, told);
+    let target = Target::of(input, &newest, ledger, told);
     let comparison = Comparison::new(last, target, newest);
     if input.body.is_deleting() {
         comparison.of_deletion()
@@ -177,11 +178,19 @@ fn candidates(
     let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
     let reason = |marked| comparison.reason(!is_living, marked, input.seen.is_initial());
     let supposed = reason(marked.contains(&true));
-    let candidate = |(handler, marked): (&&Arc<Handler>, bool)| {
-        let comparison = comparison.of(handler, ledger.record(&handler.id));
-        comparison.candidate(input, handler, supposed, marked)
+    let candidates_for = |reason| -> Vec<Candidate> {
+        let candidate = |(handler, marked): (&&Arc<Handler>, &bool)| {
+            let comparison = comparison.of(handler, ledger.record(&handler.id));
+            comparison.candidate(input, handler, reason, *marked)
+        };
+        changing.iter().zip(&marked).map(candidate).collect()
     };
-    let candidates: Vec<_> = changing.iter().zip(marked).map(candidate).collect();
-    let still = candidates.iter().any(|it| it.marked && it.applies);
-    (reason(still), candidates)
+    let candidates = candidates_for(supposed);
+    // Where no filter lets a marked handler through, the reason is another one: the filters are asked about that.
+    let real = reason(candidates.iter().any(|it| it.marked && it.applies));
+    if real == supposed {
+        (real, candidates)
+    } else {
+        (real, candidates_for(real))
+    }
 }

@@ -34,6 +34,7 @@ pub(crate) struct Row {
     stored: Option<Record>,
     /// What the object carries cannot be read.
     damage: Option<Damaged>,
+    is_in_memory: bool,
     is_sub: bool,
 }
 
@@ -82,6 +83,7 @@ impl Records<'_> {
         };
         let in_memory = self.memory.and_then(|memory| memory.get(id)).cloned();
         Row {
+            is_in_memory: in_memory.is_some(),
             record: in_memory.or_else(|| stored.clone()),
             stored,
             damage,
@@ -182,6 +184,16 @@ impl Ledger {
         })
     }
 
+    /// Whether somebody was done with a change, as the object says.
+    pub(super) fn carries_a_finished_change(&self) -> bool {
+        let is_of_change = |it: &Record| {
+            let is_change = matches!(it.purpose, Some(Reason::Create | Reason::Update));
+            is_change && it.is_final()
+        };
+        let mut stored = self.0.values().filter_map(|row| row.stored.as_ref());
+        stored.any(is_of_change)
+    }
+
     /// What the object carries cannot be relied on: memory has to hold the records.
     pub(super) fn is_damaged(&self) -> bool {
         let mut handlers = self.0.values().filter(|row| !row.is_sub);
@@ -229,6 +241,7 @@ impl Ledger {
             record: None,
             stored: None,
             damage: None,
+            is_in_memory: false,
             is_sub: false,
         });
         row.record = Some(record);
@@ -254,6 +267,26 @@ impl Ledger {
         let rows = self.0.iter();
         rows.filter_map(|(id, row)| Some((id.clone(), row.record.clone()?)))
             .collect()
+    }
+
+    /// The records of a cycle that only memory holds. `keeps_targets`: all of a record comes back from the object.
+    pub(super) fn only_in_memory(&self, keeps_targets: bool) -> Vec<(&str, &Record)> {
+        let kept = |record: &Record| {
+            if keeps_targets {
+                record.clone()
+            } else {
+                record.in_kopfs_fields()
+            }
+        };
+        let is_unwritten = |row: &Row, record: &Record| {
+            let is_of_cycle = row.is_in_memory && record.purpose.is_some();
+            is_of_cycle && row.stored.as_ref().map(kept) != Some(kept(record))
+        };
+        let rows = self.0.iter().filter_map(|(id, row)| {
+            let record = row.record.as_ref()?;
+            is_unwritten(row, record).then_some((&**id, record))
+        });
+        rows.collect()
     }
 
     /// The ids of records to take off the object.

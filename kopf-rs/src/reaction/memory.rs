@@ -32,8 +32,8 @@ pub(super) struct InProgress {
     pub(super) patch: Patch,
     /// What was handled last, where the object has no room for it.
     pub(super) last: Option<KnownEssence>,
-    /// The end of the cycle has been logged.
-    pub(super) announced: bool,
+    /// The end of the cycle for this reason has been told.
+    pub(super) announced: Option<Reason>,
 }
 
 /// The cycle this process is in.
@@ -99,7 +99,7 @@ impl InProgress {
             && self.records.is_empty()
             && self.patch.is_empty()
             && self.last.is_none()
-            && !self.announced;
+            && self.announced.is_none();
         (!is_idle).then(|| Box::new(self))
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         changing: Vec::new(),
         suspended: Vec::new(),
         decision,
-        stale: Ledger::default(),
+        left: Ledger::default(),
         cycle: None,
         context: PlanContext {
             persistence: input.persistence.clone(),
@@ -65,20 +65,17 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
             Life::Gone => Handling::Deleted,
             _ => Handling::DeletionOfOthers,
         }),
-        Decision::Purge => {
-            told.push(Handling::Unchanged);
-            let ledger = facts.change.map(|change| change.ledger);
-            plan.stale = ledger.unwrap_or_default();
-            plan.stale.close([]);
-        }
+        Decision::Purge => told.push(Handling::Unchanged),
         Decision::AddFinalizer => told.push(Handling::FinalizerAdded),
         Decision::RemoveFinalizer => told.push(Handling::FinalizerNotNeeded),
         Decision::Handle { reason, mode } => {
             if let Some(change) = facts.change {
                 handle(input, (reason, mode), change, plan);
             }
+            return;
         }
     }
+    plan.left = facts.change.map(|it| it.ledger).unwrap_or_default();
 }
 
 /// Select the handlers, and pick those to call now.
@@ -96,7 +93,8 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     let selected: Vec<_> = selected.map(|it| it.handler.clone()).collect();
     let body = input.body.clone();
     plan.told.push(Handling::InProgress { reason, body });
-    if reason != Reason::Create && !comparison.diff.is_empty() {
+    let is_known = reason != Reason::Create && !comparison.unknown;
+    if is_known && !comparison.diff.is_empty() {
         let diff = comparison.diff.clone();
         plan.told.push(Handling::Differs { reason, diff });
     }

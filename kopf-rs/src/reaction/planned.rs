@@ -26,8 +26,8 @@ pub(crate) struct Plan {
     /// Handlers that would be called, now or later, and are not to be for the object as it is.
     pub(crate) suspended: Vec<Arc<Handler>>,
     pub(super) decision: Decision,
-    /// What is left of former cycles on the object, where it is to be taken off.
-    pub(super) stale: Ledger,
+    /// What there is of former cycles, where no handler is called.
+    pub(super) left: Ledger,
     /// Where handlers are called, or waited for, or finished.
     pub(super) cycle: Option<Box<Cycle>>,
     pub(super) context: PlanContext,

@@ -98,12 +98,12 @@ pub(crate) fn settle(
     };
     match (plan.decision, plan.cycle) {
         (Decision::Handle { .. }, Some(cycle)) => settling.cycle(*cycle, attempted),
-        (Decision::AddFinalizer, _) => settling.change_finalizer(finalizer::add),
-        (Decision::RemoveFinalizer, _) => settling.change_finalizer(finalizer::remove),
-        (Decision::Purge, _) => settling.purge_all(&plan.stale),
+        (Decision::AddFinalizer, _) => settling.change_finalizer(finalizer::add, &plan.left),
+        (Decision::RemoveFinalizer, _) => settling.change_finalizer(finalizer::remove, &plan.left),
+        (Decision::Purge, _) => settling.purge_all(plan.left),
         (Decision::Forget, _) => settling.forget(),
         (Decision::Nothing | Decision::AwaitDeletionHandlers | Decision::Handle { .. }, _) => {
-            settling.wait()
+            settling.wait(&plan.left)
         }
     }
 }
@@ -121,10 +121,28 @@ struct Settling {
 
 impl Settling {
     /// What is remembered stays so; what is still to be written is written.
-    fn wait(mut self) -> Effects {
-        let patch = self.wanted.clone();
+    fn wait(mut self, left: &Ledger) -> Effects {
+        let patch = self.write_unwritten(left);
         self.hold(None);
         self.finish(patch)
+    }
+
+    /// What handlers want, and what they have done in a cycle that cannot go on: another process must find it, as long as the object lives.
+    fn write_unwritten(&mut self, left: &Ledger) -> Patch {
+        let keeps_targets = self.context.persistence.progress.keeps_targets();
+        let stored = left.only_in_memory(keeps_targets);
+        if stored.is_empty() || self.context.body.is_deleting() {
+            return self.wanted.clone();
+        }
+        let ongoing = self.context.seen.ongoing();
+        let ongoing = ongoing.filter(|it| it.reason != Reason::Resume);
+        let target = ongoing.and_then(|it| it.target.clone());
+        let changes = Changes {
+            stored,
+            target: target.map_or(TargetChange::Keep, TargetChange::Store),
+            ..Changes::default()
+        };
+        self.write(&changes).patch
     }
 
     /// Of what was remembered, only what was handled last counts on.
@@ -134,10 +152,11 @@ impl Settling {
             last: last.and_then(|in_progress| in_progress.last.clone()),
             ..InProgress::default()
         });
-        self.wait()
+        self.wait(&Ledger::default())
     }
 
-    fn purge_all(mut self, stale: &Ledger) -> Effects {
+    fn purge_all(mut self, mut stale: Ledger) -> Effects {
+        stale.close([]);
         let (persistence, body) = (&self.context.persistence, &self.context.body);
         let written = persistence.remove_progress(stale.removed(), &self.wanted, body);
         let patch = self.tell_troubles(written).patch;
@@ -150,9 +169,9 @@ impl Settling {
         self.finish(patch)
     }
 
-    fn change_finalizer(mut self, edit: EditFinalizers) -> Effects {
+    fn change_finalizer(mut self, edit: EditFinalizers, left: &Ledger) -> Effects {
+        let mut patch = self.write_unwritten(left);
         let (body, name) = (&self.context.body, &self.context.persistence.finalizer);
-        let mut patch = self.wanted.clone();
         self.effects.expected_finalizers = Some(edit(body, name, &mut patch));
         let stays = !body.is_deleting() || !finalizer::is_alone(body, name);
         self.effects.wake_at = stays.then_some(self.now);
@@ -202,8 +221,7 @@ impl Settling {
                 record.target = Some(cycle.comparison.observed_by(handler));
             }
             refer(record, subhandlers.iter().map(|child| &*child.id));
-            let records = subhandlers.iter().filter_map(|it| it.row.record.as_ref());
-            let wake = next_due(records, self.now);
+            let wake = next_due(open(&subhandlers), self.now);
             for child in subhandlers {
                 self.adopt(&mut cycle.ledger, child);
             }
@@ -249,8 +267,8 @@ impl Settling {
 
     fn announce(&mut self, cycle: &Cycle) {
         let in_progress = self.context.seen.in_progress.as_ref();
-        if cycle.members.is_empty() || in_progress.is_some_and(|in_progress| in_progress.announced)
-        {
+        let told = in_progress.and_then(|in_progress| in_progress.announced);
+        if cycle.members.is_empty() || told == Some(cycle.reason) {
             return;
         }
         let succeeded = cycle.members.iter().filter(|it| it.record.success).count();
@@ -278,7 +296,9 @@ impl Settling {
         if let Some(cycle) = cycle {
             in_progress.records.extend(cycle.ledger.records());
             in_progress.ongoing = ongoing(cycle);
-            in_progress.announced |= cycle.is_over();
+            if cycle.is_over() {
+                in_progress.announced = Some(cycle.reason);
+            }
         }
         seen.in_progress = in_progress.boxed();
         self.effects.seen_if_refused = seen;
@@ -449,6 +469,25 @@ impl Settling {
         self.effects.patch = all;
         self.effects
     }
+}
+
+/// The records of sub-handlers that are not below one that is done.
+fn open(subhandlers: &[SubhandlerRecord]) -> impl Iterator<Item = &Record> {
+    let records = subhandlers.iter();
+    let records = records.filter_map(|it| Some((&*it.id, it.row.record.as_ref()?)));
+    let is_below = |id: &str, done: &str| {
+        let below = id.strip_prefix(done);
+        below.is_some_and(|below| below.starts_with('/'))
+    };
+    let is_open = move |id: &str| {
+        let done = subhandlers.iter().filter(|it| {
+            let record = it.row.record.as_ref();
+            record.is_some_and(Record::is_final)
+        });
+        !done.into_iter().any(|done| is_below(id, &done.id))
+    };
+    let open = records.filter(move |(id, _)| is_open(id));
+    open.map(|(_, record)| record)
 }
 
 /// Put a result into `status.{id}`: members of an object beside those that are there, anything else in their place.

@@ -4,12 +4,18 @@ use crate::handler::subject::Reason;
 use crate::happening::handling::{Handling, StateTrouble};
 use crate::object::essence::Essence;
 use crate::reaction::input::Input;
+use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::{Ongoing, Target};
 use crate::state::diffbase::KnownEssence;
 
 impl Target {
     /// The target that memory holds, else the one that the object carries, else the object as it is.
-    pub(super) fn of(input: &Input<'_>, newest: &Essence, told: &mut Vec<Handling>) -> Self {
+    pub(super) fn of(
+        input: &Input<'_>,
+        newest: &Essence,
+        ledger: &Ledger,
+        told: &mut Vec<Handling>,
+    ) -> Self {
         let deleting = input.body.is_deleting();
         let goes_on = |ongoing: &&Ongoing| match ongoing.reason {
             Reason::Delete => deleting,
@@ -35,6 +41,8 @@ impl Target {
             told.push(Handling::State(StateTrouble::TargetLost(damage)));
             None
         });
+        // It was fixed when somebody was done, whose record is beside it; else it is a copy, or was put there by hand.
+        let carried = carried.filter(|_| deleting || ledger.carries_a_finished_change());
         let takes_digests = input.persistence.essence.takes_digests();
         let is_fixed = carried.is_some();
         // A digest of another state could not be stored in the end: the cycle goes on, for the object as it is.

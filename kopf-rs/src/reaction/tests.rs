@@ -12,4 +12,5 @@ mod storages;
 mod subhandlers;
 mod suspended;
 mod trouble;
+mod unwritten;
 mod world;

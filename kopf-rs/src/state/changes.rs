@@ -82,7 +82,8 @@ impl Persistence {
                 most = most.max(bytes);
                 continue;
             }
-            if room != Room::Plenty {
+            let loses_records = room == Room::None && !changes.stored.is_empty();
+            if room != Room::Plenty && (loses_records || changes.last_handled.is_some()) {
                 written.troubles.push(WriteTrouble::NoRoom {
                     bytes: most,
                     only_memory: room == Room::None,
@@ -295,6 +296,21 @@ mod tests {
         assert!(end(&persistence, 4_000).keeps_records);
         let nothing = end(&persistence, 1_000);
         assert!(!nothing.keeps_records && !nothing.keeps_last_handled);
+    }
+
+    #[test]
+    fn nothing_is_told_of_room_where_nothing_is_left_out_that_handlers_will_miss() {
+        let filler = "x".repeat(budget::LIMIT - 1_000);
+        let body = Body::new(json!({"metadata": {"annotations": {"filler": filler}}}));
+        let record = Record::from_json(RECORD).unwrap();
+        let changes = Changes {
+            stored: vec![("new", &record)],
+            target: TargetChange::Store(essence()),
+            ..Changes::default()
+        };
+        let written = Persistence::named("o").write(&changes, &Patch::new(), &body);
+        assert!(written.keeps_records);
+        assert_eq!(written.troubles, []);
     }
 
     #[test]

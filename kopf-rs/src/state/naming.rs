@@ -24,6 +24,9 @@ pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
 /// Keeps, in the middle of a cycle, the essence that is to be stored as handled last.
 pub(crate) const TARGET: &str = "target-configuration";
 
+/// Ends the names on `ReplicaSets` of Deployments, whose annotations are copied there.
+const OF_COPY: &str = "-ofDRS";
+
 /// The annotations of one operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Annotations {
@@ -39,27 +42,27 @@ impl Annotations {
     /// The annotation for a handler's record.
     pub(crate) fn of_handler(&self, id: &str, body: &Body) -> String {
         if is_copy_of_deployment(body) {
-            return self.full(&handler_name(&format!("{id}-ofDRS")));
+            return self.full(&handler_name(&format!("{id}{OF_COPY}")));
         }
         self.full(&handler_name(id))
     }
     /// The annotation in which earlier versions kept that record, where it is another one. It may be that of another handler.
     pub(crate) fn former_of_handler(&self, id: &str, body: &Body) -> Option<String> {
-        let marked = is_copy_of_deployment(body).then(|| format!("{id}-ofDRS"));
+        let marked = is_copy_of_deployment(body).then(|| format!("{id}{OF_COPY}"));
         let former = former_name(marked.as_deref().unwrap_or(id))?;
         Some(self.full(&former))
     }
     /// The annotation for the essence handled last.
     pub(crate) fn of_essence(&self, body: &Body) -> String {
         if is_copy_of_deployment(body) {
-            return self.full(&format!("{LAST_HANDLED}-ofDRS"));
+            return self.full(&format!("{LAST_HANDLED}{OF_COPY}"));
         }
         self.last_handled()
     }
     /// The annotation for the target of the cycle under way.
     pub(crate) fn of_target(&self, body: &Body) -> String {
         if is_copy_of_deployment(body) {
-            return self.full(&format!("{TARGET}-ofDRS"));
+            return self.full(&format!("{TARGET}{OF_COPY}"));
         }
         self.full(TARGET)
     }
@@ -133,7 +136,8 @@ fn former_name(id: &str) -> Option<String> {
 fn kopfs_name(id: &str) -> Option<String> {
     let safe = safe(id);
     let only_kopfs = id.chars().all(|it| is_plain(it) || "-_./<>".contains(it));
-    let is_ours = [MARKER, LAST_HANDLED, TARGET].contains(&safe.as_str());
+    let name = safe.strip_suffix(OF_COPY).unwrap_or(&safe);
+    let is_ours = [MARKER, LAST_HANDLED, TARGET].contains(&name);
     (only_kopfs && is_valid_name(&safe) && !is_ours).then_some(safe)
 }
 
@@ -397,5 +401,16 @@ mod tests {
             *patch.as_value(),
             json!({"metadata": {"annotations": {"p/b": null}}})
         );
+    }
+
+    #[test]
+    fn no_record_of_a_copy_gets_the_name_of_its_essence() {
+        let owner = json!([{"kind": "Deployment"}]);
+        let copy = json!({"kind": "ReplicaSet", "metadata": {"ownerReferences": owner}});
+        let (copy, annotations) = (Body::new(copy), Annotations::under("p"));
+        let ours = [annotations.of_essence(&copy), annotations.of_target(&copy)];
+        for id in [LAST_HANDLED, TARGET] {
+            assert!(!ours.contains(&annotations.of_handler(id, &copy)), "{id}");
+        }
     }
 }

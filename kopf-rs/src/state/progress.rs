@@ -195,6 +195,15 @@ impl Record {
             ..self.clone()
         }
     }
+    /// The same without what Kopf's records have no place for.
+    pub(crate) fn in_kopfs_fields(&self) -> Self {
+        Self {
+            target: None,
+            wait: None,
+            is_owed: false,
+            ..self.clone()
+        }
+    }
     /// The same handler from the start, remembering only what it has seen.
     pub(crate) fn again(&self, purpose: Option<Reason>, now: Timestamp) -> Self {
         Self {

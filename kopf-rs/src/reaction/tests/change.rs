@@ -1,10 +1,16 @@
 //! Changes while a cycle is under way, supersession, stale records (scenarios 14 to 17, 30, 69, 70; rows 4 and 5).
 
+use std::sync::Arc;
+
 use serde_json::json;
 
-use super::world::{World, handler, with};
+use super::world::{LAST, World, handler, handlers, options_of, with};
+use crate::handler::cause::Cause;
 use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
+use crate::handler::subject::Reason;
+use crate::happening::handling::Handling;
+use crate::object::body::Body;
 use crate::object::event::EventType;
 
 #[test]
@@ -397,4 +403,44 @@ fn filters_are_evaluated_once_and_know_the_cause() {
         (count.load(Ordering::Relaxed), world.calls()),
         (1, "u update#0".into())
     );
+}
+
+#[test]
+fn filters_are_asked_about_the_reason_that_there_is() {
+    let mut all = handlers("update:u resume:r create:c");
+    options_of(&mut all[0]).filters.labels = vec![("wanted".into(), Criterion::Present)];
+    let is_resuming = |cause: &Cause| cause.reason() == Some(Reason::Resume);
+    options_of(&mut all[1]).filters.when = Some(Arc::new(is_resuming));
+    let mut world = World::new(all);
+    world.create(json!({"a": 1}));
+    let mark = json!({"started": "2026-01-01T00:00:00+00:00", "target": "AAAAAAAAAAAAAAAA"});
+    world.edit(json!({"metadata": {"annotations": {"op.kopf.rs/u": mark.to_string()}}}));
+    world.calls();
+    world.restart();
+    assert_eq!(world.calls(), "r resume#0");
+}
+
+#[test]
+fn no_difference_is_told_from_what_is_not_known() {
+    let mut world = World::of("update:u");
+    world.create(json!({"a": 1}));
+    let digest = "digest:AAAAAAAAAAAAAAAA";
+    world.edit(json!({"metadata": {"annotations": {LAST: digest}}}));
+    let body = Arc::new(Body::new(world.object.clone().unwrap()));
+    let plan = world.plan(Some(EventType::Modified), &body);
+    let differs = |it: &Handling| matches!(it, Handling::Differs { .. });
+    assert!(!plan.told.iter().any(differs), "{:?}", plan.told);
+    assert_eq!(plan.changing.len(), 1);
+}
+
+#[test]
+fn a_number_is_a_number_however_it_is_written() {
+    let mut world = World::of("update:u update:v").script("v", "t5 ok");
+    world
+        .create(json!({"a": 1, "b": null}))
+        .update(json!({"spec": {"a": 2}}));
+    world.calls();
+    world.object.as_mut().unwrap()["spec"] = json!({"a": 2.0});
+    world.update(json!({})).wait();
+    assert_eq!(world.calls(), "v update#1");
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::world::{LAST, World};
+use crate::handler::lifecycle::Lifecycle;
 
 fn family(words: &str, subs: &[&'static str]) -> World {
     let mut world = World::of(words);
@@ -157,4 +158,23 @@ fn sub_handlers_of_fields_are_called_for_deletions_and_resumptions() {
     world.delete();
     assert_eq!(world.calls(), "p delete#0 p/one delete#0");
     assert!(world.object.is_none());
+}
+
+#[test]
+fn what_is_left_below_a_sub_handler_that_has_failed_wakes_nobody() {
+    let mut world = family("create:p", &["one", "two"])
+        .script("p/one", "late")
+        .script("p/one/leaf", "t10")
+        .script("p/two", "t50 ok");
+    world.subs.insert("p/one".into(), vec!["leaf"]);
+    world.policy.lifecycle = Lifecycle::AllAtOnce;
+    world.create(json!({"a": 1}));
+    assert_eq!(
+        world.calls(),
+        "p create#0 p/one create#0 p/one/leaf create#0 p/two create#0"
+    );
+    let left = world.wake_at.unwrap().duration_since(world.now).as_secs();
+    assert_eq!(left, 50);
+    world.wait();
+    assert_eq!(world.calls(), "p create#0 p/two create#1");
 }

@@ -268,3 +268,16 @@ fn secrets_are_not_copied() {
     assert_eq!(world.calls(), "c create#0 u update#0");
     assert!(world.told[1].contains("('change', ('data', 'password'), 'digest:"));
 }
+
+#[test]
+fn a_target_without_a_record_of_its_cycle_is_not_believed() {
+    let mut world = World::of("create:c update:u");
+    world.create(json!({"a": 1}));
+    let copied = json!({"op.kopf.rs/target-configuration": r#"{"spec":{"a":7}}"#});
+    world.edit(json!({"metadata": {"annotations": copied}, "spec": {"a": 2}}));
+    world.writes();
+    world.restart();
+    assert_eq!(world.writes(), 1, "no cycle is made of it");
+    assert_eq!(world.last_handled(), json!({"spec": {"a": 2}}));
+    assert_eq!(world.records(), "");
+}

@@ -35,7 +35,7 @@ use crate::reaction::memory::ObjectMemory;
 use crate::reaction::plan::plan;
 use crate::reaction::planned::Plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
-use crate::reaction::subhandlers::Progress;
+use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
 use crate::reaction::suspension::Suspension;
 use crate::state::Persistence;
 use crate::wording::Line;
@@ -53,7 +53,8 @@ pub(super) struct World {
     pub(super) policy: Policy,
     pub(super) object: Option<Value>,
     pub(super) now: Timestamp,
-    /// Outcomes to come, per handler: `ok`, `t5` (temporary, 5 s), `e` (arbitrary), `p` (permanent), `x` (timed out), JSON (a result).
+    /// Outcomes to come, per handler: `ok`, `t5` (temporary, 5 s), `e` (arbitrary), `p` (permanent), `late` (permanent, after its
+    /// sub-handlers), `x` (timed out), JSON (a result).
     pub(super) script: BTreeMap<String, VecDeque<String>>,
     /// Calls as `id reason#retry`.
     pub(super) calls: Vec<String>,
@@ -369,31 +370,47 @@ impl World {
 
     fn call(&mut self, plan: &Plan, cause: &HandlerCall, patch: &mut Patch) -> Attempted {
         let id = cause.handler.id.clone();
-        let mut outcome = self.attempt(cause, patch);
-        let mut subhandlers = Vec::new();
-        if let (Some(names), Outcome::Succeeded(_)) = (self.subs.get(&*id).cloned(), &outcome) {
-            let (mut subs, now, mut lines) = (
-                plan.subhandler_plan(&cause.handler).unwrap(),
-                self.now,
-                vec![],
-            );
-            let callbacks = names.into_iter().map(sub_handler).collect();
-            let group = subs.register(cause, callbacks, now, &mut lines).unwrap();
-            for (place, sub) in subs.pick(&group, cause, None, now, &mut lines) {
-                let outcome = self.attempt(&sub, patch);
-                subs.attempted(place, outcome, now);
-            }
-            outcome = match subs.progress(&group) {
-                Progress::Done => outcome,
-                Progress::Left => Outcome::Waiting,
-                Progress::Failed(message) => Outcome::Permanent { message },
-            };
-            subhandlers = subs.into_records();
-        }
+        let mut subs = plan.subhandler_plan(&cause.handler);
+        let outcome = match &mut subs {
+            Some(subs) => self.call_within(subs, cause, patch),
+            None => self.attempt(cause, patch),
+        };
         Attempted {
             id,
             outcome,
-            subhandlers,
+            subhandlers: subs.map(SubhandlerPlan::into_records).unwrap_or_default(),
+        }
+    }
+
+    /// One attempt, and those of its sub-handlers that are picked, whatever their level.
+    fn call_within(
+        &mut self,
+        subs: &mut SubhandlerPlan,
+        cause: &HandlerCall,
+        patch: &mut Patch,
+    ) -> Outcome {
+        let id = &*cause.handler.id;
+        let next = self.script.get(id).and_then(|it| it.front());
+        let fails_late = next.is_some_and(|it| it == "late");
+        let outcome = self.attempt(cause, patch);
+        let names = self.subs.get(id).cloned();
+        let (Some(names), Outcome::Succeeded(_)) = (names, &outcome) else {
+            return outcome;
+        };
+        let (now, mut told) = (self.now, vec![]);
+        let callbacks = names.into_iter().map(sub_handler).collect();
+        let group = subs.register(cause, callbacks, now, &mut told).unwrap();
+        let picked = subs.pick(&group, cause, None, now, &mut told);
+        self.hear(&told);
+        for (place, sub) in picked {
+            let outcome = self.call_within(subs, &sub, patch);
+            subs.attempted(place, outcome, now);
+        }
+        match subs.progress(&group) {
+            _ if fails_late => outcome_of("p"),
+            Progress::Done => outcome,
+            Progress::Left => Outcome::Waiting,
+            Progress::Failed(message) => Outcome::Permanent { message },
         }
     }
 
@@ -419,7 +436,7 @@ impl World {
             during(object);
             self.bump();
         }
-        outcome(next.as_deref().unwrap_or("ok"))
+        outcome_of(next.as_deref().unwrap_or("ok"))
     }
 
     pub(super) fn write(&mut self, effects: Effects) -> bool {
@@ -505,7 +522,7 @@ pub(super) fn sub_handler(words: &str) -> Callback {
     }
 }
 
-fn outcome(text: &str) -> Outcome {
+fn outcome_of(text: &str) -> Outcome {
     let message = "not yet".to_owned();
     if let Some(delay) = text.strip_prefix('t').and_then(|it| it.parse().ok()) {
         return Outcome::Temporary {
@@ -514,7 +531,7 @@ fn outcome(text: &str) -> Outcome {
         };
     }
     match text {
-        "ok" => Outcome::Succeeded(None),
+        "ok" | "late" => Outcome::Succeeded(None),
         "e" => Outcome::Arbitrary { message },
         "p" => Outcome::Permanent { message },
         "x" => Outcome::TimedOut {
