@@ -19,7 +19,8 @@ Examples:
                                                 apply the objects in ./myapp, handle them, exit
 
 Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
-not everything could be handled; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+not everything is handled; 2 flags, handlers or objects to apply are wrong, such as handlers that
+do not compile, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 const SERVER_EXAMPLES: &str = "\
 Examples:
@@ -264,6 +265,8 @@ mod tests {
             split("--embedded a --apply a --kopf-path k"),
             "--embedded --apply a"
         );
+        assert_eq!(split("--apply - a --once"), "--apply - --once");
+        assert_eq!(split("--once --timeout 3s a"), "--once --timeout 3s");
         assert_eq!(split("--embedded=80 -A -- -strange"), "--embedded=80 -A");
         assert_eq!(
             split("--log-prefix a --log-format json"),

@@ -34,6 +34,13 @@ pub(crate) enum CargoError {
     NoProgram(String),
 }
 
+impl CargoError {
+    /// Whether what was given is wrong, rather than that something has failed.
+    pub(crate) fn is_wrong_usage(&self) -> bool {
+        matches!(self, Self::Metadata { .. } | Self::Compile(_))
+    }
+}
+
 /// One build.
 pub(crate) struct Build<'a> {
     /// What is being built, as the user knows it.
@@ -120,6 +127,8 @@ impl Build<'_> {
             .arg("--target-dir")
             .arg(self.target)
             .args(&self.args)
+            // What comes through a pipe is the operator's.
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(start_error)?;

@@ -15,11 +15,15 @@ mod server;
 mod source;
 mod workspace;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{Cli, Subcommand};
+use crate::cargo::CargoError;
+use crate::run::RunError;
+use crate::source::SourceError;
 
 fn main() -> ExitCode {
     let typed: Vec<_> = std::env::args_os().collect();
@@ -36,7 +40,19 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::FAILURE
+            code_of(error.as_ref())
         }
+    }
+}
+
+/// The operator's own codes: 2 where what was given is wrong, 1 where something has failed.
+fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
+    let source = error.downcast_ref().map(SourceError::is_wrong_usage);
+    let cargo = error.downcast_ref().map(CargoError::is_wrong_usage);
+    let is_wrong_usage = source.or(cargo).unwrap_or(error.is::<RunError>());
+    if is_wrong_usage {
+        ExitCode::from(2)
+    } else {
+        ExitCode::FAILURE
     }
 }

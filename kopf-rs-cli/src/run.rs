@@ -15,7 +15,7 @@ use crate::workspace::{Inherited, Workspace};
 
 /// Sources that cannot be one operator.
 #[derive(Debug, thiserror::Error)]
-enum RunError {
+pub(crate) enum RunError {
     #[error(
         "{0} is a program of its own, and cannot be joined with other paths\n  run it alone, or move its handlers into a library"
     )]

@@ -80,6 +80,16 @@ pub(crate) enum SourceError {
     Script(#[from] ScriptError),
 }
 
+impl SourceError {
+    /// Whether what was given is wrong, rather than that something has failed.
+    pub(crate) fn is_wrong_usage(&self) -> bool {
+        match self {
+            Self::Cargo(error) => error.is_wrong_usage(),
+            _ => true,
+        }
+    }
+}
+
 impl Source {
     /// Look at `path`; `package` chooses one of a workspace, `cargo_args` go with the question to cargo.
     pub(crate) fn find(

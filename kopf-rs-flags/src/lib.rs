@@ -8,6 +8,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Command, ValueEnum, error::ErrorKind};
@@ -59,13 +60,17 @@ pub struct ClusterFlags {
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
           conflicts_with_all = ["kubeconfig", "context"])]
     pub embedded: Option<u16>,
-    /// Apply the objects of this YAML or JSON file, or of all such files in this folder, before the operator starts; repeat for more
-    #[arg(long, value_name = "FILE|DIR")]
+    /// Apply the objects of this YAML or JSON file, of all such files in this folder, or of standard input (`-`), before the operator
+    /// starts; repeat for more
+    #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
     /// Handle everything there is, then exit: with 0, or with 1 where a handler failed for good or there are handlers for what
     /// is not served (a missing CRD) or forbidden
     #[arg(long)]
     pub once: bool,
+    /// With --once, exit with 1 where not everything is handled within this time, such as 90s, 10m or 1h; 0 waits for ever
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "once", default_value = "10m")]
+    pub timeout: Duration,
 }
 
 /// How the operator's state is kept on objects.
@@ -202,6 +207,19 @@ fn patterns_of_environment(env: &dyn Fn(&str) -> Option<OsString>) -> Vec<String
         .collect()
 }
 
+/// Seconds, or a whole number with its unit.
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3600),
+        _ => (text, 1),
+    };
+    let seconds = number.parse().ok().and_then(|it: u64| it.checked_mul(unit));
+    let seconds = seconds.ok_or("expected seconds, or a time such as 90s, 10m or 1h")?;
+    Ok(Duration::from_secs(seconds))
+}
+
 // === impl LineFlags ===
 
 impl LineFlags {
@@ -270,6 +288,19 @@ mod tests {
         );
         assert!(parse(&["--embedded=many"]).is_err());
         assert!(parse(&["--embedded", "--context", "x"]).is_err());
+    }
+
+    #[test]
+    fn the_timeout_belongs_to_once() {
+        let timeout = |args: &[&str]| parse(args).map(|flags| flags.cluster.timeout.as_secs());
+        assert_eq!(timeout(&["--once"]).unwrap(), 600);
+        for (text, seconds) in [("0", 0), ("7", 7), ("90s", 90), ("5m", 300), ("2h", 7200)] {
+            assert_eq!(timeout(&["--once", "--timeout", text]).unwrap(), seconds);
+        }
+        for text in ["", "s", "-1", "1d", "1.5h", "99999999999999999h"] {
+            assert!(timeout(&["--once", "--timeout", text]).is_err(), "{text}");
+        }
+        assert!(timeout(&["--timeout", "7"]).is_err());
     }
 
     #[test]

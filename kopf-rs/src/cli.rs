@@ -1,8 +1,9 @@
 //! The command line of every operator: `kopf_rs::main!` and what it stands for.
 //!
 //! Turns flags into a connection, settings and a running [`Operator`], and its end into an exit code: 0 stopped as asked,
-//! or all handled with `--once`; 1 failed, or not all handled with `--once`; 2 wrong usage; 130 and 143 ended by a
-//! second SIGINT or SIGTERM. Logs go to standard error. Must not know how an operator works.
+//! or all handled with `--once`; 1 failed, or not all handled with `--once`; 2 flags, handlers or objects to apply are wrong,
+//! and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM. Logs go to standard error. Must not know how an
+//! operator works.
 
 mod embedded;
 mod lines;
@@ -12,17 +13,19 @@ mod signals;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
 use tokio::runtime::Builder;
 
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
-use crate::cli::manifests::Manifest;
+use crate::cli::manifests::{Manifest, ManifestError};
 use crate::cli::signals::FirstSignal;
 use crate::cluster::connect::{self, ConnectOptions, Connection};
 use crate::cluster::{Client, Cluster};
-use crate::handler::registry::Registry;
+use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::noting::{EndNote, NotesAt};
 use crate::operator::run::{Operator, OperatorError, Report};
 use crate::operator::settings::Settings;
@@ -32,7 +35,8 @@ const WRONG_USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
-not everything could be handled; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
+not everything is handled; 2 flags, handlers or objects to apply are wrong, and nothing was started;
+130 and 143 ended by a second SIGINT or SIGTERM.";
 
 /// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
 ///
@@ -135,9 +139,20 @@ fn complain(error: &dyn Error, format: LogFormat) {
 }
 
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
-    match error.downcast_ref() {
-        Some(OperatorError::Namespaces(_)) => ExitCode::from(WRONG_USAGE),
-        _ => ExitCode::FAILURE,
+    let operator = error.downcast_ref().is_some_and(|error| {
+        use OperatorError::{Name, Namespaces, NoHandlers, Persistence, Registry};
+        matches!(
+            error,
+            Namespaces(_) | Name(_) | NoHandlers | Registry(_) | Persistence(_)
+        )
+    });
+    let manifest = error
+        .downcast_ref()
+        .is_some_and(ManifestError::is_wrong_usage);
+    if operator || manifest || error.is::<RegistryError>() {
+        ExitCode::from(WRONG_USAGE)
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -145,8 +160,8 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let flags = &flags.cluster;
     let manifests = manifests::read(&flags.apply)?;
-    let end = EndNote::default();
-    let signal = FirstSignal::watch(end.clone())?;
+    let note = EndNote::default();
+    let end = End::watch(flags, note.clone())?;
     // Watches, probes and the end go on whatever handlers do with their threads.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
@@ -161,21 +176,77 @@ fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>
                 (server.client(), operator)
             } else {
                 let Connection { client, server } = connect(flags).await?;
-                (client, operator.notes(notes_for(server, end)))
+                (client, operator.notes(notes_for(server, note)))
             };
             apply(&client, &manifests).await?;
             Ok::<_, Box<dyn Error>>((client, operator))
         };
         let (client, operator) = tokio::select! {
             ready = ready => ready?,
-            () = signal.came() => return Ok(Report::default()),
+            () = end.came() => return Ok(Report::default()),
         };
-        Ok(operator.run(client, signal.came()).await?)
+        Ok(operator.run(client, end.came()).await?)
     });
     // A handler that never returns must not keep the process.
     handlers.shutdown_background();
     runtime.shutdown_background();
-    ended.map(|report| ended_with(&report, flags.once))
+    ended.map(|report| end.code(&report))
+}
+
+/// What ends the operator, and whether that is a good end.
+struct End {
+    signal: FirstSignal,
+    once: bool,
+    /// With `--once`: when it gives up, and after how long.
+    timeout: Option<(tokio::time::Instant, Duration)>,
+    is_too_late: AtomicBool,
+}
+
+impl End {
+    fn watch(flags: &ClusterFlags, note: EndNote) -> Result<Self, Box<dyn Error>> {
+        let timeout = Some(flags.timeout).filter(|it| flags.once && !it.is_zero());
+        let now = tokio::time::Instant::now();
+        Ok(Self {
+            signal: FirstSignal::watch(note)?,
+            once: flags.once,
+            timeout: timeout.and_then(|it| Some((now.checked_add(it)?, it))),
+            is_too_late: AtomicBool::new(false),
+        })
+    }
+
+    /// The first signal, or the end of the time for `--once`.
+    async fn came(&self) {
+        let Some((at, timeout)) = self.timeout else {
+            return self.signal.came().await;
+        };
+        tokio::select! {
+            () = self.signal.came() => {}
+            () = tokio::time::sleep_until(at) => {
+                let seconds = timeout.as_secs();
+                tracing::error!("Not everything is handled within {seconds} seconds (--timeout).");
+                self.is_too_late.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn code(&self, report: &Report) -> ExitCode {
+        if !self.once {
+            return ExitCode::SUCCESS;
+        }
+        if !report.failed.is_empty() {
+            let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
+            tracing::error!("Failed for good: {}", failed.join(", "));
+        }
+        for unserved in &report.unserved {
+            tracing::error!("Not handled: {unserved}");
+        }
+        let is_late = self.is_too_late.load(Ordering::Relaxed);
+        if is_late || !report.failed.is_empty() || !report.unserved.is_empty() {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
 }
 
 fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator, Box<dyn Error>> {
@@ -254,20 +325,6 @@ async fn apply(client: &Client, manifests: &[Manifest]) -> Result<(), Box<dyn Er
         tracing::info!("{manifest} {applied}.");
     }
     Ok(())
-}
-
-fn ended_with(report: &Report, once: bool) -> ExitCode {
-    if !once || (report.failed.is_empty() && report.unserved.is_empty()) {
-        return ExitCode::SUCCESS;
-    }
-    if !report.failed.is_empty() {
-        let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
-        tracing::error!("Failed for good: {}", failed.join(", "));
-    }
-    for unserved in &report.unserved {
-        tracing::error!("Not handled: {unserved}");
-    }
-    ExitCode::FAILURE
 }
 
 #[cfg(test)]

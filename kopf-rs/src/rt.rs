@@ -5,4 +5,5 @@ pub(crate) mod clock;
 pub(crate) mod gate;
 pub(crate) mod locked_file;
 pub(crate) mod outage;
+pub(crate) mod printed;
 pub(crate) mod rng;

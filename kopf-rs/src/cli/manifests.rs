@@ -1,4 +1,4 @@
-//! `--apply`: files and folders into objects, in the order they are to be applied.
+//! `--apply`: files, folders and pipes into objects, in the order they are to be applied.
 //!
 //! Promises that every refusal names file, document and line. Must not know how anything is sent.
 
@@ -52,10 +52,18 @@ struct Document<'a> {
     text: Vec<&'a str>,
 }
 
+/// As kubectl has it.
+const STANDARD_INPUT: &str = "-";
+
 /// Everything at `paths`: kinds before their objects, namespaces before what is in them, all else as written.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = Vec::new();
     for path in paths {
+        if path.as_os_str() == STANDARD_INPUT {
+            let text = io::read_to_string(io::stdin()).map_err(|error| unreadable(path, error))?;
+            manifests.extend(parse(Path::new("standard input"), &text)?);
+            continue;
+        }
         for file in files(path)? {
             let text = fs::read_to_string(&file).map_err(|error| unreadable(&file, error))?;
             manifests.extend(parse(&file, &text)?);
@@ -74,11 +82,12 @@ fn rank(object: &Value) -> u8 {
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
-    if path.is_file() {
-        return Ok(vec![path.to_owned()]);
-    }
-    if !path.is_dir() {
+    if !path.exists() {
         return Err(ManifestError::Absent(path.to_owned()));
+    }
+    // Not only files: what a shell makes of `<(kustomize build)` is a pipe.
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
     }
     let entries = fs::read_dir(path).map_err(|error| unreadable(path, error))?;
     let mut files = Vec::new();
@@ -104,11 +113,14 @@ fn unreadable(path: &Path, error: io::Error) -> ManifestError {
 }
 
 fn parse(file: &Path, text: &str) -> Result<Vec<Manifest>, ManifestError> {
-    let json = file.extension().is_some_and(|ending| ending == "json");
-    let parsed = if json {
-        parse_json(file, text)?
-    } else {
-        parse_yaml(file, text)?
+    let parsed = match file.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => parse_json(file, text)?,
+        Some("yaml" | "yml") => parse_yaml(file, text)?,
+        // A pipe has no ending: several JSON objects in a row are no YAML.
+        _ => match parse_json(file, text) {
+            Ok(parsed) => parsed,
+            Err(_) => parse_yaml(file, text)?,
+        },
     };
     let mut manifests = Vec::new();
     for manifest in parsed {
@@ -226,6 +238,15 @@ fn bad(place: Place, problem: impl Into<String>) -> ManifestError {
     ManifestError::Bad {
         place,
         problem: problem.into(),
+    }
+}
+
+// === impl ManifestError ===
+
+impl ManifestError {
+    /// Whether the files are wrong, rather than the cluster unwilling.
+    pub(crate) fn is_wrong_usage(&self) -> bool {
+        !matches!(self, Self::Refused { .. })
     }
 }
 
@@ -355,6 +376,16 @@ mod tests {
         assert_eq!(parse(Path::new("o.json"), &text).unwrap().len(), 3);
         let message = error("o.json", &format!("{app}\n{{\n\"kind\" 1}}"));
         assert_eq!(message, "o.json, document 2, line 3: expected `:`");
+    }
+
+    #[test]
+    fn what_has_no_ending_may_be_json_or_yaml() {
+        let app = r#"{"apiVersion":"v1","kind":"App","metadata":{"name":"a"}}"#;
+        let count = |text: &str| parse(Path::new("63"), text).unwrap().len();
+        assert_eq!(count(&format!("{app}{app}")), 2);
+        assert_eq!(count(&format!("{APP}---\n{app}")), 2);
+        let message = error("63", &format!("{APP}---\n- a\n"));
+        assert!(message.starts_with("63, document 2, line 6: "), "{message}");
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::handler::outcome::{Outcome, panic_text};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::clock::Clock;
+use crate::rt::printed::drop_if_lost;
 
 /// Calls handlers.
 pub(crate) struct Invoker {
@@ -382,6 +383,9 @@ impl Panicked {
         let function = named.map_or_else(String::new, |named| format!("{} ", named.function));
         let text = named.map_or_else(|| panic_text(payload), |named| named.text.as_deref());
         let text = text.unwrap_or("a value that is no text");
+        if let Some(text) = drop_if_lost(text) {
+            return Self(text);
+        }
         Self(match place {
             Some(place) => format!("{function}panicked at {place}: {text}"),
             None => format!("{function}panicked: {text}"),

@@ -459,6 +459,12 @@ impl Worker {
 
     /// The operator stops: outcomes that are still to be written are, once more.
     async fn stop(&mut self) {
+        let is_unfinished = matches!(self.due, Due::Now | Due::At(_) | Due::Stopped);
+        if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
+            let (resource, about) = (&self.kind.resource, &self.context.about);
+            let what = format!("{resource} {about}: its handlers were still to be retried");
+            self.shared().give_up(what);
+        }
         if self.unwritten_outcome && !self.context.is_deleted() {
             self.write_unwritten_for_the_last_time().await;
         }

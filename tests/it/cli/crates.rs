@@ -73,7 +73,7 @@ async fn a_library_gets_a_program_around_it() {
     assert!(!again.said.contains("Compiling"), "{}", again.said);
     let loud = ended(run(&folder, &["op", "--features", "loud"])).await;
     loud.with(
-        1,
+        2,
         &[
             "error: loud",
             "op/src/lib.rs:2:1",
@@ -101,7 +101,7 @@ async fn a_program_on_main_is_run_as_it_is() {
     let ran = ended(run(&folder, &["op", "-v"])).await;
     ran.with(7, &["prog 1.2.3 [\"-v\"]"]);
     let joined = ended(run(&folder, &["op", "op"])).await;
-    joined.with(1, &["prog is a program of its own"]);
+    joined.with(2, &["prog is a program of its own"]);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn several_crates_make_one_operator() {
         .await
         .with(7, &["one 1.2.3 []"]);
     let odd = ended(run(&folder, &["one", "odd"])).await;
-    odd.with(1, &["the paths are built on different kopf-rs"]);
+    odd.with(2, &["the paths are built on different kopf-rs"]);
 }
 
 #[tokio::test]
@@ -142,12 +142,12 @@ async fn a_workspace_lends_its_patches_and_asks_for_a_package() {
         .file("b/src/lib.rs", "");
     ended(run(&folder, &["a"])).await.with(7, &["a 1.2.3 []"]);
     let unsaid = ended(run(&folder, &["."])).await;
-    unsaid.with(1, &["choose one with --package NAME", "a, b"]);
+    unsaid.with(2, &["choose one with --package NAME", "a, b"]);
     ended(run(&folder, &[".", "--package", "b"]))
         .await
         .with(7, &["b 1.2.3 []"]);
     let wrong = ended(run(&folder, &[".", "--package", "c"])).await;
-    wrong.with(1, &["has no package `c`"]);
+    wrong.with(2, &["has no package `c`"]);
 }
 
 #[tokio::test]
@@ -165,13 +165,13 @@ async fn crates_that_cannot_be_operators_are_refused() {
         .file("unlocked/src/lib.rs", "");
     let neither = ended(run(&folder, &["neither"])).await;
     neither.with(
-        1,
+        2,
         &["has neither a library nor a program whose main is `kopf_rs::main!()`"],
     );
     let none = ended(run(&folder, &["none"])).await;
-    none.with(1, &["does not depend on kopf-rs", "cargo add kopf-rs"]);
+    none.with(2, &["does not depend on kopf-rs", "cargo add kopf-rs"]);
     let bad = ended(run(&folder, &["bad"])).await;
-    bad.with(1, &["cargo cannot read", "bad/Cargo.toml"]);
+    bad.with(2, &["cargo cannot read", "bad/Cargo.toml"]);
     let unlocked = ended(run(&folder, &["unlocked", "--locked"])).await;
-    unlocked.with(1, &["unlocked/Cargo.toml", "--locked"]);
+    unlocked.with(2, &["unlocked/Cargo.toml", "--locked"]);
 }

@@ -23,6 +23,11 @@ fn obey(body: &Value, logger: Logger) -> HandlerResult {
             }
         }
         Some("fail") => Err(PermanentError::new("asked to fail").into()),
+        Some("retry") => Err(TemporaryError::new("asked to retry").delay(1).into()),
+        Some("print") => {
+            println!("printed");
+            Ok(())
+        }
         _ => {
             tracing::info!(count = 1, "seen plainly");
             Ok(())
@@ -42,7 +47,11 @@ fn folder() -> Folder {
         .file("obey.rs", HANDLER)
         .file("empty/notes.txt", "")
         .file("good/good.yaml", &good)
+        .file("good.txt", &good)
+        .file("good.json", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good"}}"#)
         .file("block.yaml", &object("stuck", "block"))
+        .file("retry.yaml", &object("never", "retry"))
+        .file("print.yaml", &object("loud", "print"))
         .file("both.yaml", &format!("{good}---\n{bad}"))
         .file("broken.yaml", &format!("{good}---\nkind: ConfigMap\n  name: x\n"))
         .file("unknown.yaml", &format!("{good}---\n{}", good.replace("ConfigMap", "Gadget")))
@@ -62,6 +71,24 @@ fn obey(args: &[&str]) -> Command {
     all.extend(args.iter().map(|arg| arg.replace('@', &folder.at(""))));
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     kopf_rs(&all)
+}
+
+/// The same as the `"$@"` of a shell script; `%` is the folder there.
+fn obey_in_shell(script: &str, args: &[&str]) -> Command {
+    let program = obey(args);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &script.replace('%', &folder().at("")), "sh"])
+        .arg(program.get_program())
+        .args(program.get_args());
+    command.current_dir(program.get_current_dir().expect("a folder is chosen"));
+    for (key, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
+    }
+    command
 }
 
 #[tokio::test]
@@ -88,30 +115,34 @@ async fn a_bad_namespace_pattern_is_wrong_usage() {
 
 #[tokio::test]
 async fn objects_that_cannot_be_applied_are_named_by_place() {
-    for (path, text) in [
-        ("absent", "absent: no such file or folder"),
+    for (path, code, text) in [
+        ("absent", 2, "absent: no such file or folder"),
         (
             "empty",
+            2,
             "empty: the folder has no .yaml, .yml or .json file",
         ),
-        ("broken.yaml", "broken.yaml, document 2, line "),
+        ("broken.yaml", 2, "broken.yaml, document 2, line "),
         (
             "unknown.yaml",
+            1,
             "unknown.yaml, document 2, line 6: Gadget default/good is refused",
         ),
         (
             "invalid.yaml",
+            1,
             "invalid.yaml, document 1, line 1: ConfigMap default/NOT_GOOD is refused",
         ),
         (
             "misspelt.yaml",
+            1,
             "misspelt.yaml, document 1, line 1: ConfigMap default/good is refused",
         ),
-        ("misspelt.yaml", "unknown field \"dato\""),
+        ("misspelt.yaml", 1, "unknown field \"dato\""),
     ] {
         let path = format!("@/{path}");
         let ended = ended(obey(&["--embedded", "--apply", &path, "--once"])).await;
-        ended.with(1, &[text]);
+        ended.with(code, &[text]);
     }
 }
 
@@ -123,7 +154,68 @@ async fn an_operator_may_be_given_a_name() {
     ended(obey(&named)).await.with(0, &texts);
     let wrong = [&good[..], &["--name", "no name!"]].concat();
     let texts = ["error: the operator's name `no name!` cannot be used"];
-    ended(obey(&wrong)).await.with(1, &texts);
+    ended(obey(&wrong)).await.with(2, &texts);
+}
+
+#[tokio::test]
+async fn objects_may_come_through_a_pipe() {
+    let handled = ["[default/good] Handler 'obey' succeeded."];
+    for (script, path) in [
+        ("cat %/good.txt | \"$@\"", "/dev/stdin"),
+        ("cat %/good.json | \"$@\"", "-"),
+        ("cat %/good.txt | \"$@\" 3<&0 </dev/null", "/dev/fd/3"),
+    ] {
+        let args = ["--embedded", "--apply", path, "--once"];
+        ended(obey_in_shell(script, &args)).await.with(0, &handled);
+    }
+    let broken = obey_in_shell("echo 'kind: [' | \"$@\"", &["--embedded", "--apply", "-"]);
+    let place = ["error: standard input, document 1, line "];
+    ended(broken).await.with(2, &place);
+}
+
+#[tokio::test]
+async fn once_gives_up_after_its_timeout_what_never_succeeds() {
+    let args = [
+        "--embedded",
+        "--apply",
+        "@/retry.yaml",
+        "--once",
+        "--timeout",
+        "3s",
+    ];
+    let texts = [
+        "Not everything is handled within 3 seconds (--timeout).",
+        "Not handled: configmaps.v1 default/never: its handlers were still to be retried",
+    ];
+    ended(obey(&args)).await.with(1, &texts);
+}
+
+#[tokio::test]
+async fn what_cannot_be_printed_is_dropped_and_its_handler_succeeds() {
+    let args = [
+        "--embedded",
+        "--apply",
+        "@/print.yaml",
+        "--once",
+        "--timeout",
+        "60s",
+    ];
+    let texts = [
+        "is dropped from now on",
+        "[default/loud] Handler 'obey' succeeded.",
+        "ended with 0",
+    ];
+    for stdout in ["> /dev/full", "| true"] {
+        let script = format!("{{ \"$@\"; echo \"ended with $?\" >&2; }} {stdout}");
+        let end = ended(obey_in_shell(&script, &args)).await;
+        end.with(0, &texts);
+        assert_eq!(
+            end.said.matches("failed printing to stdout").count(),
+            1,
+            "{}",
+            end.said
+        );
+    }
 }
 
 #[tokio::test]

@@ -23,6 +23,14 @@ async fn wrong_usage_ends_with_2() {
             &["run", "x", "--embedded", "--context", "c"],
             "cannot be used with",
         ),
+        (
+            &["run", "x", "--timeout", "3s"],
+            "the following required arguments were not provided:\n  --once",
+        ),
+        (
+            &["run", "x", "--once", "--timeout", "soon"],
+            "expected seconds, or a time such as 90s, 10m or 1h",
+        ),
         (&["walk"], "unrecognized subcommand 'walk'"),
         (&[], "Usage: kopf-rs"),
     ] {
@@ -53,25 +61,25 @@ async fn paths_that_are_nothing_to_run_are_named() {
         .file("empty/notes.txt", "")
         .file("files/op.rs", "");
     let absent = folder.at("absent");
-    refused(&["run", &absent], 1, &["error: ", "absent does not exist"]).await;
+    refused(&["run", &absent], 2, &["error: ", "absent does not exist"]).await;
     let empty = folder.at("empty");
     refused(
         &["run", &empty],
-        1,
+        2,
         &["empty has no Cargo.toml", "cargo init --lib"],
     )
     .await;
     let files = folder.at("files");
     refused(
         &["run", &files],
-        1,
+        2,
         &["files has no Cargo.toml", "kopf-rs run", "files/op.rs"],
     )
     .await;
     let text = folder.at("empty/notes.txt");
     refused(
         &["run", &text],
-        1,
+        2,
         &["notes.txt is neither the folder of a crate nor a .rs file"],
     )
     .await;
@@ -82,7 +90,7 @@ async fn without_a_path_it_is_this_folder() {
     let folder = Folder::new("nothing").file("empty/notes.txt", "");
     let mut command = kopf_rs(&["run"]);
     command.current_dir(folder.path().join("empty"));
-    ended(command).await.with(1, &[". has no Cargo.toml"]);
+    ended(command).await.with(2, &[". has no Cargo.toml"]);
 }
 
 #[tokio::test]
@@ -105,21 +113,21 @@ async fn a_manifest_comment_that_is_no_toml_is_named_by_line() {
     let comment = folder.at("comment.rs");
     refused(
         &["run", &comment],
-        1,
+        2,
         &["comment.rs:4: the manifest is no TOML"],
     )
     .await;
     let front = folder.at("front.rs");
     refused(
         &["run", &front],
-        1,
+        2,
         &["front.rs:2: the manifest is no TOML"],
     )
     .await;
     let open = folder.at("open.rs");
     refused(
         &["run", &open],
-        1,
+        2,
         &["open.rs:1: the manifest that begins here has no end"],
     )
     .await;

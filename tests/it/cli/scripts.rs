@@ -47,7 +47,7 @@ async fn frontmatter_is_read_and_lines_stay_right() {
     ended(run(&folder.at("good.rs"))).await.with(0, &[]);
     let broken = ended(run(&folder.at("broken.rs"))).await;
     // Seven lines of manifest, then the sixth of the handler.
-    broken.with(1, &["cli/front/broken.rs:13:", "does not compile"]);
+    broken.with(2, &["cli/front/broken.rs:13:", "does not compile"]);
     assert!(!broken.said.contains("--> fronted"), "{}", broken.said);
 }
 
@@ -61,14 +61,14 @@ async fn a_file_that_does_not_compile_is_shown_with_its_own_lines() {
         "broken/op.rs:11:",
         "op.rs does not compile",
     ];
-    ended(run(&folder.at("op.rs"))).await.with(1, &texts);
+    ended(run(&folder.at("op.rs"))).await.with(2, &texts);
 }
 
 #[tokio::test]
 async fn a_file_without_handlers_says_so() {
     let folder = Folder::new("idle").file("idle.rs", "pub fn nothing() {}\n");
     ended(run(&folder.at("idle.rs"))).await.with(
-        1,
+        2,
         &["error: there are no handlers: no function annotated with #[on_create]"],
     );
 }
@@ -78,7 +78,7 @@ async fn the_same_id_twice_is_named_with_both_places() {
     let twice = format!("{HANDLER}mod more {{\n{HANDLER}}}\n");
     let folder = Folder::new("twice").file("twice.rs", &twice);
     let texts = ["error: ", "seen", "twice.rs:4:", "twice.rs:12:"];
-    ended(run(&folder.at("twice.rs"))).await.with(1, &texts);
+    ended(run(&folder.at("twice.rs"))).await.with(2, &texts);
 }
 
 #[tokio::test]
