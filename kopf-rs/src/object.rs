@@ -5,6 +5,7 @@
 pub(crate) mod body;
 pub(crate) mod collection;
 pub(crate) mod diff;
+pub(crate) mod discreet;
 pub(crate) mod essence;
 pub(crate) mod event;
 pub(crate) mod identity;

@@ -21,6 +21,7 @@ use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::happening::patching::{PatchPart, Patching};
 use crate::object::body::Body;
+use crate::object::discreet::patch_of_secret;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -225,7 +226,7 @@ impl Worker {
         let written = match written {
             Written::Refused(message) => Written::Refused(discreet(&self.kind.resource, message)),
             Written::Outdated(found) => {
-                let patch = patch.clone();
+                let patch = self.as_told(&patch);
                 self.report(Patching::Outdated { patch });
                 if found.is_ok() {
                     self.memory.answered = Some(Instant::now());
@@ -373,11 +374,21 @@ impl Worker {
             (true, true) => &[PatchPart::Status],
             _ => &[PatchPart::All],
         };
+        let patch = self.as_told(patch);
         for part in parts {
             self.report(Patching::Begins {
                 patch: patch.clone(),
                 part: *part,
             });
+        }
+    }
+
+    /// The patch without the values of a Secret.
+    fn as_told(&self, patch: &Arc<Patch>) -> Arc<Patch> {
+        if is_secret(&self.kind.resource) {
+            Arc::new(patch_of_secret(patch, &self.context.about.uid))
+        } else {
+            patch.clone()
         }
     }
 

@@ -70,6 +70,19 @@ impl Diff {
         }
         Self(items)
     }
+    /// The same differences with other values, such as may be told.
+    pub(crate) fn told_as(&self, tell: impl Fn(&FieldPath, &Value) -> Value) -> Self {
+        let items = self.0.iter().map(|item| {
+            let told = |side: &Option<Value>| side.as_ref().map(|it| tell(&item.field, it));
+            DiffItem {
+                op: item.op,
+                field: item.field.clone(),
+                old: told(&item.old),
+                new: told(&item.new),
+            }
+        });
+        Self(items.collect())
+    }
     /// Whether nothing differs.
     #[must_use]
     pub fn is_empty(&self) -> bool {

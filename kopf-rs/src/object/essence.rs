@@ -39,7 +39,7 @@ pub(crate) enum Sight {
 }
 
 /// The stanzas of Secrets with their values.
-const HIDDEN: [&str; 2] = ["data", "stringData"];
+pub(super) const HIDDEN: [&str; 2] = ["data", "stringData"];
 
 /// What `kubectl apply` keeps for itself.
 const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -275,7 +275,7 @@ fn essence(body: &Body, extra: &[&FieldPath], marks: &Marks, secrets: Secrets) -
     Value::Object(essence)
 }
 
-fn is_secret(body: &Body) -> bool {
+pub(super) fn is_secret(body: &Body) -> bool {
     body["apiVersion"] == "v1" && body["kind"] == "Secret"
 }
 
@@ -299,13 +299,16 @@ fn stanzas(body: &Body, secrets: Secrets) -> Map<String, Value> {
 }
 
 /// Digests in place of values; salted, so that equal values of two Secrets do not look equal.
-fn conceal(values: &Value, salt: &str) -> Value {
+pub(super) fn conceal(values: &Value, salt: &str) -> Value {
     let Some(members) = values.as_object() else {
         return values.clone();
     };
     members
         .iter()
         .map(|(key, value)| {
+            if value.is_null() {
+                return (key.clone(), Value::Null);
+            }
             let hidden = hash(format!("{salt}\n{key}\n{value}").as_bytes());
             (key.clone(), format!("digest:{hidden}").into())
         })

@@ -12,6 +12,7 @@ use crate::handler::subject::EventSubject;
 use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
+use crate::object::discreet;
 use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
@@ -91,11 +92,11 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     };
     let selected = candidates.iter().filter(is_selected);
     let selected: Vec<_> = selected.map(|it| it.handler.clone()).collect();
-    let body = input.body.clone();
+    let body = discreet::body(input.body);
     plan.told.push(Handling::InProgress { reason, body });
     let is_known = reason != Reason::Create && !comparison.unknown;
     if is_known && !comparison.diff.is_empty() {
-        let diff = comparison.diff.clone();
+        let diff = discreet::diff(&comparison.diff, input.body);
         plan.told.push(Handling::Differs { reason, diff });
     }
     if mode == Mode::Persisted {
