@@ -9,6 +9,7 @@ use crate::operating::{Gate, TestOperator, is_handled, last_handled};
 scenarios! {
     what_a_handler_wants_is_written_though_it_was_so_before;
     an_update_is_one_call_with_its_difference_and_one_write;
+    handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress;
     a_change_of_the_status_is_nobodys_business;
     a_change_during_a_cycle_gets_a_cycle_of_its_own;
     a_change_during_creation_becomes_an_update;
@@ -49,6 +50,44 @@ async fn an_update_is_one_call_with_its_difference_and_one_write(cluster: TestCl
         ["Some(Number(1)) Some(Number(2))", r#"["spec.size"]"#]
     );
     test.assert_writes("a", 2).await;
+}
+
+async fn handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let attempt = |what: &'static str, failures: u32| {
+        let calls = test.calls.clone();
+        move |context: kopf_rs::Context| {
+            calls.note(format!("{what} {}", context.retry()));
+            let retry = context.retry();
+            async move {
+                if retry < failures {
+                    Err(kopf_rs::TemporaryError::new("not yet").delay(0.1))?;
+                }
+                Ok(what)
+            }
+        }
+    };
+    // Two functions of one name: what tells them apart is their place.
+    let create_fn = handler("same", attempt("create", 1));
+    let update_fn = handler("same", attempt("update", 2));
+    let registry = Registry::new()
+        .on_create(test.selector(), create_fn)
+        .on_update(test.selector(), update_fn);
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    let object = test
+        .until("it is handled", "a", |object| has_handled(object, 2))
+        .await;
+    working.stop().await;
+    assert_eq!(
+        test.calls.all(),
+        ["create 0", "create 1", "update 0", "update 1", "update 2"]
+    );
+    assert_eq!(object["status"]["same"], "update");
 }
 
 async fn a_change_of_the_status_is_nobodys_business(cluster: TestCluster) {

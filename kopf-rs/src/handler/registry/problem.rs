@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::handler::definition::Handler;
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::selectors::disjoint;
+use crate::handler::subject::Reason;
 
 /// Everything that is wrong with the handlers, one line each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +24,7 @@ pub(crate) enum Problem {
         declared_at: DeclaredAt,
         message: String,
     },
-    /// Two functions with one id: they would share one progress record.
+    /// Two functions with one id that may be called for the same change: they would share one progress record.
     SameId {
         id: Arc<str>,
         first: DeclaredAt,
@@ -45,13 +46,13 @@ impl fmt::Display for Problem {
             ),
             Self::SameId { id, first, second } => write!(
                 f,
-                "{second}: the handler id `{id}` is already used at {first} for resources that may be the same; give one of them another `id`"
+                "{second}: the handler id `{id}` is already used at {first} for changes of resources that may be the same; give one of them another `id`"
             ),
         }
     }
 }
 
-/// Ids used by different functions for resources that may be the same.
+/// Ids used by different functions that may be called for the same change of the same object.
 pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mut by_id: HashMap<(&str, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
@@ -74,7 +75,22 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
 
 fn overlap(one: &Handler, other: &Handler) -> bool {
     let selectors = one.selector().zip(other.selector());
-    !selectors.is_some_and(|(one, other)| disjoint(one, other))
+    !selectors.is_some_and(|(one, other)| disjoint(one, other)) && share_a_cycle(one, other)
+}
+
+/// Whether both may be called in one cycle. Those of different cycles have different records: each tells what it was made for.
+fn share_a_cycle(one: &Handler, other: &Handler) -> bool {
+    if !one.is_for_changes() || !other.is_for_changes() {
+        return true;
+    }
+    let reasons = [
+        Reason::Create,
+        Reason::Update,
+        Reason::Delete,
+        Reason::Resume,
+    ];
+    let mut cycles = reasons.iter().flat_map(|it| [(*it, false), (*it, true)]);
+    cycles.any(|(reason, initial)| one.is_for(reason, initial) && other.is_for(reason, initial))
 }
 
 fn lines(problems: &[Problem]) -> String {

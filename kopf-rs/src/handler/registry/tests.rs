@@ -68,11 +68,11 @@ mod clashing {
         fn same() {}
     }
     pub(super) mod two {
-        #[crate::on_update(kind = "MyApp")]
+        #[crate::on_create(kind = "MyApp")]
         fn same() {}
     }
     pub(super) mod elsewhere {
-        #[crate::on_update(plural = "others")]
+        #[crate::on_create(plural = "others")]
         fn same() {}
     }
 }
@@ -88,6 +88,25 @@ fn one_id_on_two_functions_is_refused_with_both_places() {
         "{text}"
     );
     assert_eq!(first.matches("registry/tests.rs:").count(), 2, "{text}");
+}
+
+#[test]
+fn one_id_is_fine_for_handlers_that_are_never_called_for_the_same_change() {
+    let nothing = |_| async { Ok(()) };
+    let registry = Registry::new()
+        .on_create("myapps", handler("same", nothing))
+        .on_update("myapps", handler("same", nothing))
+        .on_delete("myapps", handler("same", nothing));
+    assert_eq!(registry.check(), Ok(()));
+    let resuming = Registry::new()
+        .on_create("myapps", handler("same", nothing))
+        .on_resume("myapps", handler("same", nothing));
+    assert_eq!(resuming.check(), Ok(()));
+    assert!(registry.and(resuming).check().is_err());
+    let events = Registry::new()
+        .on_event("myapps", handler("same", nothing))
+        .on_event("myapps", handler("same", nothing));
+    assert!(events.check().is_err());
 }
 
 #[test]
@@ -132,9 +151,9 @@ fn what_is_wrong_with_closures_is_gathered() {
         .on_create("", handler("unnamed", nothing))
         .on_field("myapps", handler("no_field", nothing))
         .on_create("myapps", handler("sided", nothing).field("spec").old(1))
-        .on_create("myapps", same.clone())
+        .on_update("myapps", same.clone())
         .on_resume("myapps", same)
-        .on_delete("myapps", handler("twice", nothing).optional())
+        .on_update("myapps", handler("twice", nothing))
         .on_delete("myapps", handler("", nothing));
     let text = registry.check().unwrap_err().to_string();
     let lines: Vec<_> = text.lines().collect();
