@@ -382,7 +382,7 @@ impl CheckedOperator {
                 logger: Logger::of_activity(activity),
                 ..self.context.clone()
             },
-            backoff: (execution.first_backoff, execution.longest_backoff),
+            backoff: execution.backoff(),
         };
         let named = |failed: Vec<Arc<str>>| failed.iter().map(ToString::to_string).collect();
         activities.run(handlers).await.map_err(named)
@@ -442,7 +442,7 @@ impl CheckedOperator {
                 .unwrap_or_else(|| Persistence::named(&self.name)),
             policy: Policy {
                 lifecycle: execution.lifecycle.clone(),
-                backoff: (execution.first_backoff, execution.longest_backoff),
+                backoff: execution.backoff(),
             },
             limits: Limits {
                 workers: settings.queueing.worker_limit,

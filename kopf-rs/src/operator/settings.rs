@@ -31,9 +31,13 @@ pub struct Settings {
 pub struct Execution {
     /// Which of the due handlers of an object run in one pass.
     pub lifecycle: Lifecycle,
-    /// The first delay after an arbitrary error of a handler without `backoff`; doubled with every further one.
+    /// The delay after an arbitrary error of a handler without `backoff`, always the same; `None`: a growing one, from `first_backoff`
+    /// to `longest_backoff`. Default: `None`.
+    pub default_backoff: Option<Duration>,
+    /// The shortest delay after the first arbitrary error of a handler without `backoff`; doubled with every further one, and up to a
+    /// fifth longer by chance. Default: 1 second.
     pub first_backoff: Duration,
-    /// The longest such delay.
+    /// The longest such delay. Default: 60 seconds.
     pub longest_backoff: Duration,
     /// How many blocking handlers run at the same time.
     pub max_workers: usize,
@@ -107,11 +111,20 @@ impl LiveSettings {
     }
 }
 
+impl Execution {
+    /// The first and the longest delay after arbitrary errors.
+    pub(super) fn backoff(&self) -> (Duration, Duration) {
+        let growing = (self.first_backoff, self.longest_backoff);
+        self.default_backoff.map_or(growing, |fixed| (fixed, fixed))
+    }
+}
+
 impl Default for Execution {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             lifecycle: Lifecycle::default(),
+            default_backoff: None,
             first_backoff: Duration::from_secs(1),
             longest_backoff: Duration::from_secs(60),
             max_workers: (processors + 4).min(32),
@@ -157,5 +170,19 @@ impl Default for Scanning {
             disabled: false,
             interval: Duration::from_secs(60),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_backoff_is_fixed_where_it_is_given() {
+        let mut execution = Execution::default();
+        let seconds = |(first, longest): (Duration, Duration)| (first.as_secs(), longest.as_secs());
+        assert_eq!(seconds(execution.backoff()), (1, 60));
+        execution.default_backoff = Some(Duration::from_secs(7));
+        assert_eq!(seconds(execution.backoff()), (7, 7));
     }
 }

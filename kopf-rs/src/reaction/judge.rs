@@ -107,13 +107,14 @@ impl Judge {
         }
     }
 
-    /// Doubled with every attempt, give or take a fifth, never above the longest.
+    /// Doubled with every attempt, and up to a fifth longer; never below the first delay, nor above the longest.
     pub(super) fn growing(&self, retries: u32) -> Duration {
         const SPREAD: f64 = 0.2;
         let (first, longest) = self.backoff;
-        let plain = first.saturating_mul(2_u32.saturating_pow(retries.min(31)));
-        let plain = plain.min(longest.div_f64(1.0 + SPREAD));
-        let delay = plain.mul_f64(1.0 - SPREAD + 2.0 * SPREAD * self.random.clamp(0.0, 1.0));
+        let doubled = first.saturating_mul(2_u32.saturating_pow(retries.min(31)));
+        let plain = doubled.min(longest.div_f64(1.0 + SPREAD)).max(first);
+        let delay = plain.mul_f64(1.0 + SPREAD * self.random.clamp(0.0, 1.0));
+        let delay = delay.min(longest);
         Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 
