@@ -42,7 +42,7 @@ impl Function {
     pub(crate) fn read(item: &mut ItemFn, kinds: &[&Kind], mistakes: &mut Mistakes) -> Self {
         check_signature(&item.sig, mistakes);
         let mut arguments = Vec::new();
-        let mut patches = 0;
+        let (mut patches, mut params) = (0, 0);
         for input in &mut item.sig.inputs {
             match input {
                 FnArg::Receiver(receiver) => {
@@ -56,6 +56,13 @@ impl Function {
                         mistakes.at(&*typed, "there is only one patch: ask for it once");
                         patches = 1;
                     }
+                    let is_param =
+                        matches!(&argument, Some(Argument::Named(name, _)) if name == "param");
+                    params += usize::from(is_param);
+                    if is_param && params > 1 {
+                        let message = "there is only one `param`: make a tuple or a struct of what the handler is to be given; a type of yours that is resolved by itself is marked `#[inject]`";
+                        mistakes.at(&*typed, message);
+                    }
                     arguments.extend(argument);
                 }
             }
@@ -65,6 +72,12 @@ impl Function {
             is_async: item.sig.asyncness.is_some(),
             arguments,
         }
+    }
+
+    /// The variant of the framework's `Function`.
+    pub(crate) fn way(&self) -> Ident {
+        let way = if self.is_async { "Async" } else { "Blocking" };
+        Ident::new(way, Span::mixed_site())
     }
 
     /// The type in which the function wants its `param`, and whether it can do without.
@@ -152,6 +165,7 @@ fn read_argument(
     if !can_be_named(&ty, mistakes) {
         return None;
     }
+    let is_injected = matches!(renaming, Some(Renaming::Inject));
     let known = match renaming {
         Some(Renaming::Inject) => None,
         Some(Renaming::From(datum)) => {
@@ -170,6 +184,10 @@ fn read_argument(
         },
     };
     match known {
+        None if !is_injected && kinds.iter().any(|kind| kind.is_nested) && is_plain(&ty) => {
+            let param = Ident::new("param", name.span().resolved_at(Span::mixed_site()));
+            Some(Argument::Named(param, received(ty)))
+        }
         None => injected(ty, typed, mistakes),
         Some((known, written)) => named(known, &written, ty, kinds, mistakes),
     }
@@ -293,6 +311,29 @@ fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
     }
 }
 
+/// Types of which nobody can say how they are made of a cause: references, and those of the standard library. In a sub-handler, an argument
+/// of such a type is what its parent gives.
+fn is_plain(ty: &Type) -> bool {
+    const PLAIN: [&str; 24] = [
+        "String", "Value", "Map", "Vec", "BTreeMap", "HashMap", "BTreeSet", "HashSet", "Duration",
+        "bool", "char", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16",
+        "i32", "i64", "isize",
+    ];
+    match ty {
+        Type::Tuple(_) | Type::Array(_) => true,
+        Type::Reference(reference) => {
+            reference.mutability.is_none()
+                && !matches!(&*reference.elem, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Cause"))
+        }
+        Type::Path(path) => {
+            let last = path.path.segments.last();
+            optional(ty).is_some_and(is_plain)
+                || last.is_some_and(|last| PLAIN.iter().any(|plain| last.ident == plain))
+        }
+        _ => false,
+    }
+}
+
 fn injected(ty: Type, typed: &PatType, mistakes: &mut Mistakes) -> Option<Argument> {
     if let Type::Reference(reference) = &ty
         && let Some(token) = &reference.mutability
@@ -331,10 +372,13 @@ fn named(
         return Some(Argument::Patch);
     }
     if mutable {
-        let advice = if name == "memo" {
-            "take `Memo`, which can be filled as it is"
-        } else {
-            "what is to be changed on the object goes into `patch: &mut Patch`"
+        let advice = match name {
+            "memo" => "take `Memo`, which can be filled as it is",
+            "logger" => "take `Logger`, which can be cloned",
+            "settings" => {
+                "take `settings: LiveSettings`, and change them by `settings.change(|settings| ..)`"
+            }
+            _ => "what is to be changed on the object goes into `patch: &mut Patch`",
         };
         mistakes.at(
             &ty,
@@ -343,6 +387,10 @@ fn named(
         return None;
     }
     let received = received(ty);
+    if let Some(advice) = advice_on_type(name, &received) {
+        mistakes.at(received.ty(), advice);
+        return None;
+    }
     if let ("event_type", Received::Lent(ty)) = (name, &received) {
         mistakes.at(
             ty,
@@ -353,6 +401,48 @@ fn named(
         Ident::new(name, written.span().resolved_at(Span::mixed_site())),
         received,
     ))
+}
+
+/// What to take instead of a type that is not offered, where it is known what was meant.
+fn advice_on_type(name: &str, received: &Received) -> Option<String> {
+    let ty = last_name(received.ty())?;
+    let (lent, optional) = match received {
+        Received::Owned(_) => (false, false),
+        Received::OwnedIfAny(_) => (false, true),
+        Received::Lent(_) => (true, false),
+        Received::LentIfAny(_) => (true, true),
+    };
+    let (why, instead) = match (name, ty.as_str()) {
+        ("name" | "namespace" | "uid" | "activity", "String") if lent => {
+            ("is lent as text", "&str".to_owned())
+        }
+        ("reason", "String") => ("is lent as text, or given as what it is", "Reason".into()),
+        ("event_type", "String") => (
+            "is lent as text, or given as what it is",
+            "EventType".into(),
+        ),
+        ("retry", "i8" | "i16" | "i32" | "i64" | "i128" | "isize") => {
+            ("counts attempts from 0", ty.replacen('i', "u", 1))
+        }
+        ("settings", "Settings") => (
+            "is shared by the handlers of the startup: `settings.get()` copies, `settings.change(|settings| ..)` changes",
+            "LiveSettings".into(),
+        ),
+        _ => return None,
+    };
+    let instead = if optional {
+        format!("Option<{instead}>")
+    } else {
+        instead
+    };
+    Some(format!("`{name}` {why}: take `{name}: {instead}`"))
+}
+
+/// The name of a type, without its path; `None` where it has arguments.
+fn last_name(ty: &Type) -> Option<String> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    last.arguments.is_none().then(|| last.ident.to_string())
 }
 
 fn not_here(name: &str, kind: &Kind) -> String {

@@ -1,16 +1,16 @@
 //! The arguments of an attribute: text into selector and typed options, all mistakes gathered.
 
-use proc_macro2::{Span, TokenStream};
-use quote::ToTokens;
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, Ident, LitStr, Path, Token, token};
+use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::fallback::Mistakes;
 use crate::family::{Form, Kind, SELECTOR_KEYS, attributes_with, form_of};
 use crate::hint::{did_you_mean, nearest};
-use crate::option::{Entry, Options};
+use crate::option::{Entry, Given, Options};
 use crate::selector::Selector;
+use crate::syntax::{brace_ahead, expression, skip_to_comma};
 
 /// One attribute, understood.
 pub(crate) struct Attribute {
@@ -26,15 +26,6 @@ pub(crate) struct Attribute {
 pub(crate) enum Written {
     Positional(Expr),
     Keyword(Ident, Given),
-}
-
-/// What stands after `keyword =`.
-pub(crate) enum Given {
-    /// Nothing: the keyword alone, as in `optional`.
-    Flag,
-    Expr(Expr),
-    Map(Vec<Entry>),
-    Path(Path),
 }
 
 impl Attribute {
@@ -107,11 +98,11 @@ fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
         ));
     }
     let mut known = options;
-    if kind.family.has_object {
+    if kind.has_selector() {
         known.extend(SELECTOR_KEYS);
     }
     let hint = did_you_mean(&name, &known);
-    if matches!(given, Given::Flag) && hint.is_empty() && kind.family.has_object {
+    if matches!(given, Given::Flag) && hint.is_empty() && kind.has_selector() {
         return Some(format!(
             "`{name}` is no option; the name of a resource stands in quotes: `\"{name}\"`"
         ));
@@ -141,14 +132,6 @@ fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Wr
     all
 }
 
-/// Go on behind the next comma, whatever stands before it.
-pub(crate) fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
-    while !input.is_empty() && !input.peek(Token![,]) {
-        input.parse::<proc_macro2::TokenTree>()?;
-    }
-    input.parse::<Option<Token![,]>>().map(drop)
-}
-
 fn argument(kind: &Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     if !(input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])) {
         let expr = expression(input)?;
@@ -163,19 +146,14 @@ fn argument(kind: &Kind, input: ParseStream<'_>) -> syn::Result<Written> {
         Given::Path(path(input)?)
     } else if form_of(&key.to_string()) == Some(Form::Map) {
         Given::Map(Entry::map(&key, input)?)
+    } else if brace_ahead(input) && form_of(&key.to_string()).is_none() {
+        // A misspelt option: what it was set to is no expression.
+        let braced: TokenTree = input.parse()?;
+        Given::Expr(Expr::Verbatim(braced.into()))
     } else {
         Given::Expr(expression(input)?)
     };
     Ok(Written::Keyword(key, given))
-}
-
-/// An expression, without the invisible group that `macro_rules!` puts around it.
-pub(crate) fn expression(input: ParseStream<'_>) -> syn::Result<Expr> {
-    let mut expr: Expr = input.parse()?;
-    while let Expr::Group(group) = expr {
-        expr = *group.expr;
-    }
-    Ok(expr)
 }
 
 fn path(input: ParseStream<'_>) -> syn::Result<Path> {
@@ -194,22 +172,6 @@ fn flag(kind: &Kind, expr: &Expr) -> Option<Ident> {
     let ident = path.path.get_ident()?;
     let text = ident.to_string();
     let lower = text.starts_with(|first: char| first.is_ascii_lowercase());
-    let selects = kind.family.has_object && nearest(&text, &["everything"]).is_some();
+    let selects = kind.has_selector() && nearest(&text, &["everything"]).is_some();
     (lower && !selects).then(|| ident.clone())
-}
-
-/// Whether `expr` is the single word `word`.
-pub(crate) fn is_word(expr: &Expr, word: &str) -> bool {
-    matches!(expr, Expr::Path(path) if path.path.is_ident(word))
-}
-
-/// The text of a string literal.
-pub(crate) fn text(expr: &impl ToTokens) -> Option<String> {
-    let literal: Option<LitStr> = syn::parse2(expr.to_token_stream()).ok();
-    literal.map(|literal| literal.value())
-}
-
-/// Whether a brace comes next.
-pub(crate) fn brace_ahead(input: ParseStream<'_>) -> bool {
-    input.peek(token::Brace)
 }

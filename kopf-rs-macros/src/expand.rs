@@ -4,12 +4,14 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{ItemFn, Meta, ReturnType, Type, parse_quote};
+use syn::{FnArg, ItemFn, Meta, ReturnType, Type, parse_quote};
 
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
 use crate::fallback::{Mistakes, refused};
-use crate::family::Kind;
+use crate::family::{Kind, at};
+use crate::raise::convert_raised;
+use crate::subhandler;
 
 /// Expand the outermost attribute of a function together with those below it, so that each mistake is reported once.
 ///
@@ -26,6 +28,7 @@ pub(crate) fn expand(
         mistakes.push(syn::Error::new(Span::call_site(), message));
         return refused(function, &mistakes);
     };
+    convert_raised(&mut item);
     let mut attributes = vec![Attribute::parse(
         kind,
         arguments,
@@ -39,8 +42,10 @@ pub(crate) fn expand(
     if !mistakes.is_empty() {
         return refused(&item.to_token_stream(), &mistakes);
     }
+    let door = door(&attributes);
+    let imports = name_patch(&mut item, &function, &door);
     let at = location(&function.name);
-    let registration = registration(&function, &attributes, &item, at);
+    let registration = registration(&function, &attributes, &item, at, &imports);
     quote! {
         #item
         #registration
@@ -79,10 +84,10 @@ fn check_param(
     let Some((_, false)) = function.param() else {
         return;
     };
-    for attribute in attributes
+    let without = attributes
         .iter()
-        .filter(|attribute| !attribute.options.has_param())
-    {
+        .filter(|attribute| !attribute.kind.is_nested && !attribute.options.has_param());
+    for attribute in without {
         let message = format!(
             "the function asks for `param`, but #[{}] gives none: add `param = ..` there, or take an `Option`",
             attribute.kind.attribute
@@ -91,17 +96,49 @@ fn check_param(
     }
 }
 
+/// The path to the framework.
+fn door(attributes: &[Attribute]) -> TokenStream {
+    let framework = attributes
+        .iter()
+        .find_map(|attribute| attribute.framework.as_ref());
+    framework.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream)
+}
+
+/// `patch: &mut Patch` is the framework's, also beside `use kube::api::Patch`. What the name was imported for stays used.
+fn name_patch(item: &mut ItemFn, function: &Function, door: &TokenStream) -> TokenStream {
+    let mut imports = TokenStream::new();
+    for (input, argument) in item.sig.inputs.iter_mut().zip(&function.arguments) {
+        let (FnArg::Typed(typed), Argument::Patch) = (input, argument) else {
+            continue;
+        };
+        let Type::Reference(reference) = &mut *typed.ty else {
+            continue;
+        };
+        let Type::Path(path) = &*reference.elem else {
+            continue;
+        };
+        if let Some(name) = path.path.get_ident().cloned()
+            && name == "Patch"
+        {
+            let span = name.span().resolved_at(Span::mixed_site());
+            let imported = Ident::new("Patch", span);
+            imports.extend(quote_spanned!(span=> use #imported as _;));
+            let door = at(span, door);
+            *reference.elem = parse_quote!(#door::#name);
+        }
+    }
+    imports
+}
+
 /// The hidden constant beside the function.
 fn registration(
     function: &Function,
     attributes: &[Attribute],
     item: &ItemFn,
     (line, column): (usize, usize),
+    imports: &TokenStream,
 ) -> TokenStream {
-    let framework = attributes
-        .iter()
-        .find_map(|attribute| attribute.framework.as_ref());
-    let door = framework.map_or_else(|| quote!(::kopf_rs), ToTokens::to_token_stream);
+    let door = door(attributes);
     // Short, for those who read expansions.
     let k = quote!(__kopf);
     let (line, column) = [line, column]
@@ -114,16 +151,36 @@ fn registration(
     );
     let call = call(function, attributes, item, &call_name, &k);
     // Kopf registers stacked decorators from the function outwards.
-    let outwards = attributes.iter().rev();
-    let decls = outwards.map(|attribute| decl(attribute, function, &call_name, &k));
+    let (nested, registered): (Vec<_>, Vec<_>) = attributes
+        .iter()
+        .rev()
+        .partition(|attribute| attribute.kind.is_nested);
+    let mut rest = TokenStream::new();
+    if !registered.is_empty() {
+        let decls = registered
+            .into_iter()
+            .map(|attribute| decl(attribute, function, &call_name, &k));
+        rest.extend(quote! {
+            const __KOPF_DECLS: &[#k::Decl] = &[#(#decls),*];
+            #k::submit! { #k::Declared(__KOPF_DECLS) }
+        });
+    }
+    let nested = nested.first();
+    rest.extend(
+        nested.map(|attribute| subhandler::methods(attribute, function, item, &call_name, &k)),
+    );
+    let named = nested.map(|_| subhandler::named(item));
     let cfgs = item
         .attrs
         .iter()
         .filter(|attribute| attribute.path().is_ident("cfg"));
+    let cfgs = quote!(#(#cfgs)*);
     quote! {
-        #(#cfgs)*
+        #named
+        #cfgs
         const _: () = {
             use #door::__private as #k;
+            #imports
             #call
             const __KOPF_LOCATION: #k::SourceLocation = #k::SourceLocation {
                 package: ::core::env!("CARGO_PKG_NAME"),
@@ -132,8 +189,7 @@ fn registration(
                 column: #column,
                 module: ::core::module_path!(),
             };
-            const __KOPF_DECLS: &[#k::Decl] = &[#(#decls),*];
-            #k::submit! { #k::Declared(__KOPF_DECLS) }
+            #rest
         };
     }
 }
@@ -146,11 +202,7 @@ fn decl(
     k: &TokenStream,
 ) -> TokenStream {
     let id = function.name.unraw().to_string();
-    let way = if function.is_async {
-        quote!(Async)
-    } else {
-        quote!(Blocking)
-    };
+    let way = function.way();
     let Attribute { kind, options, .. } = attribute;
     let selector = attribute.selector.as_ref();
     let selector = selector.map(|selector| selector.tokens(k));
@@ -248,11 +300,7 @@ fn asked_for(
     families.sort_unstable();
     families.dedup();
     // All at the type, for that is where the message belongs.
-    let k = k.clone().into_iter().map(|mut token| {
-        token.set_span(ty.span());
-        token
-    });
-    let k: TokenStream = k.collect();
+    let k = at(ty.span(), k);
     let families = families.into_iter().map(|name| Ident::new(name, ty.span()));
     Some(quote_spanned! {ty.span()=>
         #(#k::ByType::<#ty, #k::#families>::is_given();)*
@@ -286,10 +334,17 @@ fn passed(n: usize, argument: &Argument) -> TokenStream {
     let value = numbered(n, argument);
     match argument {
         Argument::Patch => hidden("patch").to_token_stream(),
-        Argument::Named(_, Received::Lent(_)) => quote!(&*#value),
-        Argument::Named(_, Received::LentIfAny(_)) => quote!(#value.as_deref()),
+        Argument::Named(_, Received::Lent(ty)) => quote_spanned!(made_at(ty)=> &*#value),
+        Argument::Named(_, Received::LentIfAny(ty)) => {
+            quote_spanned!(made_at(ty)=> #value.as_deref())
+        }
         _ => value.to_token_stream(),
     }
+}
+
+/// Where messages on an argument belong, in code that lints do not look into.
+fn made_at(ty: &Type) -> Span {
+    ty.span().resolved_at(Span::mixed_site())
 }
 
 fn hidden(name: &str) -> Ident {

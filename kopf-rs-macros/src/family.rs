@@ -22,6 +22,8 @@ pub(crate) struct Kind {
     pub(crate) own: &'static [Setting],
     /// An option that must be given, and the message where it is not.
     pub(crate) required: Option<(&'static str, &'static str)>,
+    /// Whether its functions are handlers within handlers: their parents register them, for their own object.
+    pub(crate) is_nested: bool,
 }
 
 /// What attributes have in common.
@@ -131,6 +133,11 @@ impl Kind {
         KINDS.into_iter().find(|kind| kind.attribute == name)
     }
 
+    /// Whether the attribute names the resource.
+    pub(crate) fn has_selector(&self) -> bool {
+        self.family.has_object && !self.is_nested
+    }
+
     /// The options the attribute has, selector keywords aside.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         let Family { groups, fields, .. } = self.family;
@@ -184,6 +191,15 @@ impl Family {
 /// A name of the framework, which the user's imports cannot change.
 pub(crate) fn hidden(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
+}
+
+/// The same tokens at another place: messages on them belong there.
+pub(crate) fn at(span: Span, tokens: &TokenStream) -> TokenStream {
+    let tokens = tokens.clone().into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    tokens.collect()
 }
 
 /// The option of whatever attribute.

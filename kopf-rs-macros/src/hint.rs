@@ -24,7 +24,33 @@ pub(crate) fn slip_of<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (nearest.len() > 3 || letters(name) == letters(nearest)).then_some(nearest)
 }
 
+/// Words that people write for an option of another name.
+const OTHER_WORDS: [(&str, &str); 18] = [
+    ("annotation", "annotations"),
+    ("attempts", "retries"),
+    ("condition", "when"),
+    ("delay", "backoff"),
+    ("error", "errors"),
+    ("fields", "field"),
+    ("filter", "when"),
+    ("handler_id", "id"),
+    ("if", "when"),
+    ("label", "labels"),
+    ("max_retries", "retries"),
+    ("name", "id"),
+    ("on_error", "errors"),
+    ("path", "field"),
+    ("resource", "plural"),
+    ("retry", "retries"),
+    ("short_name", "shortcut"),
+    ("where", "when"),
+];
+
 /// "; did you mean `retries`?", or nothing.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    nearest(word, known).map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
+    let other = OTHER_WORDS.iter().find(|(other, _)| *other == word);
+    let other = other.map(|(_, option)| *option);
+    let meant = other.filter(|option| known.contains(option));
+    let meant = meant.or_else(|| nearest(word, known));
+    meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }

@@ -13,7 +13,10 @@ mod fallback;
 mod family;
 mod hint;
 mod option;
+mod raise;
 mod selector;
+mod subhandler;
+mod syntax;
 
 #[cfg(test)]
 mod golden;
@@ -45,6 +48,7 @@ attributes! {
     on_event: event::ON_EVENT;
     on_startup: activity::STARTUP;
     on_cleanup: activity::CLEANUP;
+    subhandler: change::SUBHANDLER;
 }
 
 fn declare(kind: &'static Kind, arguments: TokenStream, function: TokenStream) -> TokenStream {

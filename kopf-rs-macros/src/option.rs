@@ -5,16 +5,25 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, Ident, Lit, Token, UnOp, braced};
+use syn::{Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, braced};
 
-use crate::attr::{Given, brace_ahead, expression, is_word, skip_to_comma, text};
 use crate::fallback::Mistakes;
-use crate::family::{COMMON, Form, Group, Kind, Setting, form_of, hidden};
+use crate::family::{COMMON, Form, Group, Kind, Setting, all_arguments, form_of, hidden};
 use crate::hint::did_you_mean;
+use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted};
 
 /// The options given, in the order of writing.
 #[derive(Default)]
 pub(crate) struct Options(Vec<(Ident, Value)>);
+
+/// What stands after `keyword =`.
+pub(crate) enum Given {
+    /// Nothing: the keyword alone, as in `optional`.
+    Flag,
+    Expr(Expr),
+    Map(Vec<Entry>),
+    Path(Path),
+}
 
 /// What an option was set to.
 enum Value {
@@ -181,7 +190,7 @@ impl Value {
             Form::Count => retries(expr),
             Form::Field => field(expr),
             Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
-            Form::Predicate => Ok(Self::Predicate(expr)),
+            Form::Predicate => predicate(expr),
             Form::Any | Form::Map => Ok(Self::Any(expr)),
         }
     }
@@ -328,12 +337,45 @@ fn field(expr: Expr) -> syn::Result<Value> {
                 Err(error(expr, FORMS))
             };
         }
-        _ => return Ok(Value::Field(expr)),
+        _ => {
+            return match unquoted(&expr) {
+                Some(text) => Err(error(
+                    expr,
+                    format!("a field is text: write `field = \"{text}\"`"),
+                )),
+                None => Ok(Value::Field(expr)),
+            };
+        }
     };
     if names.is_empty() {
         return Err(error(expr, FORMS));
     }
     Ok(Value::FieldNames(names))
+}
+
+/// A closure or function of the cause. An argument with the name of a handler's argument would be the cause all the same.
+fn predicate(expr: Expr) -> syn::Result<Value> {
+    let Expr::Closure(closure) = &expr else {
+        return Ok(Value::Predicate(expr));
+    };
+    let mut inputs = closure.inputs.iter();
+    let (Some(Pat::Ident(input)), None) = (inputs.next(), inputs.next()) else {
+        let message = "`when` is called with the cause alone, which has all arguments of handlers: `when = |cause| ..`";
+        return Err(error(&closure.inputs, message));
+    };
+    let name = input.ident.unraw().to_string();
+    if !all_arguments().contains(&name.as_str()) {
+        return Ok(Value::Predicate(expr));
+    }
+    let get = match name.as_str() {
+        "spec" | "status" => format!("cause.body().{name}()"),
+        "event" | "patch" | "settings" | "client" | "param" => "cause".to_owned(),
+        _ => format!("cause.{name}()"),
+    };
+    let message = format!(
+        "`when` is called with the cause, and not with `{name}`: write `|cause|`, and `{get}` inside"
+    );
+    Err(error(input, message))
 }
 
 // === impl Entry ===
@@ -368,6 +410,15 @@ impl Entry {
         let key = expression(inside)?;
         inside.parse::<Token![:]>()?;
         let value = expression(inside)?;
+        if let Some(text) = unquoted(&key) {
+            return Err(error(
+                key,
+                format!("the names of {option} are text: write `\"{text}\"`"),
+            ));
+        }
+        if let Expr::Array(several) = &value {
+            return Err(error(&value, one_of(option, several)));
+        }
         if text(&key).is_some() && known.iter().any(|known| text(&known.key) == text(&key)) {
             return Err(error(key, "this key is given twice"));
         }
@@ -384,6 +435,19 @@ impl Entry {
         let criterion = Criterion::read(value)?;
         Ok(Self { key, criterion })
     }
+}
+
+/// A label has one value: how to ask for one of several.
+fn one_of(option: &Ident, several: &ExprArray) -> String {
+    let values: Vec<_> = several
+        .elems
+        .iter()
+        .map(|value| value.to_token_stream().to_string())
+        .collect();
+    format!(
+        "{option} are text, and no text is a list; for one of several, write `|value| value.is_some_and(|value| [{}].contains(&value.as_str().unwrap_or_default()))`",
+        values.join(", ")
+    )
 }
 
 // === impl Criterion ===

@@ -3,12 +3,12 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprPath, Ident};
+use syn::{Expr, ExprPath, Ident, PathSegment};
 
-use crate::attr::{is_word, text};
 use crate::fallback::Mistakes;
-use crate::family::Kind;
+use crate::family::{Kind, at};
 use crate::hint::did_you_mean;
+use crate::syntax::{is_word, text};
 
 /// A selector, understood.
 pub(crate) struct Selector {
@@ -25,9 +25,11 @@ enum Name {
     /// `kind = ".."` and its siblings.
     Keyword(Ident, Expr),
     Type(ExprPath),
+    /// A word in capitals: a constant, or a type that is called so.
+    Constant(ExprPath),
 }
 
-const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, or a Rust type";
+const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, a Rust type, or a constant of such words";
 
 impl Selector {
     /// `None` for activities, and after mistakes. `place` is where to complain if nothing names the resource.
@@ -38,14 +40,16 @@ impl Selector {
         place: Option<Span>,
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
-        if !kind.family.has_object {
+        if !kind.has_selector() {
             let misplaced = positional.first().map(Spanned::span);
             let misplaced = misplaced.or_else(|| keywords.first().map(|(key, _)| key.span()));
             if let Some(misplaced) = misplaced {
-                let message = format!(
-                    "#[{}] is for no resource: remove the selector",
-                    kind.attribute
-                );
+                let whose = if kind.is_nested {
+                    "the object of its parent"
+                } else {
+                    "no resource"
+                };
+                let message = format!("#[{}] is for {whose}: remove the selector", kind.attribute);
                 mistakes.push(syn::Error::new(misplaced, message));
             }
             return None;
@@ -114,6 +118,18 @@ impl Selector {
             Name::Type(path) => {
                 let selector_of = quote_spanned!(path.span()=> #k::selector_of::<#path>());
                 quote!(|| #k::Result::Ok(#selector_of))
+            }
+            // A constant is a value, and a type is none: what the name is not is taken from `either`.
+            Name::Constant(path) => {
+                let span = path.span().resolved_at(Span::mixed_site());
+                let k = at(span, k);
+                quote_spanned! {span=>
+                    || {
+                        use #k::either::*;
+                        use #path as __KopfResource;
+                        #k::NamesResource::<__KopfResource>::selector(__KopfResource)
+                    }
+                }
             }
         }
     }
@@ -189,11 +205,26 @@ impl Name {
             mistakes.at(path, format!("`{word}` names no resource{hint}"));
             return None;
         }
+        let is_constant = is_constant(path);
         if let Some(key) = scope {
-            mistakes.at(&key, format!("the type knows its own `{key}`: remove it"));
+            let named = if is_constant { "constant" } else { "type" };
+            mistakes.at(&key, format!("the {named} has its own `{key}`: remove it"));
         }
-        Some(Self::Type(path.clone()))
+        Some(if is_constant {
+            Self::Constant(path.clone())
+        } else {
+            Self::Type(path.clone())
+        })
     }
+}
+
+/// Whether the name is written as those of constants are: in capitals. So are some types.
+fn is_constant(path: &ExprPath) -> bool {
+    let is_plain = |segment: &PathSegment| segment.arguments.is_none();
+    let last = path.path.segments.last().map(|last| last.ident.to_string());
+    path.qself.is_none()
+        && path.path.segments.iter().all(is_plain)
+        && last.is_some_and(|last| !last.contains(|letter: char| letter.is_lowercase()))
 }
 
 fn variant(key: &Ident) -> Ident {

@@ -3,12 +3,12 @@
 pub use std::boxed::Box;
 pub use std::option::Option;
 pub use std::result::Result;
-pub use std::string::String;
+pub use std::string::{String, ToString};
 pub use std::sync::Arc;
 pub use std::time::Duration;
 pub use std::vec::Vec;
 
-pub use tracing::Level;
+pub use tracing::{self, Level};
 
 pub use crate::cluster::typed::selector_of;
 pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
@@ -22,11 +22,14 @@ pub use crate::handler::family::change::{ChangeKind, ChangeOptions};
 pub use crate::handler::family::event::EventOptions;
 pub use crate::handler::filter::{Criterion, Filters, criterion, matches, when};
 pub use crate::handler::location::SourceLocation;
+pub use crate::handler::nested::{NeedsParam, NeedsText, subhandler};
 pub use crate::handler::options::{CommonOptions, ErrorsMode, RetryOptions};
+pub use crate::handler::registry::callback::Callback;
 pub use crate::handler::returned::{AnyKind, LocalBoxKind};
 pub use crate::handler::subject::Activity;
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
+pub use crate::object::selector::named::{NamesResource, either};
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 
 #[cfg(feature = "cli")]

@@ -17,6 +17,7 @@ pub(crate) mod location;
 pub(crate) mod logger;
 pub(crate) mod memo;
 pub(crate) mod named_panic;
+pub(crate) mod nested;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod read;
@@ -26,6 +27,7 @@ pub(crate) mod rules;
 pub(crate) mod seconds;
 pub(crate) mod subhandlers;
 pub(crate) mod subject;
+pub(crate) mod test_cause;
 
 #[cfg(test)]
 pub(crate) mod testing;

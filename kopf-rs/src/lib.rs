@@ -67,15 +67,17 @@ pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
 pub use crate::handler::options::ErrorsMode;
-pub use crate::handler::registry::callback::{Callback, Context, handler};
+pub use crate::handler::registry::callback::{Callback, Context, handler, handler_with};
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::seconds::Seconds;
 pub use crate::handler::subhandlers::Subhandlers;
 pub use crate::handler::subject::Reason;
+pub use crate::handler::test_cause::TestCause;
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::event::EventType;
+pub use crate::object::labels::Labels;
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
 pub use crate::object::reference::Reference;
@@ -129,3 +131,5 @@ pub use kopf_rs_macros::on_resume;
 pub use kopf_rs_macros::on_startup;
 #[doc = include_str!("../docs/on_update.md")]
 pub use kopf_rs_macros::on_update;
+#[doc = include_str!("../docs/subhandler.md")]
+pub use kopf_rs_macros::subhandler;

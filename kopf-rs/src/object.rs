@@ -9,6 +9,7 @@ pub(crate) mod discreet;
 pub(crate) mod essence;
 pub(crate) mod event;
 pub(crate) mod identity;
+pub(crate) mod labels;
 pub(crate) mod operations;
 pub(crate) mod outline;
 pub(crate) mod patch;

@@ -6,11 +6,13 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};
 
 pub use crate::{
-    ABSENT, Cause, Client, Diff, DiffItem, DiffOp, EventType, FromCause, HandlerError,
-    HandlerResult, LiveSettings, Logger, Memo, PRESENT, Patch, PermanentError, Reason, State,
-    TemporaryError,
+    ABSENT, Body, Callback, Cause, Client, Diff, DiffItem, DiffOp, ErrorsMode, EventType,
+    FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, LiveSettings, Logger,
+    Memo, PRESENT, Patch, PermanentError, Persistence, Reason, State, Subhandlers, TemporaryError,
+    handler, handler_with,
 };
-pub use crate::{debug, error, info, warn};
+pub use crate::{debug, error, fail, info, retry, warn};
 pub use crate::{
     on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
+    subhandler,
 };

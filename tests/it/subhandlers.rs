@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kopf_rs::{
     Callback, Context, HandlerResult, Lifecycle, PermanentError, Registry, TemporaryError, handler,
+    handler_with,
 };
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -27,6 +28,50 @@ scenarios! {
     misused_children_are_told [memory tcp];
     a_childs_filter_that_panics_fails_its_parent_for_a_while [memory];
     no_child_begins_once_the_operator_stops [memory];
+    children_are_functions_and_closures_with_state [memory tcp];
+}
+
+/// A child that is a function: its parent gives the item.
+#[kopf_rs::subhandler(retries = 2)]
+async fn handle(item: &str, name: &str, retry: u32) -> HandlerResult<String> {
+    if retry == 0 {
+        return Err(TemporaryError::new("not yet").delay(0.5));
+    }
+    std::future::ready(()).await;
+    Ok(format!("{name} has {item}"))
+}
+
+/// One that may block its thread.
+#[kopf_rs::subhandler]
+fn count(items: u64) -> HandlerResult<u64> {
+    match items {
+        0 => kopf_rs::fail!("no items"),
+        _ => Ok(items),
+    }
+}
+
+async fn children_are_functions_and_closures_with_state(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
+    let parent = handler_with("parent", calls, async |cause: Context, calls: Calls| {
+        let subs = cause.subhandlers()?;
+        for item in ["a", "b"] {
+            subs.add(handle::id(item).param(item));
+        }
+        subs.add(count::handler().param(2));
+        subs.add(handler_with("noting", calls, async |cause, calls| {
+            calls.note(cause.handler_id());
+            Ok(())
+        }));
+        subs.execute().await
+    });
+    let working = test.start(Registry::new().on_create(test.selector(), parent));
+    test.create("o", json!({})).await;
+    let object = test.until("it is handled", "o", is_handled).await;
+    working.stop().await;
+    let results = json!({"parent/a": "o has a", "parent/b": "o has b", "parent/count": 2});
+    assert_eq!(object["status"], results);
+    assert_eq!(test.calls.all(), ["parent/noting"]);
 }
 
 /// A child that notes its calls as `id retry`, and fails so many times.

@@ -14,6 +14,13 @@ use kopf_rs_tests::built_library;
 use crate::cli::root;
 
 // What must compile is compiled right here.
+#[path = "../ui/pass/as_wished.rs"]
+#[expect(
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "the signatures are what is tried"
+)]
+mod as_wished;
 #[path = "../ui/pass/everything_at_once.rs"]
 #[expect(clippy::unnecessary_wraps, reason = "the signatures are what is tried")]
 mod everything_at_once;
@@ -28,6 +35,17 @@ mod handlers_anywhere;
 #[path = "../ui/pass/other_imports.rs"]
 #[expect(clippy::unused_async, reason = "the signatures are what is tried")]
 mod other_imports;
+#[path = "../ui/pass/raised.rs"]
+#[expect(clippy::unused_async, reason = "the signatures are what is tried")]
+mod raised;
+#[path = "../ui/pass/subhandlers.rs"]
+#[expect(
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    clippy::unnecessary_wraps,
+    reason = "the signatures are what is tried"
+)]
+mod subhandlers;
 
 const CASES: &str = "tests/ui/fail";
 

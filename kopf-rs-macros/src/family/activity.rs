@@ -21,5 +21,6 @@ const fn kind(attribute: &'static str, variant: &'static str) -> Kind {
         variant: Some(("Activity", variant)),
         own: &[],
         required: None,
+        is_nested: false,
     }
 }

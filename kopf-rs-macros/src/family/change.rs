@@ -1,4 +1,4 @@
-//! `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`.
+//! `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`, and `subhandler` within them.
 
 use crate::family::{
     COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Setting,
@@ -34,6 +34,15 @@ pub(crate) const ON_FIELD: Kind = Kind {
     ..kind("on_field", "Field", SIDES)
 };
 
+pub(crate) const SUBHANDLER: Kind = Kind {
+    attribute: "subhandler",
+    family: &CHANGE,
+    variant: None,
+    own: SIDES,
+    required: None,
+    is_nested: true,
+};
+
 const fn kind(attribute: &'static str, variant: &'static str, own: &'static [Setting]) -> Kind {
     Kind {
         attribute,
@@ -41,5 +50,6 @@ const fn kind(attribute: &'static str, variant: &'static str, own: &'static [Set
         variant: Some(("ChangeKind", variant)),
         own,
         required: None,
+        is_nested: false,
     }
 }

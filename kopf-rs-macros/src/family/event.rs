@@ -17,4 +17,5 @@ pub(crate) const ON_EVENT: Kind = Kind {
     variant: None,
     own: &[],
     required: None,
+    is_nested: false,
 };

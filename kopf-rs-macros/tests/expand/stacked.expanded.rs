@@ -1,10 +1,14 @@
 /// Keeps its documentation, its visibility and its other attributes.
 #[must_use]
-pub(crate) async fn begin(_spec: Value, patch: &mut Patch) -> HandlerResult<u8> {
+pub(crate) async fn begin(
+    _spec: Value,
+    patch: &mut ::kopf_rs::Patch,
+) -> HandlerResult<u8> {
     Ok(1)
 }
 const _: () = {
     use ::kopf_rs::__private as __kopf;
+    use Patch as _;
     fn __kopf_call_begin<'a>(
         __kopf_cause: &'a __kopf::Cause,
         __kopf_patch: &'a mut __kopf::Patch,

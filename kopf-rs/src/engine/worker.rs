@@ -484,7 +484,7 @@ impl Worker {
             Outcome::Succeeded(result) => {
                 self.log(Level::INFO, format_args!("Handler '{id}' succeeded."));
                 if let Some(result) = result {
-                    patch.set(&["status", id], result);
+                    patch.put(&["status", id], result);
                 }
                 return Ok(());
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extensions::Extensions;
@@ -17,6 +17,7 @@ use crate::handler::memo::Memo;
 use crate::handler::read::{self, Absent};
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
+use crate::object::labels::Labels;
 use crate::object::resource::Resource;
 
 /// One call of one handler: all the data an argument can be made from.
@@ -107,12 +108,12 @@ impl Cause {
     }
     /// `metadata.labels`
     #[must_use]
-    pub fn labels(&self) -> &Map<String, Value> {
+    pub fn labels(&self) -> &Labels {
         self.body().labels()
     }
     /// `metadata.annotations`
     #[must_use]
-    pub fn annotations(&self) -> &Map<String, Value> {
+    pub fn annotations(&self) -> &Labels {
         self.body().annotations()
     }
     /// The resource the object is served as.

@@ -13,21 +13,24 @@ use crate::handler::seconds::Seconds;
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
-/// fn wait_for_pod(ready: bool) -> HandlerResult {
-///     if !ready {
-///         return Err(TemporaryError::new("the pod is not ready").delay(5).into());
+/// #[on_create("kopfexamples")]
+/// async fn wait_for_pod(status: &Value) -> HandlerResult {
+///     if status["phase"] != "Running" {
+///         return Err(TemporaryError::new("the pod is not running").delay(5));
 ///     }
 ///     Ok(())
 /// }
-/// # assert!(wait_for_pod(false).is_err());
 /// ```
+///
+/// Shorter, and also in closures and in functions without an attribute: [`retry!`](crate::retry). Written out, the error needs an `.into()`
+/// there: `return Err(TemporaryError::new("..").into())`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemporaryError {
     message: String,
     meaning: Meaning,
 }
 
-/// Never try again: Kopf's `PermanentError`.
+/// Never try again: Kopf's `PermanentError`. Shorter: [`fail!`](crate::fail).
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -64,6 +67,58 @@ pub type HandlerResult<T = ()> = Result<T, HandlerError>;
 enum Meaning {
     Temporary(Duration),
     Permanent,
+}
+
+/// Return from the handler with a [`TemporaryError`]: it is called again after a delay in seconds, or a `Duration`; 60 s where none is given.
+///
+/// For annotated functions, for closures, and for functions whose errors a `TemporaryError` can become.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(spec: &Value, name: &str) -> HandlerResult {
+///     if spec["ready"] != true {
+///         retry!(5, "{name} is not ready");
+///     }
+///     let Some(size) = spec["size"].as_u64() else { retry!("no size yet") };
+///     if size > 100 {
+///         fail!("spec.size is {size}: expected at most 100");
+///     }
+///     Ok(())
+/// }
+/// ```
+#[macro_export]
+macro_rules! retry {
+    ($message:literal $(,)?) => {
+        return ::core::result::Result::Err(::core::convert::Into::into(
+            $crate::TemporaryError::new(::std::format!($message)),
+        ))
+    };
+    ($delay:expr, $($message:tt)+) => {
+        return ::core::result::Result::Err(::core::convert::Into::into(
+            $crate::TemporaryError::new(::std::format!($($message)+)).delay($delay),
+        ))
+    };
+}
+
+/// Return from the handler with a [`PermanentError`]: it is not called again. See [`retry!`](crate::retry).
+///
+/// ```
+/// # use kopf_rs::prelude::*;
+/// fn image(spec: &Value) -> HandlerResult<&str> {
+///     let Some(image) = spec["image"].as_str() else { fail!("field spec.image must be provided") };
+///     Ok(image)
+/// }
+/// # assert!(image(&json!({})).is_err());
+/// ```
+#[macro_export]
+macro_rules! fail {
+    ($($message:tt)+) => {
+        return ::core::result::Result::Err(::core::convert::Into::into(
+            $crate::PermanentError::new(::std::format!($($message)+)),
+        ))
+    };
 }
 
 // === impl TemporaryError ===

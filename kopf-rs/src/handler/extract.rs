@@ -82,7 +82,7 @@ pub trait LendArg<'a, K> {
 ///
 /// impl FromCause<'_> for App {
 ///     fn from_cause(cause: &Cause) -> HandlerResult<Self> {
-///         let app = cause.labels().get("app").and_then(Value::as_str);
+///         let app = cause.labels().get("app");
 ///         let app = app.ok_or_else(|| PermanentError::new("the label app is missing"))?;
 ///         Ok(Self(app.to_owned()))
 ///     }

@@ -128,8 +128,8 @@ impl Filters {
                 .iter()
                 .all(|(key, criterion)| criterion.holds(found.get(key)))
         };
-        all(&self.labels, body.labels())
-            && all(&self.annotations, body.annotations())
+        all(&self.labels, body.label_map())
+            && all(&self.annotations, body.annotation_map())
             && field.is_none_or(|_| {
                 let value = self.value.as_ref().unwrap_or(&Criterion::Present);
                 value.holds(new) || value.holds_formerly(old)

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::handler::subject::Activity;
 use crate::object::reference::Reference;
 
-/// Logs on behalf of one object, or of one activity. Use through `info!(logger, "...")` and its siblings.
+/// Logs on behalf of one object, or of one activity, also from tasks and threads that a handler starts: `info!(logger, "...")` and its siblings.
+///
+/// In a handler itself `info!("...")` is enough.
 ///
 /// Works without any setup, so that handlers can be called in unit tests with `Logger::new()`.
 #[derive(Clone, Debug, Default)]
@@ -77,33 +79,105 @@ impl Logger {
     }
 }
 
-/// Log a line for developers: `debug!(logger, "found {n} pods")`.
+/// Log a line for developers: `debug!("found {n} pods")`.
+///
+/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
+/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `debug!(logger, "..")`.
 #[macro_export]
 macro_rules! debug {
+    ($line:literal $($rest:tt)*) => {
+        $crate::__private::tracing::debug!($line $($rest)*)
+    };
+    ($option:ident: $($rest:tt)+) => {
+        $crate::__private::tracing::debug!($option: $($rest)+)
+    };
+    ($field:ident = $($rest:tt)+) => {
+        $crate::__private::tracing::debug!($field = $($rest)+)
+    };
+    (% $($rest:tt)+) => {
+        $crate::__private::tracing::debug!(% $($rest)+)
+    };
+    (? $($rest:tt)+) => {
+        $crate::__private::tracing::debug!(? $($rest)+)
+    };
     ($logger:expr, $($line:tt)+) => {
         $logger.log($crate::__private::Level::DEBUG, ::core::format_args!($($line)+))
     };
 }
 
-/// Log a line on the normal course of things: `info!(logger, "pod {name} created")`.
+/// Log a line on the normal course of things: `info!("pod {name} created")`.
+///
+/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
+/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `info!(logger, "..")`.
 #[macro_export]
 macro_rules! info {
+    ($line:literal $($rest:tt)*) => {
+        $crate::__private::tracing::info!($line $($rest)*)
+    };
+    ($option:ident: $($rest:tt)+) => {
+        $crate::__private::tracing::info!($option: $($rest)+)
+    };
+    ($field:ident = $($rest:tt)+) => {
+        $crate::__private::tracing::info!($field = $($rest)+)
+    };
+    (% $($rest:tt)+) => {
+        $crate::__private::tracing::info!(% $($rest)+)
+    };
+    (? $($rest:tt)+) => {
+        $crate::__private::tracing::info!(? $($rest)+)
+    };
     ($logger:expr, $($line:tt)+) => {
         $logger.log($crate::__private::Level::INFO, ::core::format_args!($($line)+))
     };
 }
 
-/// Log a line on something odd: `warn!(logger, "no image given, using {image}")`.
+/// Log a line on something odd: `warn!("no image given, using {image}")`.
+///
+/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
+/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `warn!(logger, "..")`.
 #[macro_export]
 macro_rules! warn {
+    ($line:literal $($rest:tt)*) => {
+        $crate::__private::tracing::warn!($line $($rest)*)
+    };
+    ($option:ident: $($rest:tt)+) => {
+        $crate::__private::tracing::warn!($option: $($rest)+)
+    };
+    ($field:ident = $($rest:tt)+) => {
+        $crate::__private::tracing::warn!($field = $($rest)+)
+    };
+    (% $($rest:tt)+) => {
+        $crate::__private::tracing::warn!(% $($rest)+)
+    };
+    (? $($rest:tt)+) => {
+        $crate::__private::tracing::warn!(? $($rest)+)
+    };
     ($logger:expr, $($line:tt)+) => {
         $logger.log($crate::__private::Level::WARN, ::core::format_args!($($line)+))
     };
 }
 
-/// Log a line on a failure: `error!(logger, "cannot create the pod: {error}")`.
+/// Log a line on a failure: `error!("cannot create the pod: {error}")`.
+///
+/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
+/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `error!(logger, "..")`.
 #[macro_export]
 macro_rules! error {
+    ($line:literal $($rest:tt)*) => {
+        $crate::__private::tracing::error!($line $($rest)*)
+    };
+    ($option:ident: $($rest:tt)+) => {
+        $crate::__private::tracing::error!($option: $($rest)+)
+    };
+    ($field:ident = $($rest:tt)+) => {
+        $crate::__private::tracing::error!($field = $($rest)+)
+    };
+    (% $($rest:tt)+) => {
+        $crate::__private::tracing::error!(% $($rest)+)
+    };
+    (? $($rest:tt)+) => {
+        $crate::__private::tracing::error!(? $($rest)+)
+    };
     ($logger:expr, $($line:tt)+) => {
         $logger.log($crate::__private::Level::ERROR, ::core::format_args!($($line)+))
     };

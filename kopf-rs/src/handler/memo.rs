@@ -2,11 +2,34 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Values by type, kept per object (by uid) and dropped with it; never persisted. Cloning shares.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// /// How often a handler was called for one object.
+/// #[derive(Clone, Default)]
+/// struct Calls(u32);
+///
+/// #[on_update("kopfexamples")]
+/// async fn update_fn(memo: Memo, logger: Logger) {
+///     let calls = memo.update::<Calls>(|calls| calls.0 += 1);
+///     info!(logger, "called {} times", calls.0);
+/// }
+/// ```
 #[derive(Clone, Default)]
-pub struct Memo(Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
+pub struct Memo(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    values: Mutex<Values>,
+    /// Held while a value is changed, so that no change is lost. The values can be read meanwhile.
+    changing: Mutex<()>,
+}
+
+type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
 impl Memo {
     /// Keep `value`; the former one of its type is returned.
@@ -30,21 +53,58 @@ impl Memo {
             .or_insert_with(|| Arc::new(T::default()));
         value.clone().downcast().unwrap_or_default()
     }
+    /// Change the value of type `T`, which is made by default where there is none; the changed one is returned.
+    ///
+    /// Changes come one after the other, so `|count| count.0 += 1` counts right whoever else counts. `change` may read the memo; it must not
+    /// update it.
+    pub fn update<T: Clone + Default + Send + Sync + 'static>(
+        &self,
+        change: impl FnOnce(&mut T),
+    ) -> Arc<T> {
+        let _changing = self.0.changing.lock();
+        let mut value = T::clone(&self.get_or_default());
+        change(&mut value);
+        let value = Arc::new(value);
+        self.lock().insert(TypeId::of::<T>(), value.clone());
+        value
+    }
     /// A memo of its own with the same values: later ones are not shared.
     pub(crate) fn copied(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.lock().clone())))
+        let values = self.lock().clone();
+        Self(Arc::new(Shared {
+            values: Mutex::new(values),
+            changing: Mutex::default(),
+        }))
     }
     /// Whether nothing would be lost with it: it is empty, and nobody else holds it.
     pub(crate) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.0) == 1 && self.lock().is_empty()
     }
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TypeId, Arc<dyn Any + Send + Sync>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Values> {
+        self.0.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl std::fmt::Debug for Memo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Memo({})", self.lock().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_changed_in_place_and_can_be_read_meanwhile() {
+        let memo = Memo::default();
+        let former = memo.update::<u32>(|count| *count += 1);
+        memo.update::<u32>(|count| *count += 1);
+        assert_eq!((*former, memo.get()), (1, Some(Arc::new(2_u32))));
+        let appended = memo.update::<String>(|text| {
+            let count = memo.get::<u32>().map_or(0, |count| *count);
+            text.push_str(&count.to_string());
+        });
+        assert_eq!(*appended, "2");
     }
 }

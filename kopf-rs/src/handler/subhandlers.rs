@@ -25,22 +25,43 @@ use crate::handler::subject::Subject;
 ///
 /// ```
 /// use kopf_rs::prelude::*;
-/// use kopf_rs::{Subhandlers, handler};
 ///
 /// #[on_create("kopfexamples")]
 /// async fn create_fn(spec: &Value, subs: Subhandlers, patch: &mut Patch) -> HandlerResult {
 ///     for item in spec["items"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-///         let (name, item) = (item.to_owned(), item.to_owned());
-///         subs.add(handler(name, move |cause| {
-///             info!(cause.logger(), "handling {item}, attempt {}", cause.retry());
-///             async { Ok(()) }
-///         }).retries(3));
+///         subs.add(handle::id(item).param(item));
 ///     }
 ///     subs.execute().await?;
 ///     // Only when all items are handled:
 ///     patch["status"]["items"] = json!("handled");
 ///     Ok(())
 /// }
+///
+/// #[subhandler(retries = 3)]
+/// async fn handle(item: &str, retry: u32) -> HandlerResult {
+///     info!("handling {item}, attempt {retry}");
+///     Ok(())
+/// }
+/// ```
+///
+/// [`subhandler`](macro@crate::subhandler) says more of annotated functions. A closure may know what its parent knows; what it is to keep
+/// is handed over to each of its calls by [`handler_with`](crate::handler_with):
+///
+/// ```
+/// # use kopf_rs::prelude::*;
+/// # #[on_create("kopfexamples")]
+/// # async fn create_fn(spec: &Value, subs: Subhandlers, memo: Memo) -> HandlerResult {
+/// for item in spec["items"].as_array().cloned().unwrap_or_default() {
+///     subs.add(handler_with(item["name"].as_str().unwrap_or_default(), (item.clone(), memo.clone()), async |cause, (item, memo)| {
+///         if cause.retry() == 0 {
+///             retry!(5, "{item} is not ready");
+///         }
+///         memo.insert(item);
+///         Ok(())
+///     }));
+/// }
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// A failed sub-handler fails its parent when all others are done, unless [`ignore_failures`](Self::ignore_failures) was said.
@@ -97,9 +118,10 @@ impl Subhandlers {
         }))
     }
 
-    /// Register one. Its id is the parent's, a slash, and its own.
-    pub fn add(&self, handler: Callback) {
-        self.group().callbacks.push(handler);
+    /// Register one: a closure, or a function with the attribute [`subhandler`](macro@crate::subhandler). Its id is the parent's, a slash,
+    /// and its own.
+    pub fn add(&self, handler: impl IntoSubhandler) {
+        self.group().callbacks.push(handler.into_callback());
     }
 
     /// Failed sub-handlers do not fail the parent, as in Kopf.
@@ -136,6 +158,22 @@ impl Subhandlers {
 
     fn group(&self) -> MutexGuard<'_, Group> {
         self.0.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What can be registered as a sub-handler.
+#[diagnostic::on_unimplemented(
+    message = "the sub-handler cannot be registered without the value that its function takes",
+    label = "expected a `Callback`, found `{Self}`: give the value with `.param(..)`"
+)]
+pub trait IntoSubhandler {
+    /// The sub-handler.
+    fn into_callback(self) -> Callback;
+}
+
+impl IntoSubhandler for Callback {
+    fn into_callback(self) -> Callback {
+        self
     }
 }
 

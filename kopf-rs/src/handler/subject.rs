@@ -105,6 +105,18 @@ impl Reason {
     }
 }
 
+impl PartialEq<str> for Reason {
+    fn eq(&self, text: &str) -> bool {
+        self.as_str() == text
+    }
+}
+
+impl PartialEq<&str> for Reason {
+    fn eq(&self, text: &&str) -> bool {
+        self == *text
+    }
+}
+
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.as_str())

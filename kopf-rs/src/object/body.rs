@@ -1,35 +1,46 @@
 //! The body of an object: a JSON tree with Kubernetes' well-known stanzas.
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+use crate::object::labels::Labels;
 use crate::object::reference::Reference;
 
 /// A whole Kubernetes object. Dereferences to its JSON; an absent stanza reads as `null` or empty.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Body(Value);
+#[derive(Clone, Debug)]
+pub struct Body {
+    value: Value,
+    /// Made where they are asked for.
+    labels: OnceLock<Labels>,
+    annotations: OnceLock<Labels>,
+}
 
 impl Body {
     /// Wrap the JSON of an object.
     #[must_use]
     pub fn new(value: Value) -> Self {
-        Self(value)
+        Self {
+            value,
+            labels: OnceLock::new(),
+            annotations: OnceLock::new(),
+        }
     }
     /// The stanza `spec`.
     #[must_use]
     pub fn spec(&self) -> &Value {
-        &self.0["spec"]
+        &self.value["spec"]
     }
     /// The stanza `status`.
     #[must_use]
     pub fn status(&self) -> &Value {
-        &self.0["status"]
+        &self.value["status"]
     }
     /// The stanza `metadata`.
     #[must_use]
     pub fn metadata(&self) -> &Value {
-        &self.0["metadata"]
+        &self.value["metadata"]
     }
     /// `metadata.name`, empty where absent.
     #[must_use]
@@ -54,13 +65,21 @@ impl Body {
             .unwrap_or_default()
     }
     /// `metadata.labels`.
-    #[must_use]
-    pub fn labels(&self) -> &Map<String, Value> {
-        map(&self.metadata()["labels"])
+    pub fn labels(&self) -> &Labels {
+        self.labels
+            .get_or_init(|| Labels::of(&self.metadata()["labels"]))
     }
     /// `metadata.annotations`.
-    #[must_use]
-    pub fn annotations(&self) -> &Map<String, Value> {
+    pub fn annotations(&self) -> &Labels {
+        self.annotations
+            .get_or_init(|| Labels::of(&self.metadata()["annotations"]))
+    }
+    /// `metadata.labels` as they stand in the object.
+    pub(crate) fn label_map(&self) -> &Map<String, Value> {
+        map(&self.metadata()["labels"])
+    }
+    /// `metadata.annotations` as they stand in the object.
+    pub(crate) fn annotation_map(&self) -> &Map<String, Value> {
         map(&self.metadata()["annotations"])
     }
     /// Whether `metadata.deletionTimestamp` is set.
@@ -81,8 +100,8 @@ impl Body {
     pub fn reference(&self) -> Reference {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Reference {
-            api_version: text(&self.0["apiVersion"]),
-            kind: text(&self.0["kind"]),
+            api_version: text(&self.value["apiVersion"]),
+            kind: text(&self.value["kind"]),
             name: self.name().to_owned(),
             namespace: self.namespace().map(str::to_owned),
             uid: self.uid().to_owned(),
@@ -90,10 +109,16 @@ impl Body {
     }
 }
 
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
 impl Deref for Body {
     type Target = Value;
     fn deref(&self) -> &Value {
-        &self.0
+        &self.value
     }
 }
 

@@ -35,6 +35,22 @@ pub struct DiffItem {
 }
 
 /// All differences between two states.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_update("kopfexamples")]
+/// async fn update_fn(diff: &Diff, logger: Logger) {
+///     if diff.touches("spec.size") {
+///         info!(logger, "it is to have another size");
+///     }
+///     for item in diff {
+///         if item.field == "spec.items" && item.op == "add" {
+///             info!(logger, "it has items now: {:?}", item.new);
+///         }
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff(Vec<DiffItem>);
 
@@ -83,6 +99,11 @@ impl Diff {
         });
         Self(items.collect())
     }
+    /// Whether anything differs at `field` or under it: dotted text, or an array of names.
+    #[must_use]
+    pub fn touches(&self, field: impl Into<FieldPath>) -> bool {
+        !self.reduced(&field.into()).is_empty()
+    }
     /// Whether nothing differs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -111,6 +132,18 @@ impl DiffOp {
             Self::Change => "change",
             Self::Remove => "remove",
         }
+    }
+}
+
+impl PartialEq<str> for DiffOp {
+    fn eq(&self, text: &str) -> bool {
+        self.as_str() == text
+    }
+}
+
+impl PartialEq<&str> for DiffOp {
+    fn eq(&self, text: &&str) -> bool {
+        self == *text
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn patch_of_secret(patch: &Patch, uid: &str) -> Patch {
             let mut part =
                 Value::Object([(stanza.to_owned(), value.clone())].into_iter().collect());
             hide(&mut part, uid);
-            told.set(&[stanza], part[stanza].take());
+            told.put(&[stanza], part[stanza].take());
         }
     }
     told

@@ -341,7 +341,7 @@ fn place(essence: &mut Map<String, Value>, field: &FieldPath, value: &Value) {
 
 /// Labels, and annotations without operators' own and `kubectl`'s.
 fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) {
-    let all = body.annotations();
+    let all = body.annotation_map();
     let opted = essence
         .get("metadata")
         .and_then(|metadata| metadata.get("annotations"))
@@ -363,7 +363,7 @@ fn clean_metadata(essence: &mut Map<String, Value>, body: &Body, marks: &Marks) 
         return;
     };
     metadata.insert("annotations".into(), Value::Object(annotations));
-    metadata.insert("labels".into(), Value::Object(body.labels().clone()));
+    metadata.insert("labels".into(), Value::Object(body.label_map().clone()));
     metadata.retain(|key, value| match key.as_str() {
         "annotations" | "labels" => !is_empty(Some(value)),
         "resourceVersion" | "managedFields" => false,

@@ -27,3 +27,15 @@ impl EventType {
         }
     }
 }
+
+impl PartialEq<str> for EventType {
+    fn eq(&self, text: &str) -> bool {
+        self.as_str() == Some(text)
+    }
+}
+
+impl PartialEq<&str> for EventType {
+    fn eq(&self, text: &&str) -> bool {
+        self == *text
+    }
+}

@@ -5,9 +5,12 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-/// A merge patch (RFC 7386): `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
+use crate::object::path::FieldPath;
+
+/// A merge patch (RFC 7386): `patch.set("status.address", "10.0.0.1")`, or `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
 ///
 /// Absent keys come into being when written to. Lists are replaced whole. What the object says already is not sent.
 ///
@@ -95,6 +98,29 @@ impl Patch {
             compose(&mut self.merge, other);
         }
     }
+    /// Set a field to whatever can be serialized; `None` and `null` remove it. The field is dotted text, or an array of names:
+    ///
+    /// ```
+    /// use kopf_rs::prelude::*;
+    ///
+    /// #[on_create("kopfexamples")]
+    /// async fn create_fn(patch: &mut Patch, name: &str) {
+    ///     patch.set("status.size", 1);
+    ///     patch.set("status.hosts", [name, "localhost"]);
+    ///     patch.set("metadata.labels.example.com/app", name);
+    ///     patch.set(["spec", "config", "log.level"], None::<u8>);
+    /// }
+    /// ```
+    ///
+    /// Unlike indexing it cannot fail over what was put into the patch before: what is no object on the way is replaced.
+    ///
+    /// # Panics
+    /// Where the value is no JSON, such as a map whose keys are no text: as `json!` does.
+    pub fn set(&mut self, field: impl Into<FieldPath>, value: impl Serialize) {
+        let field = field.into();
+        let path: Vec<_> = field.parts().iter().map(String::as_str).collect();
+        self.put(&path, json!(value));
+    }
     /// Change the object by a function, after everything else in this patch.
     ///
     /// The patch is then sent as a JSON patch bound to the version that the function was given: where another writer was faster, it is
@@ -136,7 +162,7 @@ impl Patch {
             .try_fold(&self.merge, |value, key| value.as_object()?.get(*key))
     }
     /// Put `value` at `path`. Unlike indexing it cannot fail: what is no object on the way is replaced.
-    pub(crate) fn set(&mut self, path: &[&str], value: Value) {
+    pub(crate) fn put(&mut self, path: &[&str], value: Value) {
         let mut at = &mut self.merge;
         for key in path {
             at = object(at).entry((*key).to_owned()).or_insert(Value::Null);
@@ -243,8 +269,6 @@ fn object(value: &mut Value) -> &mut Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn patch(value: Value) -> Patch {
@@ -279,7 +303,7 @@ mod tests {
     #[test]
     fn set_and_unset_are_total() {
         let mut patch = patch(json!({"metadata": "broken"}));
-        patch.set(&["metadata", "annotations", "a"], json!("1"));
+        patch.put(&["metadata", "annotations", "a"], json!("1"));
         assert_eq!(
             patch.get(&["metadata", "annotations", "a"]),
             Some(&json!("1"))
@@ -289,6 +313,16 @@ mod tests {
         assert!(!patch.is_empty());
         patch.unset(&["metadata", "annotations", "a"]);
         assert!(patch.is_empty());
+        patch.put(&["status"], json!("broken"));
+        patch.set("status.n", 1);
+        patch.set("metadata.annotations.example.com/a", "x");
+        patch.set(["spec", "a.b"], None::<u8>);
+        let wanted = json!({
+            "metadata": {"annotations": {"example.com/a": "x"}},
+            "spec": {"a.b": null},
+            "status": {"n": 1},
+        });
+        assert_eq!(*patch.as_value(), wanted);
     }
 
     #[test]

@@ -5,19 +5,38 @@ use std::fmt;
 use serde_json::Value;
 
 /// Where a field is in an object. Empty = the whole object. Missing keys, lists and scalars on the way read as absent.
+///
+/// Made of dotted text, or of names where a name has dots itself. Compares with dotted text:
+///
+/// ```
+/// use kopf_rs::FieldPath;
+///
+/// assert!(FieldPath::from("spec.go") == "spec.go");
+/// let label = FieldPath::from(["metadata", "labels", "example.com/app"]);
+/// assert_eq!(label, "metadata.labels.example.com/app");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath(Vec<String>);
 
 impl FieldPath {
-    /// Split `text` at dots.
+    /// Split `text` at dots; not within the name of a label or annotation, which may have dots: `metadata.labels.example.com/app`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        Self(
-            text.split('.')
-                .filter(|part| !part.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
+        let mut parts: Vec<String> = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let flat = matches!(parts.as_slice(), [.., metadata, last]
+                if metadata == "metadata" && (last == "labels" || last == "annotations"));
+            let (part, others) = match rest.split_once('.') {
+                Some(split) if !flat => split,
+                _ => (rest, ""),
+            };
+            if !part.is_empty() {
+                parts.push(part.to_owned());
+            }
+            rest = others;
+        }
+        Self(parts)
     }
     /// Take the parts as they are: for keys with dots.
     pub fn from_parts<S: Into<String>>(parts: impl IntoIterator<Item = S>) -> Self {
@@ -38,8 +57,69 @@ impl FieldPath {
     }
 }
 
+impl From<&str> for FieldPath {
+    fn from(text: &str) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl From<&String> for FieldPath {
+    fn from(text: &String) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl<S: Into<String>, const N: usize> From<[S; N]> for FieldPath {
+    fn from(names: [S; N]) -> Self {
+        Self::from_parts(names)
+    }
+}
+
+impl From<&Self> for FieldPath {
+    fn from(path: &Self) -> Self {
+        path.clone()
+    }
+}
+
+impl PartialEq<str> for FieldPath {
+    fn eq(&self, text: &str) -> bool {
+        self.0.join(".") == text
+    }
+}
+
+impl PartialEq<&str> for FieldPath {
+    fn eq(&self, text: &&str) -> bool {
+        self == *text
+    }
+}
+
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_separate_names_but_not_within_those_of_labels() {
+        for (text, parts) in [
+            ("", [].as_slice()),
+            (".spec..size.", &["spec", "size"]),
+            ("metadata.labels", &["metadata", "labels"]),
+            (
+                "metadata.labels.a.b/c.d",
+                &["metadata", "labels", "a.b/c.d"],
+            ),
+            (
+                "spec.template.metadata.annotations.a.b",
+                &["spec", "template", "metadata", "annotations", "a.b"],
+            ),
+            ("spec.labels.a.b", &["spec", "labels", "a", "b"]),
+        ] {
+            assert_eq!(FieldPath::parse(text).parts(), parts, "{text}");
+        }
     }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 
 use crate::object::resource::Resource;
 
+pub(crate) mod named;
+
 /// A resource selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {

@@ -463,7 +463,7 @@ impl Settling {
         all.merge(self.wanted.as_value().clone());
         let list = patch.get(&FINALIZERS).cloned();
         if let (Some(_), Some(list)) = (all.get(&FINALIZERS), list) {
-            all.set(&FINALIZERS, list);
+            all.put(&FINALIZERS, list);
         }
         all.absorb(patch.effective(&self.context.body));
         self.effects.patch = all;
@@ -497,9 +497,9 @@ fn deliver(patch: &mut Patch, id: &str, result: Value) {
         (Value::Object(members), Some(Value::Object(found))) => {
             let mut all: Map<String, Value> = found.clone();
             all.extend(members);
-            patch.set(&at, all.into());
+            patch.put(&at, all.into());
         }
-        (result, _) => patch.set(&at, result),
+        (result, _) => patch.put(&at, result),
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn annotations_after(body: &Body, patch: &Patch) -> usize {
     let size = |key: &str, value: &Value| key.len() + value.as_str().map_or(0, str::len);
     let is_replaced = |key: &str| wanted.is_some_and(|wanted| wanted.contains_key(key));
     let kept = body
-        .annotations()
+        .annotation_map()
         .iter()
         .filter(|(key, _)| !is_replaced(key));
     let new = wanted.into_iter().flatten();

@@ -103,7 +103,7 @@ impl AnnotatedEssence {
 impl EssenceStore for AnnotatedEssence {
     fn fetch(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
         let annotation = self.annotations.of_essence(body);
-        let Some(value) = body.annotations().get(&annotation) else {
+        let Some(value) = body.annotation_map().get(&annotation) else {
             return Ok(None);
         };
         match decode(value.as_str().unwrap_or_default().trim()) {

@@ -46,7 +46,7 @@ fn edit(body: &Body, patch: &mut Patch, change: impl FnOnce(&mut Vec<String>)) -
     } else {
         list.into()
     };
-    patch.set(&PATH, list);
+    patch.put(&PATH, list);
     found
 }
 

@@ -80,16 +80,16 @@ impl Annotations {
     /// Write an annotation, and with the first one the marker.
     pub(crate) fn put(&self, annotation: &str, value: String, body: &Body, patch: &mut Patch) {
         let marker = self.full(MARKER);
-        if !body.annotations().contains_key(&marker) {
-            patch.set(&["metadata", "annotations", &marker], "yes".into());
+        if !body.annotation_map().contains_key(&marker) {
+            patch.put(&["metadata", "annotations", &marker], "yes".into());
         }
-        patch.set(&["metadata", "annotations", annotation], value.into());
+        patch.put(&["metadata", "annotations", annotation], value.into());
     }
     /// Take an annotation off the object, or out of the patch.
     pub(crate) fn remove(annotation: &str, body: &Body, patch: &mut Patch) {
         let at = ["metadata", "annotations", annotation];
-        if body.annotations().contains_key(annotation) {
-            patch.set(&at, Value::Null);
+        if body.annotation_map().contains_key(annotation) {
+            patch.put(&at, Value::Null);
         } else {
             patch.unset(&at);
         }

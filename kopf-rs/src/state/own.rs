@@ -27,11 +27,11 @@ impl Persistence {
             .chain(found.keys().filter(|it| !own.contains_key(*it)));
         for place in places.filter(|place| own.get(*place) != found.get(*place)) {
             let path: Vec<&str> = place.iter().map(String::as_str).collect();
-            back.set(&path, own.get(place).cloned().unwrap_or_default());
+            back.put(&path, own.get(place).cloned().unwrap_or_default());
             lost.push(FieldPath::from_parts(path).to_string());
         }
         if let Some(list) = self.finalizers(wanted, changed) {
-            back.set(&["metadata", "finalizers"], list);
+            back.put(&["metadata", "finalizers"], list);
             lost.push("metadata.finalizers".to_owned());
         }
         if !lost.is_empty() {

@@ -298,7 +298,7 @@ impl AnnotatedProgress {
     /// The annotation of an earlier version that the object carries, with its text, unless it is another handler's.
     fn former<'a>(&self, id: &str, body: &'a Body) -> Option<(String, &'a str)> {
         let annotation = self.annotations.former_of_handler(id, body)?;
-        let text = body.annotations().get(&annotation)?.as_str()?;
+        let text = body.annotation_map().get(&annotation)?.as_str()?;
         let stored: Stored = serde_json::from_str(text).ok()?;
         let is_its_own = stored.id.is_none_or(|owner| owner == id);
         is_its_own.then_some((annotation, text))
@@ -308,7 +308,7 @@ impl AnnotatedProgress {
 impl ProgressStore for AnnotatedProgress {
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<Record>, Damaged> {
         let annotation = self.annotations.of_handler(id, body);
-        let (annotation, text) = match body.annotations().get(&annotation) {
+        let (annotation, text) = match body.annotation_map().get(&annotation) {
             Some(value) => (annotation, value.as_str().unwrap_or_default()),
             None => match self.former(id, body) {
                 Some(former) => former,
@@ -345,7 +345,7 @@ impl ProgressStore for AnnotatedProgress {
             let at = ["metadata", "annotations", former.as_str()];
             // What is written there now is the record of the handler whose name it is.
             if patch.get(&at).is_none() {
-                patch.set(&at, Value::Null);
+                patch.put(&at, Value::Null);
             }
         }
         Ok(())
@@ -355,7 +355,7 @@ impl ProgressStore for AnnotatedProgress {
     }
     fn fetch_target(&self, body: &Body) -> Result<Option<KnownEssence>, Damaged> {
         let annotation = self.annotations.of_target(body);
-        let Some(value) = body.annotations().get(&annotation) else {
+        let Some(value) = body.annotation_map().get(&annotation) else {
             return Ok(None);
         };
         let known = decode(value.as_str().unwrap_or_default().trim());

@@ -49,9 +49,9 @@ markers! {
     name
     /// `metadata.namespace`: `&str`, `String`, and as an `Option` where objects may be cluster-scoped.
     namespace
-    /// `metadata.labels`, as JSON: `&Map<String, Value>`, `BTreeMap<String, String>`, `HashMap<String, String>`.
+    /// `metadata.labels`: [`&Labels`](crate::Labels), `Labels`, or JSON, such as `BTreeMap<String, String>`.
     labels
-    /// `metadata.annotations`, as JSON: as [`labels`].
+    /// `metadata.annotations`: as [`labels`].
     annotations
     /// The resource the object is served as: [`&Resource`](crate::Resource), `Resource`.
     resource

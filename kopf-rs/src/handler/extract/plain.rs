@@ -11,6 +11,7 @@ use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::object::event::EventType;
+use crate::object::labels::Labels;
 use crate::object::resource::Resource;
 
 /// An argument that is kept as `$kept` in the cause: received as `&$kept`, or cloned.
@@ -64,6 +65,8 @@ kept! {
     logger: Logger, , |cause| Some(cause.logger());
     memo: Memo, , |cause| Some(cause.memo());
     diff: Diff, , |cause| Some(cause.diff());
+    labels: Labels, , |cause| Some(cause.labels());
+    annotations: Labels, , |cause| Some(cause.annotations());
 }
 
 copied! {
@@ -72,6 +75,8 @@ copied! {
     logger: Logger, |cause| Some(cause.logger().clone());
     memo: Memo, |cause| Some(cause.memo().clone());
     diff: Diff, |cause| Some(cause.diff().clone());
+    labels: Labels, |cause| Some(cause.labels().clone());
+    annotations: Labels, |cause| Some(cause.annotations().clone());
     reason: Reason, |cause| cause.reason();
     event_type: EventType, |cause| cause.event_type();
     started: SystemTime, |cause| Some(cause.started());

@@ -108,6 +108,21 @@ impl From<CallbackOptions> for ChangeOptions {
     }
 }
 
+impl From<ChangeOptions> for CallbackOptions {
+    fn from(given: ChangeOptions) -> Self {
+        Self {
+            param: None,
+            retry: given.retry,
+            field: given.field,
+            filters: given.filters,
+            old: given.old,
+            new: given.new,
+            optional: given.optional,
+            deleted: given.deleted,
+        }
+    }
+}
+
 impl ChangeHandler {
     pub(super) fn new(kind: ChangeKind, selector: Selector, options: ChangeOptions) -> Self {
         Self {

@@ -52,6 +52,8 @@ pub struct Context {
 /// );
 /// # assert_eq!(registry.len(), 1);
 /// ```
+///
+/// In a function, `retry!` and `fail!` return errors from the closure. What it is to keep is handed to [`handler_with`].
 #[track_caller]
 pub fn handler<F, R, T>(id: impl Into<String>, function: F) -> Callback
 where
@@ -76,6 +78,37 @@ where
             calling
         })),
     }
+}
+
+/// As [`handler`], for a closure with state: each call is given a clone of it, so that nothing need be cloned by hand.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use kopf_rs::Registry;
+/// use kopf_rs::prelude::*;
+///
+/// let created = Arc::new(AtomicUsize::new(0));
+/// let registry = Registry::new().on_create(
+///     "kopfexamples",
+///     handler_with("count", (created, "so far"), async |cause, (created, words)| {
+///         let count = created.fetch_add(1, Ordering::Relaxed) + 1;
+///         cause.patch().set("status.count", format!("{count} {words}"));
+///         Ok(())
+///     }),
+/// );
+/// # assert_eq!(registry.len(), 1);
+/// ```
+#[track_caller]
+pub fn handler_with<S, F, R, T>(id: impl Into<String>, state: S, function: F) -> Callback
+where
+    S: Clone + Send + Sync + 'static,
+    F: Fn(Context, S) -> R + Send + Sync + 'static,
+    R: Future<Output = HandlerResult<T>> + Send + 'static,
+    T: Serialize,
+{
+    handler(id, move |cause| function(cause, state.clone()))
 }
 
 // === impl Callback: what options only one family has is set by methods in its module ===
@@ -111,10 +144,10 @@ impl Callback {
         self.options.retry.backoff = Some(backoff.into().duration());
         self
     }
-    /// The field the handler is for, such as `spec.size`.
+    /// The field the handler is for, such as `"spec.size"`, or an array of names.
     #[must_use]
-    pub fn field(mut self, field: &str) -> Self {
-        self.options.field = Some(FieldPath::parse(field));
+    pub fn field(mut self, field: impl Into<FieldPath>) -> Self {
+        self.options.field = Some(field.into());
         self
     }
     /// What the field must be, on either side of the change.

@@ -1,8 +1,10 @@
 //! Selectors as they are written in an explicit registry, and whether two of them can mean the same object.
 
+use crate::object::selector::named::{NamesResource, either};
 use crate::object::selector::{Selector, SelectorError, SelectorName};
 
-/// What can be said instead of a [`Selector`]: `"plural"`, `"plural.group"`, `("group", "plural")`, `("group", "version", "plural")`.
+/// What can be said instead of a [`Selector`]: `"plural"`, `"plural.group"`, `("group", "plural")`, `("group", "version", "plural")`, or these
+/// words as an array.
 pub trait IntoSelector {
     /// The selector.
     ///
@@ -32,6 +34,18 @@ impl IntoSelector for (&str, &str) {
 impl IntoSelector for (&str, &str, &str) {
     fn into_selector(self) -> Result<Selector, SelectorError> {
         Selector::positional(&[self.0, self.1, self.2])
+    }
+}
+
+impl<const N: usize> IntoSelector for [&str; N] {
+    fn into_selector(self) -> Result<Selector, SelectorError> {
+        Selector::positional(&self)
+    }
+}
+
+impl<S: IntoSelector> NamesResource<either::__KopfResource> for S {
+    fn selector(self) -> Result<Selector, SelectorError> {
+        self.into_selector()
     }
 }
 

@@ -64,7 +64,7 @@ impl Keys {
 
     /// What the object carries under the first of these names that it has, and that name.
     pub(crate) fn fetch<'a>(&self, key: &str, body: &'a Body) -> Option<(String, &'a Value)> {
-        let annotations = body.annotations();
+        let annotations = body.annotation_map();
         self.of(key, body).into_iter().find_map(|name| {
             let value = annotations.get(&name).filter(|value| !value.is_null())?;
             Some((name, value))
@@ -74,11 +74,11 @@ impl Keys {
     /// Write an annotation under all its names, with the marker where Kopf would not recognise the prefix.
     pub(crate) fn put(&self, key: &str, value: &str, body: &Body, patch: &mut Patch) {
         for name in self.of(key, body) {
-            patch.set(&["metadata", "annotations", &name], value.into());
+            patch.put(&["metadata", "annotations", &name], value.into());
         }
         let marker = format!("{}/kopf-managed", self.prefix);
-        if !self.prefix.starts_with("kopf.") && !body.annotations().contains_key(&marker) {
-            patch.set(&["metadata", "annotations", &marker], "yes".into());
+        if !self.prefix.starts_with("kopf.") && !body.annotation_map().contains_key(&marker) {
+            patch.put(&["metadata", "annotations", &marker], "yes".into());
         }
     }
 
@@ -86,8 +86,8 @@ impl Keys {
     pub(crate) fn remove(&self, key: &str, body: &Body, patch: &mut Patch) {
         for name in self.of(key, body) {
             let at = ["metadata", "annotations", name.as_str()];
-            if body.annotations().contains_key(&name) {
-                patch.set(&at, Value::Null);
+            if body.annotation_map().contains_key(&name) {
+                patch.put(&at, Value::Null);
             } else {
                 patch.unset(&at);
             }

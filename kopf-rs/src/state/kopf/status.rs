@@ -81,7 +81,7 @@ impl ProgressStorage for StatusProgressStorage {
         let fields = record.kopf_fields().into_iter();
         let fields: Map<_, _> = fields.map(|(key, value)| (key.to_owned(), value)).collect();
         remove(body, &parts(&self.touch_field), patch);
-        patch.set(&within(&self.field, id), fields.into());
+        patch.put(&within(&self.field, id), fields.into());
         Ok(())
     }
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError> {
@@ -134,7 +134,7 @@ impl DiffBaseStorage for StatusDiffBaseStorage {
         essence.map_err(|error| format!("{}: {error}", self.field).into())
     }
     fn store(&self, essence: &Value, _: &Body, patch: &mut Patch) -> Result<(), StorageError> {
-        patch.set(&parts(&self.field), dumps_essence(essence).into());
+        patch.put(&parts(&self.field), dumps_essence(essence).into());
         Ok(())
     }
     fn clear(&self, essence: &mut Value) {
@@ -158,7 +158,7 @@ fn within<'a>(field: &'a FieldPath, key: &'a str) -> Vec<&'a str> {
 fn remove(body: &Body, at: &[&str], patch: &mut Patch) {
     let field = FieldPath::from_parts(at.iter().copied());
     if field.resolve(body).is_some() {
-        patch.set(at, Value::Null);
+        patch.put(at, Value::Null);
     } else {
         patch.unset(at);
     }

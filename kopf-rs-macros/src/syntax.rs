@@ -1,0 +1,58 @@
+//! What the arguments of attributes are written in: expressions, words, text.
+//!
+//! Must not know which argument is read.
+
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::{Expr, LitStr, Token, token};
+
+/// Go on behind the next comma, whatever stands before it.
+pub(crate) fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<proc_macro2::TokenTree>()?;
+    }
+    input.parse::<Option<Token![,]>>().map(drop)
+}
+
+/// An expression, without the invisible group that `macro_rules!` puts around it.
+pub(crate) fn expression(input: ParseStream<'_>) -> syn::Result<Expr> {
+    let mut expr: Expr = input.parse()?;
+    while let Expr::Group(group) = expr {
+        expr = *group.expr;
+    }
+    Ok(expr)
+}
+
+/// Whether `expr` is the single word `word`.
+pub(crate) fn is_word(expr: &Expr, word: &str) -> bool {
+    matches!(expr, Expr::Path(path) if path.path.is_ident(word))
+}
+
+/// The text of a string literal.
+pub(crate) fn text(expr: &impl ToTokens) -> Option<String> {
+    let literal: Option<LitStr> = syn::parse2(expr.to_token_stream()).ok();
+    literal.map(|literal| literal.value())
+}
+
+/// Whether a brace comes next.
+pub(crate) fn brace_ahead(input: ParseStream<'_>) -> bool {
+    input.peek(token::Brace)
+}
+
+/// Where a word stands for text that lacks its quotes, such as `spec.size` or `app.kubernetes.io/name`: the text. Constants are in capitals.
+pub(crate) fn unquoted(expr: &Expr) -> Option<String> {
+    let is_word = match expr {
+        Expr::Path(path) => path.path.get_ident().is_some_and(|ident| {
+            let text = ident.unraw().to_string();
+            text.starts_with(|first: char| first.is_ascii_lowercase())
+        }),
+        Expr::Field(field) => unquoted(&field.base).is_some(),
+        Expr::Binary(binary) => {
+            unquoted(&binary.left).is_some() && unquoted(&binary.right).is_some()
+        }
+        _ => false,
+    };
+    let text = || expr.to_token_stream().to_string().replace(' ', "");
+    is_word.then(text)
+}

@@ -1,0 +1,274 @@
+//! Causes made by hand: for unit tests of handlers, filters and extractors that take one.
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::handler::cause::{Attempt, Cause, CauseContext};
+use crate::handler::extensions::Extensions;
+use crate::handler::memo::Memo;
+use crate::handler::subject::{
+    Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
+};
+use crate::object::body::Body;
+use crate::object::diff::Diff;
+use crate::object::event::EventType;
+use crate::object::path::FieldPath;
+use crate::object::resource::Resource;
+
+/// A [`Cause`] made by hand, for unit tests: [`Cause::of`]. Dereferences to the cause.
+#[derive(Clone, Debug)]
+pub struct TestCause {
+    cause: Cause,
+    state: Extensions,
+}
+
+impl Cause {
+    /// A cause for unit tests: the first attempt of a creation of `object`, unless the methods of the result say otherwise.
+    ///
+    /// ```
+    /// use kopf_rs::prelude::*;
+    ///
+    /// #[on_create("kopfexamples")]
+    /// #[on_resume("kopfexamples")]
+    /// async fn place(cause: &Cause) -> HandlerResult<Value> {
+    ///     if cause.reason() == Some(Reason::Create) && cause.retry() > 1 {
+    ///         fail!("there is no place for {}", cause.name());
+    ///     }
+    ///     Ok(json!({"place": cause.spec::<Value>()?["size"]}))
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let object = json!({"metadata": {"name": "one"}, "spec": {"size": 5}});
+    /// assert_eq!(place(&Cause::of(object.clone())).await.unwrap(), json!({"place": 5}));
+    /// let late = Cause::of(object.clone()).reason(Reason::Create).retry(2);
+    /// assert_eq!(place(&late).await.unwrap_err().to_string(), "there is no place for one");
+    /// let resumed = Cause::of(object).reason(Reason::Resume).retry(2);
+    /// assert!(place(&resumed).await.is_ok());
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn of(object: Value) -> TestCause {
+        let new = essence(&object);
+        let subject = Subject::Change(ChangeSubject {
+            change: Change {
+                reason: Some(Reason::Create),
+                old: None,
+                diff: Arc::new(Diff::between(None, Some(&new))),
+                new: Some(Arc::new(new)),
+            },
+            object: SubjectObject {
+                resource: Arc::new(resource(&object)),
+                body: Arc::new(Body::new(object)),
+            },
+            subhandlers: None,
+        });
+        let cause = Cause {
+            handler_id: "handler".into(),
+            param: None,
+            context: CauseContext::default(),
+            attempt: Attempt {
+                retry: 0,
+                is_first: true,
+                started: Timestamp::UNIX_EPOCH,
+                runtime: Duration::ZERO,
+            },
+            subject,
+        };
+        TestCause {
+            cause,
+            state: Extensions::default(),
+        }
+    }
+}
+
+/// Each method sets one datum of the cause. An accessor of the same name is called on the cause itself: `(*cause).retry()`.
+impl TestCause {
+    /// Why the object is handled.
+    #[must_use]
+    pub fn reason(self, reason: Reason) -> Self {
+        self.change(|change| change.reason = Some(reason))
+    }
+    /// What was handled last: an object, or for a handler with a `field` its value.
+    ///
+    /// # Panics
+    /// Where `old` is no JSON.
+    #[must_use]
+    pub fn old(self, old: impl Serialize) -> Self {
+        let old = Arc::new(json!(old));
+        self.change(|change| change.old = Some(old))
+    }
+    /// What is to be handled now, where it is another than the object: for a handler with a `field` its value.
+    ///
+    /// # Panics
+    /// Where `new` is no JSON.
+    #[must_use]
+    pub fn new(self, new: impl Serialize) -> Self {
+        let new = Arc::new(json!(new));
+        self.change(|change| change.new = Some(new))
+    }
+    /// As a handler with that field is told: `old`, `new` and `diff` are those of the field.
+    #[must_use]
+    pub fn field(self, field: impl Into<FieldPath>) -> Self {
+        let field = field.into();
+        self.change(|change| *change = change.reduced(&field))
+    }
+    /// As an `on_event` handler is told.
+    #[must_use]
+    pub fn event(mut self, event: EventType) -> Self {
+        if let Subject::Change(ChangeSubject { object, .. }) = &self.cause.subject {
+            let object = object.clone();
+            self.cause.subject = Subject::Event(EventSubject { object, event });
+        }
+        self
+    }
+    /// Which attempt it is, from 0.
+    #[must_use]
+    pub fn retry(mut self, retry: u32) -> Self {
+        self.cause.attempt.retry = retry;
+        self.cause.attempt.is_first = retry == 0;
+        self
+    }
+    /// How long ago the first attempt was.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Duration) -> Self {
+        self.cause.attempt.runtime = runtime;
+        self
+    }
+    /// The id of the handler.
+    #[must_use]
+    pub fn handler_id(mut self, id: &str) -> Self {
+        self.cause.handler_id = id.into();
+        self
+    }
+    /// The handler's `param`.
+    #[must_use]
+    pub fn param<T: Any + Send + Sync>(mut self, param: T) -> Self {
+        self.cause.param = Some(Arc::new(param));
+        self
+    }
+    /// What handlers of the object remember.
+    #[must_use]
+    pub fn memo(mut self, memo: Memo) -> Self {
+        self.cause.context.memo = memo;
+        self
+    }
+    /// A value given to the operator, such as the client, or one for a [`State`](crate::State).
+    #[must_use]
+    pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.state.insert(value);
+        self.cause.context.extensions = Arc::new(self.state.clone());
+        self
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Change)) -> Self {
+        if let Subject::Change(subject) = &mut self.cause.subject {
+            let it = &mut subject.change;
+            change(it);
+            it.diff = Arc::new(Diff::between(it.old.as_deref(), it.new.as_deref()));
+        }
+        self
+    }
+}
+
+impl Deref for TestCause {
+    type Target = Cause;
+    fn deref(&self) -> &Cause {
+        &self.cause
+    }
+}
+
+impl From<TestCause> for Cause {
+    fn from(test: TestCause) -> Self {
+        test.cause
+    }
+}
+
+/// What handlers are told of an object as `old` and `new`.
+fn essence(object: &Value) -> Value {
+    let mut essence = object.clone();
+    if let Some(members) = essence.as_object_mut() {
+        members.retain(|key, _| !["apiVersion", "kind", "status"].contains(&key.as_str()));
+        if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+            metadata.retain(|key, _| ["labels", "annotations"].contains(&key.as_str()));
+        }
+    }
+    essence
+}
+
+/// As far as an object tells.
+fn resource(object: &Value) -> Resource {
+    let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let api_version = text("apiVersion");
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
+    let kind = text("kind");
+    Resource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        singular: kind.to_lowercase(),
+        plural: format!("{}s", kind.to_lowercase()),
+        kind,
+        namespaced: !object["metadata"]["namespace"].is_null(),
+        ..Resource::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::extract::{FromCause, State};
+
+    fn object() -> Value {
+        json!({
+            "apiVersion": "kopf.dev/v1",
+            "kind": "KopfExample",
+            "metadata": {"name": "one", "labels": {"a": "x"}},
+            "spec": {"size": 2, "colour": "red"},
+            "status": {"phase": "up"},
+        })
+    }
+
+    #[test]
+    fn a_cause_tells_what_it_was_made_of() {
+        let before =
+            json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 1, "colour": "red"}});
+        let cause = Cause::of(object())
+            .reason(Reason::Update)
+            .old(before)
+            .retry(3)
+            .param("p".to_owned())
+            .with(5_u8)
+            .handler_id("update_fn");
+        let cause = Cause::from(cause);
+        assert_eq!(cause.reason(), Some(Reason::Update));
+        assert_eq!(
+            cause.diff().to_string(),
+            "(('change', ('spec', 'size'), 1, 2),)"
+        );
+        assert_eq!((cause.retry(), cause.handler_id()), (3, "update_fn"));
+        assert_eq!(cause.param::<String>().map(String::as_str), Some("p"));
+        assert_eq!(*State::<u8>::from_cause(&cause).unwrap(), 5);
+        assert_eq!(cause.labels().get("a"), Some("x"));
+        let resource = cause.resource().unwrap();
+        assert_eq!(resource.to_string(), "kopfexamples.v1.kopf.dev");
+    }
+
+    #[test]
+    fn a_field_and_an_event_are_told_as_they_are_to_handlers() {
+        let of_field = Cause::of(object())
+            .old(json!({"spec": {"size": 1}}))
+            .field("spec.size");
+        let of_field = Cause::from(of_field);
+        assert_eq!(of_field.old(), Some(&json!(1)));
+        assert_eq!(of_field.new(), Some(&json!(2)));
+        assert_eq!(of_field.diff().to_string(), "(('change', (), 1, 2),)");
+        let event = Cause::of(object()).event(EventType::Deleted);
+        assert_eq!(event.event_type(), Some(EventType::Deleted));
+        assert_eq!(event.name(), "one");
+    }
+}
