@@ -42,8 +42,10 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::failures::Failure;
 use crate::engine::memory::Memory;
 use crate::engine::queue::{StreamId, WorkerStart};
+use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::{Setup, Shared};
+use crate::happening::Happening;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
@@ -133,7 +135,7 @@ impl Engine {
             return;
         }
         let left = self.0.tasks.len();
-        tracing::warn!("Unprocessed streams left for {left} object(s).");
+        report_of_operator(&Happening::StreamsLeft { objects: left });
         self.0.ended.cancel();
     }
 
@@ -159,7 +161,7 @@ impl Engine {
                 biased;
                 () = ended.cancelled() => {}
                 worked = &mut work => if worked.is_err() {
-                    tracing::error!("Event processing has failed: a defect of kopf-rs; the object waits for its next change.");
+                    report_of_operator(&Happening::WorkerPanicked);
                     shared.queue.drop_worker(&key);
                 },
             }

@@ -53,6 +53,12 @@ pub(crate) enum Happening {
         waits: WaitsForCall,
     },
 
+    /// A call should have ended, and cannot be interrupted.
+    RunsOn {
+        handler: Arc<Handler>,
+        end: EndOfCall,
+    },
+
     // === abrupt ends ===
     AbruptEnd(AbruptEnd),
 
@@ -93,6 +99,12 @@ pub(crate) enum Happening {
         objects: usize,
         error: String,
     },
+    /// The operator ends while so many objects are still worked on.
+    StreamsLeft {
+        objects: usize,
+    },
+    /// A defect of this framework: an object is left until its next change.
+    WorkerPanicked,
     /// Another operator of this name was noticed.
     DuplicateOperator(Arc<DuplicateOperator>),
 
@@ -116,6 +128,15 @@ pub(crate) enum WaitsForCall {
     Deletion,
     /// The start or the end of the operator.
     Operator,
+}
+
+/// Why a call should have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndOfCall {
+    /// The time of all its attempts is over.
+    Timeout(Duration),
+    /// The operator stops.
+    Stop,
 }
 
 impl Happening {

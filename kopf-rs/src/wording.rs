@@ -32,13 +32,15 @@ impl Line<'_> {
             Happening::Patching(patching) => patching::level(patching),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
             Happening::AbruptEnd(end) => abrupt_end::level(end),
-            Happening::OutcomesLost { .. } => Level::ERROR,
+            Happening::OutcomesLost { .. } | Happening::WorkerPanicked => Level::ERROR,
             Happening::Cancelled { .. }
             | Happening::BlocksThread { .. }
             | Happening::BlocksOperator { .. }
             | Happening::StillRunning { .. }
+            | Happening::RunsOn { .. }
             | Happening::RequestFailed { .. }
             | Happening::Unreadable { .. }
+            | Happening::StreamsLeft { .. }
             | Happening::PermissionMissing { .. } => Level::WARN,
         }
     }
@@ -63,7 +65,14 @@ impl fmt::Display for Line<'_> {
                 elapsed,
                 waits,
             } => calls::still_running(handler, (*since, *elapsed), *waits, f),
+            Happening::RunsOn { handler, end } => calls::runs_on(handler, *end, f),
             Happening::AbruptEnd(end) => abrupt_end::write(f, end),
+            Happening::StreamsLeft { objects } => {
+                write!(f, "Unprocessed streams left for {objects} object(s).")
+            }
+            Happening::WorkerPanicked => f.write_str(
+                "Event processing has failed: a defect of kopf-rs; the object waits for its next change.",
+            ),
             Happening::Unwatched => {
                 f.write_str("It is not watched any more: nothing is remembered of it.")
             }

@@ -13,8 +13,8 @@ use std::path::Path;
 use cycles::cycles;
 use imports::imports;
 use rules::{
-    budgets, doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster, names,
-    purity, reexports,
+    budgets, doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster,
+    log_lines, names, purity, reexports,
 };
 use source::Source;
 
@@ -74,6 +74,30 @@ const DOORS: &[&str] = &["lib", "prelude", "__private"];
 /// Modules whose files still import each other, each with what removes that. A row that is no longer needed is a complaint.
 const KNOWN_CYCLES: &[(&str, &str)] = &[];
 
+/// Files that write log lines of their own, each with the reason.
+const LOG_LINES: &[(&str, &str)] = &[
+    (
+        "engine/report.rs",
+        "the one place where happenings become lines",
+    ),
+    (
+        "engine/noted_calls.rs",
+        "about its own file, and about no object",
+    ),
+    ("operator/run.rs", "the operator's own start and end"),
+    ("cluster/connect.rs", "before there is an operator"),
+    (
+        "cluster/discover.rs",
+        "APIs that are broken, between discoveries",
+    ),
+    ("cluster/request.rs", "quick tries, at DEBUG only"),
+    ("cluster/watch.rs", "how a watch goes on, at DEBUG only"),
+    (
+        "cluster/watch/stream.rs",
+        "a line that no server known sends",
+    ),
+];
+
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -130,6 +154,11 @@ fn kube_is_written_only_in_cluster() {
 #[test]
 fn the_middle_is_pure() {
     complain(&purity(&framework()));
+}
+
+#[test]
+fn what_happens_is_a_value_before_it_is_a_line() {
+    complain(&log_lines(&framework(), LOG_LINES));
 }
 
 #[test]

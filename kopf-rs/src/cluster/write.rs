@@ -89,14 +89,9 @@ impl Cluster {
         })
     }
 
-    /// Said once per resource: the definition has lost its status subresource.
-    pub(crate) fn warn_of_lost_status(&self, resource: &Resource) {
-        let resource = resource.to_string();
-        if self.shared.statusless.add(&resource) {
-            tracing::warn!(
-                "{resource} has no status subresource any more: statuses are written with the rest of the object."
-            );
-        }
+    /// Whether it is news that the definition has lost its status subresource.
+    pub(crate) fn is_first_without_status(&self, resource: &Resource) -> bool {
+        self.shared.statusless.add(&resource.to_string())
     }
 
     /// The target of a write to `path`: what it sets belongs to the operator.

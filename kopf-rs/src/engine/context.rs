@@ -9,7 +9,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
-use tracing::Level;
 
 use crate::engine::key::Key;
 use crate::engine::mailbox::Mailbox;
@@ -211,9 +210,5 @@ impl WorkerContext {
 
     pub(super) fn report(&self, happening: &Happening) {
         report(&self.logger, happening);
-    }
-
-    pub(super) fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {
-        self.logger.log(level, line);
     }
 }

@@ -20,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Level, Span};
 
 use crate::engine::invoke::begin::Begin;
+use crate::engine::report::report;
 use crate::engine::watchdog::Watched;
 use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
@@ -27,6 +28,7 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::error::HandlerError;
 use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
+use crate::happening::{EndOfCall, Happening};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::clock::Clock;
@@ -139,8 +141,7 @@ impl Invoker {
                     *patch = untouched;
                     return Err(Cancelled);
                 }
-                let why = "still runs although the operator stops: it does not give its thread back.";
-                complain(cause, why);
+                report_overdue(cause, EndOfCall::Stop);
                 task.await
             }
         };
@@ -209,15 +210,12 @@ impl Invoker {
     ) -> Result<Option<T>, JoinError> {
         let mut thread = std::pin::pin!(thread);
         if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
-            let seconds = limit.as_secs_f64();
             tokio::select! {
                 biased;
                 ended = &mut thread => return ended,
                 () = self.cancelled.cancelled() => {}
                 () = tokio::time::sleep(left) => if begin.has_begun() {
-                    complain(cause, format_args!(
-                        "runs past its timeout of {seconds} seconds: {UNINTERRUPTIBLE}"
-                    ));
+                    report_overdue(cause, EndOfCall::Timeout(limit));
                 }
             }
         }
@@ -230,10 +228,7 @@ impl Invoker {
             *patch = untouched;
             return Ok(None);
         }
-        complain(
-            cause,
-            format_args!("still runs although the operator stops: {UNINTERRUPTIBLE}"),
-        );
+        report_overdue(cause, EndOfCall::Stop);
         thread.await
     }
 
@@ -248,12 +243,9 @@ impl Invoker {
     }
 }
 
-const UNINTERRUPTIBLE: &str = "a blocking function cannot be interrupted.";
-
-fn complain(cause: &HandlerCall, why: impl std::fmt::Display) {
-    let id = &cause.handler.id;
-    let text = format_args!("Handler '{id}' {why}");
-    cause.logger().log(Level::WARN, text);
+fn report_overdue(cause: &HandlerCall, end: EndOfCall) {
+    let handler = cause.handler.clone();
+    report(cause.logger(), &Happening::RunsOn { handler, end });
 }
 
 /// An async attempt, on whichever runtime this is polled.

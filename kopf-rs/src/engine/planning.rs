@@ -5,17 +5,15 @@
 
 use std::sync::Arc;
 
-use tracing::Level;
-
 use crate::engine::duplicates::READDED_FINALIZERS;
 use crate::engine::invoke::guarded;
 use crate::engine::own_thread::{of_plan, of_settlement};
 use crate::engine::worker::{Due, Worker};
 use crate::handler::definition::Handler;
 use crate::happening::abrupt_end::Stage;
+use crate::happening::handling::Handling;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
-use crate::object::python::seconds;
 use crate::reaction::input::Input;
 use crate::reaction::plan::plan;
 use crate::reaction::planned::Plan;
@@ -102,11 +100,8 @@ impl Worker {
     /// A filter, or the framework itself, has panicked.
     fn throttled(&mut self, panic: &str) -> Due {
         let pause = self.trouble.panics.next_pause(self.context.shared.rng());
-        let seconds = seconds(pause);
-        self.log(
-            Level::ERROR,
-            format_args!("Throttling for {seconds} seconds due to an unexpected error: {panic}"),
-        );
+        let text = panic.to_owned();
+        self.report_handling(Handling::Throttled { panic: text, pause });
         self.trouble.panicked += 1;
         if self.gives_up(self.trouble.panicked) {
             let what = format!("{} cannot be handled: {panic}", self.kind.resource);

@@ -20,6 +20,11 @@ pub(crate) fn report(logger: &Logger, happening: &Happening) {
     logger.log(line.level(), format_args!("{line}"));
 }
 
+/// The same at DEBUG, for it was told before.
+pub(crate) fn report_quietly(logger: &Logger, happening: &Happening) {
+    logger.log(Level::DEBUG, format_args!("{}", Line(happening)));
+}
+
 /// Tell what has happened to the operator as a whole.
 pub(crate) fn report_of_operator(happening: &Happening) {
     let line = Line(happening);

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
-use tracing::Level;
 
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
 use crate::engine::mailbox::{Letter, Mailbox, Pending};
 use crate::engine::memory::{Memory, Missing, Version};
 use crate::engine::queue::WorkerStart;
-use crate::engine::report::about;
+use crate::engine::report::{about, report_quietly};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
 use crate::engine::subhandler_run::SubhandlerRun;
@@ -28,11 +27,10 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
 use crate::happening::Happening;
-use crate::happening::handling::Handling;
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::event::EventType;
 use crate::object::outline::Outline;
 use crate::object::patch::Patch;
-use crate::object::python::seconds;
 use crate::object::raw::Raw;
 use crate::reaction::member::since;
 use crate::reaction::planned::Plan;
@@ -221,7 +219,7 @@ impl Worker {
         match turn {
             Turn::Letter(Letter::Unwatched) => self.due = self.unwatched().await,
             Turn::Letter(Letter::State(state)) if state.is_deletion() => {
-                self.log_interruption();
+                self.report_interruption();
                 self.raw = state.raw;
                 self.due = self.deleted().await;
             }
@@ -233,7 +231,7 @@ impl Worker {
                 }
             }
             Turn::Letter(Letter::State(state)) => {
-                self.log_interruption();
+                self.report_interruption();
                 self.look_for_duplicates(&state.raw);
                 self.memory.self_triggered.end();
                 self.missing = None;
@@ -305,10 +303,9 @@ impl Worker {
                 let finished = effects.concluded && effects.wake_at.is_none();
                 let due = self.deliver(effects).await;
                 if finished {
-                    let text = "Handling cycle is finished, waiting for new changes.";
-                    self.log(Level::DEBUG, format_args!("{text}"));
+                    self.report_handling(Handling::CycleFinished);
                 }
-                self.log_sleep(due);
+                self.report_sleep(due);
                 due
             }
             Err(Halt::Later(due)) => due,
@@ -479,26 +476,30 @@ impl Worker {
         noted.end(called.is_ok());
         let outcome = called?;
         *patch = changed;
-        let id = &cause.handler.id;
-        let failed = match outcome {
+        let handler = cause.handler.clone();
+        let end = match outcome {
             Outcome::Succeeded(result) => {
-                self.log(Level::INFO, format_args!("Handler '{id}' succeeded."));
                 if let Some(result) = result {
-                    patch.put(&["status", id], result);
+                    patch.put(&["status", &handler.id], result);
                 }
+                AttemptEnd::Succeeded
+            }
+            Outcome::Temporary { message, .. } => AttemptEnd::Temporary {
+                message,
+                fate: Fate::Ignored,
+            },
+            Outcome::Permanent { message } => AttemptEnd::Permanent { message },
+            Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
+                message,
+                fate: Fate::Ignored,
+            },
+            Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
+            Outcome::Waiting => {
+                self.report_handling(Handling::WaitsForSubhandlers { handler });
                 return Ok(());
             }
-            Outcome::Temporary { message, .. } => format!("failed temporarily: {message}"),
-            Outcome::Permanent { message } => format!("failed permanently: {message}"),
-            Outcome::Arbitrary { message } => {
-                format!("failed with an exception and will ignore it: {message}")
-            }
-            Outcome::Waiting => "waits for sub-handlers".to_owned(),
-            Outcome::TimedOut { after } => {
-                format!("has timed out after {} seconds.", after.as_secs_f64())
-            }
         };
-        self.log(Level::ERROR, format_args!("Handler '{id}' {failed}"));
+        self.report_handling(Handling::Attempted { handler, end });
         Ok(())
     }
 
@@ -528,40 +529,33 @@ impl Worker {
         &self.context.shared
     }
 
-    pub(super) fn log(&self, level: Level, line: std::fmt::Arguments<'_>) {
-        self.context.log(level, line);
+    pub(super) fn report_handling(&self, handling: Handling) {
+        self.context.report(&Happening::Handling(handling));
     }
 
     /// What each look at the object finds anew is told at DEBUG once it is no news.
     pub(super) fn report_all(&mut self, told: Vec<Handling>) {
         for happening in told.into_iter().map(Happening::Handling) {
             if happening.recurs() && !self.said.insert(Line(&happening).to_string()) {
-                self.log(Level::DEBUG, format_args!("{}", Line(&happening)));
+                report_quietly(self.context.logger(), &happening);
             } else {
                 self.context.report(&happening);
             }
         }
     }
 
-    fn log_sleep(&self, due: Due) {
+    fn report_sleep(&self, due: Due) {
         if let Due::At(at) = due {
-            let left = since(self.shared().setup.clock.now(), at);
-            let seconds = seconds(left);
-            self.log(
-                Level::DEBUG,
-                format_args!("Sleeping for {seconds} seconds for the delayed handlers."),
-            );
+            let pause = since(self.shared().setup.clock.now(), at);
+            self.report_handling(Handling::Sleeps { pause });
         }
     }
 
     /// What has come in before the sleep began interrupts it as well, as in Kopf: whoever reads of the sleep reads of its end.
-    fn log_interruption(&self) {
+    fn report_interruption(&self) {
         if let Due::At(at) = self.due {
-            let seconds = seconds(since(self.shared().setup.clock.now(), at));
-            self.log(
-                Level::DEBUG,
-                format_args!("Sleeping was interrupted by new changes, {seconds} seconds left."),
-            );
+            let left = since(self.shared().setup.clock.now(), at);
+            self.report_handling(Handling::SleepInterrupted { left });
         }
     }
 

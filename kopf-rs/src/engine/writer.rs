@@ -12,9 +12,10 @@ use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::write::{Part, PatchRequest};
 use crate::engine::context::WorkerContext;
-use crate::engine::report::report_outage_over;
+use crate::engine::report::{report_of_operator, report_outage_over};
 use crate::engine::writer::job::{Job, Step, Written};
 use crate::engine::writer::policy::{Answer, Request};
+use crate::happening::patching::Patching;
 use crate::happening::{self, Happening};
 use crate::object::raw::Raw;
 use crate::rt::backoff::Backoff;
@@ -158,10 +159,10 @@ async fn send(
         && let Some(patch) = job.patch(part)
     {
         if job.has_lost_status() {
-            cluster.warn_of_lost_status(job.resource);
+            report_lost_status(cluster, job);
         }
         let answer = cluster.patch(patch).await;
-        note_status(cluster, job, patch, &answer);
+        note_status(context, job, patch, &answer);
         return answer;
     }
     let facts = job.state().facts();
@@ -172,11 +173,12 @@ async fn send(
 
 /// What the answer says of the status: whether it has a place of its own, and whether it was kept.
 fn note_status(
-    cluster: &Cluster,
+    context: &WorkerContext,
     job: &Job<'_>,
     request: PatchRequest<'_>,
     answer: &Result<Raw, ClusterError>,
 ) {
+    let cluster = &context.shared.setup.cluster;
     let PatchRequest { resource, part, .. } = request;
     let is_again = part == Part::Status && job.tries.is_status_again;
     match answer {
@@ -186,17 +188,35 @@ fn note_status(
             if is_again {
                 cluster.note_status_path(resource, true);
             }
-            cluster.warn_if_pruned(request, reply);
+            report_pruned(context, request, reply);
         }
         Err(ClusterError::NotFound(_) | ClusterError::Denied { .. }) if is_again => {
             cluster.note_status_path(resource, false);
             let part = Part::Object { with_status: true };
-            cluster.warn_if_pruned(PatchRequest { part, ..request }, job.state());
+            report_pruned(context, PatchRequest { part, ..request }, job.state());
         }
         Err(ClusterError::NotFound(_)) if part == Part::Status => {
             cluster.forget_status_path(resource);
         }
         Err(_) => {}
+    }
+}
+
+/// Tell once per resource what the server has not kept.
+fn report_pruned(context: &WorkerContext, request: PatchRequest<'_>, reply: &Raw) {
+    let fields = context.shared.setup.cluster.first_pruned(request, reply);
+    if !fields.is_empty() {
+        let resource = Box::new(request.resource.clone());
+        let pruned = Patching::Pruned { resource, fields };
+        context.report(&Happening::Patching(pruned));
+    }
+}
+
+fn report_lost_status(cluster: &Cluster, job: &Job<'_>) {
+    if cluster.is_first_without_status(job.resource) {
+        let resource = Box::new(job.resource.clone());
+        let lost = Patching::StatusSubresourceLost { resource };
+        report_of_operator(&Happening::Patching(lost));
     }
 }
 

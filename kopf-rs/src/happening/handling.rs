@@ -49,6 +49,14 @@ pub(crate) enum Handling {
     },
     /// Nothing that counts has changed.
     Unchanged,
+    /// Nothing is left to do until something changes.
+    CycleFinished,
+    /// The next attempt is due after that time.
+    Sleeps { pause: Duration },
+    /// Something has come in before that, so much earlier.
+    SleepInterrupted { left: Duration },
+    /// A filter, or the framework itself, has panicked: the object is looked at again after a pause.
+    Throttled { panic: String, pause: Duration },
 
     // === deletion ===
     /// Handlers want to see the deletion.

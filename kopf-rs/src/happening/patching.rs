@@ -27,6 +27,13 @@ pub(crate) enum Patching {
         handler: Option<Arc<str>>,
         panic: String,
     },
+    /// The server has not kept these fields, as a schema without them makes it. Told once per resource.
+    Pruned {
+        resource: Box<Resource>,
+        fields: Vec<String>,
+    },
+    /// The definition has lost its status subresource. Told once per resource.
+    StatusSubresourceLost { resource: Box<Resource> },
     /// The handlers of one kind have changed an object so often in a row that there are pauses from now on.
     SelfTriggered { resource: Box<Resource>, times: u8 },
 }

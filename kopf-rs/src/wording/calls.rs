@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::handler::location::DeclaredAt;
-use crate::happening::WaitsForCall;
 use crate::happening::user_code::UserCode;
+use crate::happening::{EndOfCall, WaitsForCall};
 
 pub(super) fn blocks_thread(handler: &Handler, elapsed: Duration, f: &mut Formatter<'_>) -> Result {
     let seconds = elapsed.as_secs_f64();
@@ -79,6 +79,21 @@ pub(super) fn still_running(
         Some(limit) => write!(f, "its timeout of {} seconds ends it.", limit.as_secs_f64()),
         None => f.write_str("`timeout = ..` would end it."),
     }
+}
+
+pub(super) fn runs_on(handler: &Handler, end: EndOfCall, f: &mut Formatter<'_>) -> Result {
+    match end {
+        EndOfCall::Timeout(limit) => {
+            let seconds = limit.as_secs_f64();
+            write!(f, "{handler} runs past its timeout of {seconds} seconds: ")?;
+        }
+        EndOfCall::Stop => write!(f, "{handler} still runs although the operator stops: ")?,
+    }
+    f.write_str(if handler.is_blocking() {
+        "a blocking function cannot be interrupted."
+    } else {
+        "it does not give its thread back."
+    })
 }
 
 fn waiting(waits: WaitsForCall) -> &'static str {

@@ -31,6 +31,9 @@ pub(super) fn level(handling: &Handling) -> Level {
         | Handling::InProgress { .. }
         | Handling::Differs { .. }
         | Handling::Unchanged
+        | Handling::CycleFinished
+        | Handling::Sleeps { .. }
+        | Handling::SleepInterrupted { .. }
         | Handling::FinalizerAdded
         | Handling::FinalizerNotNeeded
         | Handling::FinalizerReleased
@@ -39,7 +42,7 @@ pub(super) fn level(handling: &Handling) -> Level {
         Handling::LeftUndone { .. } | Handling::DeletionWithheld { .. } | Handling::State(_) => {
             Level::WARN
         }
-        Handling::Attempted { .. } => Level::ERROR,
+        Handling::Attempted { .. } | Handling::Throttled { .. } => Level::ERROR,
     }
 }
 
@@ -83,8 +86,12 @@ pub(super) fn write(f: &mut Formatter<'_>, handling: &Handling) -> fmt::Result {
             )
         }
         Handling::DeletionWithheld { handlers } => withheld(f, handlers),
+        Handling::Sleeps { .. }
+        | Handling::SleepInterrupted { .. }
+        | Handling::Throttled { .. } => write_pause(f, handling),
         Handling::State(trouble) => state(f, trouble),
         Handling::Unchanged
+        | Handling::CycleFinished
         | Handling::FinalizerAdded
         | Handling::FinalizerNotNeeded
         | Handling::FinalizerReleased
@@ -93,11 +100,33 @@ pub(super) fn write(f: &mut Formatter<'_>, handling: &Handling) -> fmt::Result {
     }
 }
 
+fn write_pause(f: &mut Formatter<'_>, handling: &Handling) -> fmt::Result {
+    match handling {
+        Handling::Sleeps { pause } => write!(
+            f,
+            "Sleeping for {} seconds for the delayed handlers.",
+            seconds(*pause)
+        ),
+        Handling::SleepInterrupted { left } => write!(
+            f,
+            "Sleeping was interrupted by new changes, {} seconds left.",
+            seconds(*left)
+        ),
+        Handling::Throttled { panic, pause } => write!(
+            f,
+            "Throttling for {} seconds due to an unexpected error: {panic}",
+            seconds(*pause)
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn fixed(handling: &Handling) -> &'static str {
     match handling {
         Handling::Unchanged => {
             "Something has changed, but we are not interested (the essence is the same)."
         }
+        Handling::CycleFinished => "Handling cycle is finished, waiting for new changes.",
         Handling::FinalizerAdded => "Adding the finalizer, thus preventing the actual deletion.",
         Handling::FinalizerNotNeeded => {
             "Removing the finalizer, as there are no handlers requiring it."

@@ -14,7 +14,10 @@ pub(super) fn level(patching: &Patching) -> Level {
         | Patching::Outdated { .. }
         | Patching::Skipped
         | Patching::GivenUp { .. } => Level::DEBUG,
-        Patching::Foreign { .. } | Patching::SelfTriggered { .. } => Level::WARN,
+        Patching::Foreign { .. }
+        | Patching::Pruned { .. }
+        | Patching::StatusSubresourceLost { .. }
+        | Patching::SelfTriggered { .. } => Level::WARN,
         Patching::Refused { .. } | Patching::FunctionPanicked { .. } => Level::ERROR,
     }
 }
@@ -54,6 +57,15 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
             let of = of.unwrap_or_default();
             write!(f, "A patch function{of} is left out: {panic}")
         }
+        Patching::Pruned { resource, fields } => write!(
+            f,
+            "Merge-patching finished with inconsistencies: {} (does the schema of {resource} have these fields?)",
+            fields.join(", ")
+        ),
+        Patching::StatusSubresourceLost { resource } => write!(
+            f,
+            "{resource} has no status subresource any more: statuses are written with the rest of the object."
+        ),
         Patching::SelfTriggered { resource, times } => write!(
             f,
             "The handlers of this object have changed it {times} times in a row, and each change was one to be handled: from now on there \

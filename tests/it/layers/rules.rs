@@ -72,6 +72,45 @@ fn within<'a>(sources: &'a [Source], modules: &'a [&str]) -> impl Iterator<Item 
         .filter(|source| !source.is_tests() && modules.contains(&source.module()[0]))
 }
 
+/// What happens is a value, worded in `wording`: nobody else in the framework writes a log line, but for the files `known`, each of which
+/// must still do so.
+pub(super) fn log_lines(sources: &[Source], known: &[(&str, &str)]) -> Vec<String> {
+    let silent = [
+        "object",
+        "state",
+        "happening",
+        "wording",
+        "reaction",
+        "cluster",
+        "engine",
+        "operator",
+    ];
+    let writes = [
+        "tracing::error",
+        "tracing::warn",
+        "tracing::info",
+        "tracing::debug",
+        "tracing::trace",
+        "tracing::event",
+        ".log(",
+    ];
+    let is_of = |source: &Source, file: &str| source.path.ends_with(&format!("src/{file}"));
+    let is_known = |source: &&Source| known.iter().any(|(file, _)| is_of(source, file));
+    let lines_in = |source: &Source| {
+        let one = std::iter::once(source);
+        forbidden(one, &writes, "gives no value of what has happened")
+    };
+    let (listed, others): (Vec<_>, Vec<_>) = within(sources, &silent).partition(is_known);
+    let mut complaints: Vec<_> = others.into_iter().flat_map(lines_in).collect();
+    for (file, _) in known {
+        let mut found = listed.iter().filter(|source| is_of(source, file));
+        if !found.any(|source| !lines_in(source).is_empty()) {
+            complaints.push(format!("{file}: writes no log line any more: drop its row"));
+        }
+    }
+    complaints
+}
+
 /// Long files and long functions; blank lines and comments of a function do not count.
 pub(super) fn budgets(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -288,6 +327,22 @@ mod tests {
             purity(&one("src/handler/call.rs", "tokio::spawn(f)")).len(),
             1
         );
+    }
+
+    #[test]
+    fn log_lines_are_noticed_where_they_are_not_known() {
+        let text = "fn f() { tracing::warn!(\"no\"); let span = tracing::error_span!(\"x\"); }";
+        assert_eq!(
+            log_lines(&one("src/engine/worker.rs", text), &[]),
+            ["src/engine/worker.rs:1: `tracing::warn` gives no value of what has happened"]
+        );
+        let known = [("engine/worker.rs", "why")];
+        assert!(log_lines(&one("src/engine/worker.rs", text), &known).is_empty());
+        assert_eq!(
+            log_lines(&one("src/engine/worker.rs", ""), &known),
+            ["engine/worker.rs: writes no log line any more: drop its row"]
+        );
+        assert!(log_lines(&one("src/cli.rs", text), &[]).is_empty());
     }
 
     #[test]

@@ -10,27 +10,19 @@ use crate::cluster::write::{Changes, Part, PatchRequest};
 use crate::object::raw::Raw;
 
 impl Cluster {
-    /// Warn, once per resource, of fields that the reply to this request does not show as they were sent. Metadata are not looked at.
-    pub(crate) fn warn_if_pruned(&self, request: PatchRequest<'_>, reply: &Raw) {
+    /// The fields that the reply to this request does not show as they were sent: once per resource, nothing later. Metadata are not
+    /// looked at.
+    pub(crate) fn first_pruned(&self, request: PatchRequest<'_>, reply: &Raw) -> Vec<String> {
         let PatchRequest { resource, part, .. } = request;
         let key = resource.to_string();
         if self.shared.pruned.has(&key) {
-            return;
+            return Vec::new();
         }
         let differences = request.changes.missing_in(reply, part);
-        if !differences.is_empty() && self.shared.pruned.add(&key) {
-            let facts = reply.facts();
-            tracing::warn!(
-                target: "kopf.objects",
-                namespace = facts.namespace.as_deref(),
-                name = facts.name,
-                uid = facts.uid,
-                kind = resource.kind,
-                api_version = resource.api_version(),
-                "Merge-patching finished with inconsistencies: {} (does the schema of {key} have these fields?)",
-                differences.join(", ")
-            );
+        if differences.is_empty() || !self.shared.pruned.add(&key) {
+            return Vec::new();
         }
+        differences
     }
 }
 
