@@ -90,6 +90,7 @@ pub(crate) enum Happening {
     OutageOver {
         reason: Arc<str>,
         waiting: usize,
+        still: usize,
         lasted: Duration,
         recovered: bool,
     },

@@ -92,9 +92,10 @@ impl fmt::Display for Line<'_> {
             Happening::OutageOver {
                 reason,
                 waiting,
+                still,
                 lasted,
                 recovered,
-            } => outage_over(reason, *waiting, *lasted, *recovered, f),
+            } => outage_over(reason, (*waiting, *still), *lasted, *recovered, f),
             Happening::OutcomesLost { objects, error } => {
                 patching::outcomes_lost(*objects, error, f)
             }
@@ -123,7 +124,7 @@ fn request_failed(
 
 fn outage_over(
     reason: &str,
-    waiting: usize,
+    (waiting, still): (usize, usize),
     lasted: Duration,
     recovered: bool,
     f: &mut fmt::Formatter<'_>,
@@ -138,8 +139,13 @@ fn outage_over(
     let seconds = lasted.as_secs_f64();
     write!(
         f,
-        ": {waiting} had to wait, the first for {seconds:.1} seconds."
-    )
+        ": {waiting} had to wait, the first for {seconds:.1} seconds"
+    )?;
+    match still {
+        0 => f.write_str("."),
+        1 => f.write_str(", and 1 still has to."),
+        _ => write!(f, ", and {still} still have to."),
+    }
 }
 
 fn doing(request: Request) -> &'static str {

@@ -287,6 +287,10 @@ async fn one_object_that_is_always_refused_silences_no_outage(cluster: TestClust
         for name in &names {
             test.until("it is handled", name, is_handled).await;
         }
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let over = "Requests succeed again: 20 had to wait, the first for ";
+        let over = |line: &str| line.contains(over) && line.ends_with(", and 1 still has to.");
+        assert_eq!(test.cluster.lines().count(over), outage);
     }
     working.stop().await;
     assert_eq!(test.cluster.lines().count(told), 3);

@@ -42,6 +42,7 @@ pub(crate) fn report_outage_over(over: Over) {
     report_of_operator(&Happening::OutageOver {
         reason: over.name,
         waiting: over.joined,
+        still: over.still,
         lasted: over.lasted,
         recovered: over.recovered,
     });

@@ -1,8 +1,9 @@
 //! Outages: what keeps many from going on at the same time is told when it begins and when it is over, and not by each of them.
 //!
 //! Tasks that cannot go on for the same reason are in the outage of that name, each in one at most, and leave it when they can. Promises
-//! that exactly one of them begins it and exactly one ends it, that an outage which was small for long is told again when it grows, and that
-//! a task that is dropped leaves too. Must not know what fails, nor how it is told.
+//! that exactly one of them begins it and exactly one ends it, that an outage which was small for long is told again when it grows, that a
+//! large one is told to be over though a few go on to fail for reasons of their own, and that a task that is dropped leaves too. Must not
+//! know what fails, nor how it is told.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +20,42 @@ struct Ongoing {
     since: Instant,
     /// How many are in it now.
     members: usize,
-    /// How many have joined it.
+    /// How many of them fail for reasons of their own: they have failed again since another one could go on.
+    alone: usize,
+    /// How many have left it, for they could go on.
+    recovered: usize,
+    /// How many have joined it, or were left when it was told to be over.
     joined: usize,
     /// It was told when it had so many members: a power of ten.
     told: usize,
+    /// When its growth is news.
+    grows_from: Instant,
+    wave: Wave,
 }
+
+/// What has happened since there were only members that fail for reasons of their own, or none.
+#[derive(Debug, Default)]
+struct Wave {
+    /// How many have left.
+    left: usize,
+    /// When the first of those had joined.
+    since: Option<Instant>,
+    /// How many were in the outage at the same time.
+    most: usize,
+}
+
+/// What a member knows of the outage it is in.
+#[derive(Debug)]
+struct Stay {
+    name: Arc<str>,
+    since: Instant,
+    /// How many could go on before it joined.
+    recovered: usize,
+    is_alone: bool,
+}
+
+/// An outage is told to be over when so many times fewer than before are left, and these fail for reasons of their own.
+const FEW: usize = 10;
 
 /// An outage that grows within that time is told once: it is the same news.
 const FRESH: Duration = Duration::from_secs(60);
@@ -35,7 +67,7 @@ pub(crate) struct Membership(Arc<Member>);
 #[derive(Debug)]
 struct Member {
     outages: Outages,
-    current: Mutex<Option<Arc<str>>>,
+    current: Mutex<Option<Stay>>,
     /// Tells of an outage that nobody is in any more, though its last member did not say that it can go on.
     tell: fn(Over),
 }
@@ -47,6 +79,8 @@ pub(crate) struct Over {
     pub(crate) lasted: Duration,
     /// How many were concerned.
     pub(crate) joined: usize,
+    /// How many others are in it on and on, for reasons of their own.
+    pub(crate) still: usize,
     /// The last member can go on. Else it has ended, or fails for another reason by now.
     pub(crate) recovered: bool,
 }
@@ -57,37 +91,54 @@ pub(crate) enum Leaving {
     /// Nothing: it was in no outage.
     WasInNone,
     OthersStay,
-    /// The outage is over.
+    /// The outage is over, but perhaps for a few that fail for reasons of their own.
     Ends(Over),
 }
 
 impl Outages {
     /// How many are in the outage by now, where that is to be told.
-    fn join(&self, name: &str) -> (Arc<str>, Option<usize>) {
+    fn join(&self, name: &str) -> (Stay, Option<usize>) {
         let mut ongoing = self.lock();
         let known = ongoing.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
-        let outage = ongoing.entry(name.clone()).or_insert_with(|| Ongoing {
-            since: Instant::now(),
-            members: 0,
-            joined: 0,
-            told: 0,
-        });
-        (name, outage.join())
+        let now = Instant::now();
+        let outage = ongoing
+            .entry(name.clone())
+            .or_insert_with(|| Ongoing::new(now));
+        let stay = Stay {
+            name,
+            since: now,
+            recovered: outage.recovered,
+            is_alone: false,
+        };
+        (stay, outage.join())
     }
 
-    fn leave(&self, name: Arc<str>, recovered: bool) -> Option<Over> {
+    /// A member has failed once more.
+    fn fail_again(&self, stay: &mut Stay) -> Option<Over> {
         let mut ongoing = self.lock();
-        let outage = ongoing.get_mut(&name)?;
-        outage.leave();
-        if outage.members > 0 {
+        let outage = ongoing.get_mut(&stay.name)?;
+        if stay.is_alone || outage.recovered == stay.recovered {
             return None;
         }
-        let outage = ongoing.remove(&name)?;
+        stay.is_alone = true;
+        outage.alone += 1;
+        outage.over_for_most(&stay.name)
+    }
+
+    fn leave(&self, stay: Stay, recovered: bool) -> Option<Over> {
+        let mut ongoing = self.lock();
+        let outage = ongoing.get_mut(&stay.name)?;
+        outage.leave(&stay, recovered);
+        if outage.members > 0 {
+            return outage.over_for_most(&stay.name).filter(|_| recovered);
+        }
+        let outage = ongoing.remove(&stay.name)?;
         Some(Over {
-            name,
+            name: stay.name,
             lasted: outage.since.elapsed(),
             joined: outage.joined,
+            still: 0,
             recovered,
         })
     }
@@ -98,10 +149,24 @@ impl Outages {
 }
 
 impl Ongoing {
+    fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            members: 0,
+            alone: 0,
+            recovered: 0,
+            joined: 0,
+            told: 0,
+            grows_from: now + FRESH,
+            wave: Wave::default(),
+        }
+    }
+
     /// One more. How many they are, where that is to be told: at first, and when there are ten times as many as were told.
     fn join(&mut self) -> Option<usize> {
         self.members += 1;
         self.joined += 1;
+        self.wave.most = self.wave.most.max(self.members);
         if self.told == 0 {
             self.told = 1;
             return Some(1);
@@ -110,15 +175,45 @@ impl Ongoing {
             return None;
         }
         self.told = self.told.saturating_mul(10);
-        (self.since.elapsed() >= FRESH).then_some(self.members)
+        (Instant::now() >= self.grows_from).then_some(self.members)
     }
 
     /// One less. Where few of many are left, those who come later are another outage to people.
-    fn leave(&mut self) {
+    fn leave(&mut self, stay: &Stay, recovered: bool) {
         self.members -= 1;
+        self.alone -= usize::from(stay.is_alone);
+        self.recovered += usize::from(recovered);
+        self.wave.left += 1;
+        let first = self.wave.since.get_or_insert(stay.since);
+        *first = stay.since.min(*first);
         while self.told >= 10 && self.members <= self.told / 10 {
             self.told /= 10;
         }
+    }
+
+    /// The outage is over where only members are left that fail for reasons of their own. News where they are few of many.
+    fn over_for_most(&mut self, name: &Arc<str>) -> Option<Over> {
+        if self.alone < self.members {
+            return None;
+        }
+        let still = self.members;
+        let next = Wave {
+            most: still,
+            ..Wave::default()
+        };
+        let wave = std::mem::replace(&mut self.wave, next);
+        if wave.most < still.saturating_mul(FEW) {
+            return None;
+        }
+        self.joined = still;
+        self.grows_from = Instant::now();
+        Some(Over {
+            name: name.clone(),
+            lasted: wave.since.unwrap_or(self.since).elapsed(),
+            joined: wave.left,
+            still,
+            recovered: true,
+        })
     }
 }
 
@@ -135,7 +230,10 @@ impl Membership {
     /// Be in the outage of this name, and in no other any more. How many are in it, where that is to be told: it begins, or has grown.
     pub(crate) fn join(&self, name: &str) -> Option<usize> {
         let mut current = self.0.lock();
-        if current.as_deref() == Some(name) {
+        if let Some(stay) = current.as_mut().filter(|stay| *stay.name == *name) {
+            let over = self.0.outages.fail_again(stay);
+            drop(current);
+            over.into_iter().for_each(self.0.tell);
             return None;
         }
         let (joined, news) = self.0.outages.join(name);
@@ -153,10 +251,10 @@ impl Membership {
 
     /// The member can go on. Where that ends the outage, the caller tells of it.
     pub(crate) fn leave(&self) -> Leaving {
-        let Some(name) = self.0.lock().take() else {
+        let Some(stay) = self.0.lock().take() else {
             return Leaving::WasInNone;
         };
-        match self.0.outages.leave(name, true) {
+        match self.0.outages.leave(stay, true) {
             None => Leaving::OthersStay,
             Some(over) => Leaving::Ends(over),
         }
@@ -164,13 +262,13 @@ impl Membership {
 }
 
 impl Member {
-    fn abandon(&self, name: Option<Arc<str>>) {
-        if let Some(over) = name.and_then(|name| self.outages.leave(name, false)) {
+    fn abandon(&self, stay: Option<Stay>) {
+        if let Some(over) = stay.and_then(|stay| self.outages.leave(stay, false)) {
             (self.tell)(over);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Stay>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -217,6 +315,7 @@ mod tests {
             name: "down".into(),
             lasted: Duration::from_secs(30),
             joined: 3,
+            still: 0,
             recovered: true,
         };
         let ended = second.leave();
@@ -246,6 +345,53 @@ mod tests {
             assert_eq!(told, [10, 100, 1000]);
             drop(others);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_outage_is_over_though_a_few_fail_for_reasons_of_their_own() {
+        static TOLD: Mutex<Vec<Over>> = Mutex::new(Vec::new());
+        let outages = Outages::default();
+        let new = || Membership::new(outages.clone(), |over| TOLD.lock().unwrap().push(over));
+        let over = |joined, still| Over {
+            name: "down".into(),
+            lasted: Duration::from_secs(30),
+            joined,
+            still,
+            recovered: true,
+        };
+        let always = new();
+        always.join("down");
+        for last_says_so in [true, false] {
+            tokio::time::sleep(FRESH).await;
+            let others: Vec<_> = (0..20).map(|_| new()).collect();
+            let told = others.iter().filter_map(|it| it.join("down"));
+            assert_eq!(told.collect::<Vec<_>>(), [10]);
+            always.join("down");
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            let (last, first) = others.split_last().unwrap();
+            for other in first {
+                assert_eq!(other.leave(), Leaving::OthersStay);
+                always.join("down");
+            }
+            if last_says_so {
+                assert_eq!(last.leave(), Leaving::Ends(over(20, 1)));
+            } else {
+                last.join("down");
+                assert_eq!(TOLD.lock().unwrap().pop(), Some(over(19, 2)));
+                assert_eq!(last.leave(), Leaving::OthersStay, "it was told");
+            }
+            always.join("down");
+        }
+        assert_eq!(*TOLD.lock().unwrap(), []);
+        let few: Vec<_> = (0..5).map(|_| new()).collect();
+        for other in &few {
+            assert_eq!(other.join("down"), None);
+        }
+        for other in &few {
+            assert_eq!(other.leave(), Leaving::OthersStay, "they were few");
+        }
+        assert!(matches!(always.leave(), Leaving::Ends(over) if over.still == 0));
+        assert!(outages.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
