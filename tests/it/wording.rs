@@ -466,6 +466,7 @@ fn settings() -> Vec<String> {
     }
     let all = named!(
         execution.lifecycle,
+        execution.default_backoff,
         execution.first_backoff,
         execution.longest_backoff,
         execution.max_workers,
