@@ -27,11 +27,10 @@ async fn create_myapp(
     spec: MyAppSpec,
     name: &str,
     namespace: &str,
-    logger: Logger,
     client: Client,
 ) -> HandlerResult {
     let Some(image) = spec.image else {
-        return Err(PermanentError::new("Field 'spec.image' must be provided.").into());
+        fail!("Field 'spec.image' must be provided.");
     };
     let pod = serde_json::from_value(json!({
         "metadata": {"name": format!("{name}-pod"), "labels": {"app": name}},
@@ -47,7 +46,7 @@ async fn create_myapp(
         .create(&PostParams::default(), &pod)
         .await
     {
-        Ok(_) => info!(logger, "Pod {name}-pod created."),
+        Ok(_) => info!("Pod {name}-pod created."),
         // An attempt before this one was cut off after it had done its work.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         Err(error) => return Err(error.into()),

@@ -2,10 +2,12 @@
 
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     FnArg, GenericArgument, GenericParam, ItemFn, Lifetime, Pat, PatType, PathArguments,
-    ReturnType, Safety, Signature, Type, TypeFnPtr, TypeGroup, TypeParen,
+    ReturnType, Safety, Signature, Token, Type, TypeFnPtr, TypeGroup, TypeParen,
 };
 
 use crate::fallback::Mistakes;
@@ -25,6 +27,8 @@ pub(crate) enum Argument {
     Patch,
     /// Kopf's name: the marker type, and how it is received.
     Named(Ident, Received),
+    /// A field of a stanza: its path, and how it is received.
+    Field(Vec<Ident>, Received),
     /// Resolved by type.
     Injected(Type),
 }
@@ -168,7 +172,11 @@ fn read_argument(
     let is_injected = matches!(renaming, Some(Renaming::Inject));
     let known = match renaming {
         Some(Renaming::Inject) => None,
-        Some(Renaming::From(datum)) => {
+        Some(Renaming::From(path)) if path.len() > 1 => {
+            return field(path, ty, kinds, mistakes);
+        }
+        Some(Renaming::From(mut path)) => {
+            let datum = path.remove(0);
             let Some(known) = known_name(&datum.unraw().to_string()) else {
                 mistakes.at(&datum, unknown_datum(&datum));
                 return None;
@@ -225,8 +233,8 @@ fn unknown_datum(datum: &Ident) -> String {
 }
 
 enum Renaming {
-    /// `#[from(spec)]`
-    From(Ident),
+    /// `#[from(spec)]`, `#[from(spec.size)]`
+    From(Vec<Ident>),
     /// `#[inject]`
     Inject,
 }
@@ -244,14 +252,17 @@ fn take_renaming(typed: &mut PatType, mistakes: &mut Mistakes) -> Option<Renamin
     if attribute.path().is_ident("inject") {
         return Some(Renaming::Inject);
     }
-    let datum = attribute.parse_args_with(Ident::parse_any);
-    if datum.is_err() {
-        mistakes.at(
-            &attribute,
-            "expected the name of an argument: `#[from(spec)]`",
-        );
+    let names = |input: ParseStream<'_>| {
+        let names = Punctuated::<Ident, Token![.]>::parse_separated_nonempty_with;
+        names(input, Ident::parse_any)
+    };
+    let path = attribute.parse_args_with(names);
+    if path.is_err() {
+        let message = "expected the name of an argument, or a field of one: `#[from(spec)]`, `#[from(spec.size)]`";
+        mistakes.at(&attribute, message);
     }
-    datum.ok().map(Renaming::From)
+    path.ok()
+        .map(|path| Renaming::From(path.into_iter().collect()))
 }
 
 fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
@@ -332,6 +343,35 @@ fn is_plain(ty: &Type) -> bool {
         }
         _ => false,
     }
+}
+
+/// The stanzas whose fields can be taken one by one.
+const STANZAS: [&str; 4] = ["body", "spec", "status", "meta"];
+
+/// `#[from(spec.size)] size: u64`
+fn field(path: Vec<Ident>, ty: Type, kinds: &[&Kind], mistakes: &mut Mistakes) -> Option<Argument> {
+    let stanza = &path[0];
+    let name = stanza.unraw().to_string();
+    let Some(known) = STANZAS.into_iter().find(|known| *known == name) else {
+        let message = format!(
+            "fields can be taken of {}, and not of `{name}`",
+            STANZAS.join(", ")
+        );
+        mistakes.at(stanza, message);
+        return None;
+    };
+    for kind in kinds
+        .iter()
+        .filter(|kind| !kind.arguments().contains(&known))
+    {
+        mistakes.at(stanza, not_here(known, kind));
+    }
+    if matches!(&ty, Type::Reference(reference) if reference.mutability.is_some()) {
+        let message = "what is to be changed on the object goes into `patch: &mut Patch`";
+        mistakes.at(&ty, message);
+        return None;
+    }
+    Some(Argument::Field(path, received(ty)))
 }
 
 fn injected(ty: Type, typed: &PatType, mistakes: &mut Mistakes) -> Option<Argument> {

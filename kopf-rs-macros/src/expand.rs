@@ -316,6 +316,17 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
             let made = quote_spanned!(ty.span()=> <#ty as #k::FromCause<'_>>::from_cause);
             quote!(let #value = #made(#cause)?;)
         }
+        Argument::Field(path, received) => {
+            let ty = owned(received.ty());
+            let (stanza, names) = (path[0].unraw().to_string(), &path[1..]);
+            let names = names.iter().map(|name| name.unraw().to_string());
+            let method = match received {
+                Received::Owned(_) | Received::Lent(_) => quote!(field),
+                Received::OwnedIfAny(_) | Received::LentIfAny(_) => quote!(field_if_any),
+            };
+            let made = quote_spanned!(ty.span()=> #k::#method::<#ty>);
+            quote!(let #value = #made(#cause, #stanza, &[#(#names),*])?;)
+        }
         Argument::Named(name, received) => {
             let (ty, by, method) = match received {
                 Received::Owned(ty) => (ty, quote!(FromArg), quote!(from_arg)),
@@ -334,11 +345,32 @@ fn passed(n: usize, argument: &Argument) -> TokenStream {
     let value = numbered(n, argument);
     match argument {
         Argument::Patch => hidden("patch").to_token_stream(),
+        Argument::Field(_, Received::Lent(ty)) => quote_spanned!(made_at(ty)=> &#value),
+        Argument::Field(_, Received::LentIfAny(ty)) if *ty == parse_quote!(str) => {
+            quote_spanned!(made_at(ty)=> #value.as_deref())
+        }
+        Argument::Field(_, Received::LentIfAny(ty)) => {
+            quote_spanned!(made_at(ty)=> #value.as_ref())
+        }
         Argument::Named(_, Received::Lent(ty)) => quote_spanned!(made_at(ty)=> &*#value),
         Argument::Named(_, Received::LentIfAny(ty)) => {
             quote_spanned!(made_at(ty)=> #value.as_deref())
         }
         _ => value.to_token_stream(),
+    }
+}
+
+/// The type that is deserialized where a field is lent as this one.
+fn owned(ty: &Type) -> TokenStream {
+    match ty {
+        Type::Path(path) if path.path.is_ident("str") => {
+            quote_spanned!(ty.span()=> ::std::string::String)
+        }
+        Type::Slice(slice) => {
+            let element = &slice.elem;
+            quote_spanned!(ty.span()=> ::std::vec::Vec<#element>)
+        }
+        _ => ty.to_token_stream(),
     }
 }
 
@@ -356,7 +388,7 @@ fn numbered(n: usize, argument: &Argument) -> Ident {
     let place = match argument {
         Argument::Patch => Span::mixed_site(),
         Argument::Injected(ty) => ty.span(),
-        Argument::Named(_, received) => received.ty().span(),
+        Argument::Named(_, received) | Argument::Field(_, received) => received.ty().span(),
     };
     Ident::new(&format!("__kopf_argument_{n}"), place)
 }

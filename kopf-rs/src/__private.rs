@@ -15,6 +15,7 @@ pub use crate::handler::callee::{Calling, Function, Returned, handler_future_mus
 pub use crate::handler::cause::Cause;
 pub use crate::handler::decl::{Decl, Declared, duration};
 pub use crate::handler::extract::given::{ByType, GivenToAll};
+pub use crate::handler::extract::json::{field, field_if_any};
 pub use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
 pub use crate::handler::family::Declaration;
 pub use crate::handler::family::activity::ActivityOptions;

@@ -4,15 +4,17 @@
 //! use kopf_rs::prelude::*;
 //!
 //! #[on_create("kopfexamples")]
-//! async fn create_fn(spec: &Value, name: &str, patch: &mut Patch, logger: Logger) -> HandlerResult {
-//!     let size = spec["size"].as_u64().ok_or_else(|| PermanentError::new("field spec.size must be a number"))?;
-//!     patch["status"]["size"] = size.into();
-//!     info!(logger, "{name} is of size {size}");
+//! async fn create_fn(#[from(spec.size)] size: u64, name: &str, patch: &mut Patch) -> HandlerResult {
+//!     if size > 100 {
+//!         fail!("spec.size is {size}: expected at most 100");
+//!     }
+//!     patch.set("status.size", size);
+//!     info!("{name} is of size {size}");
 //!     Ok(())
 //! }
 //! ```
 //!
-//! - [`on_create`](macro@on_create) documents all that the eight attributes have in common: how resources are selected, options,
+//! - [`on_create`](macro@on_create) documents all that the attributes have in common: how resources are selected, options,
 //!   arguments, what may be returned.
 //! - `kopf-rs run PATH` runs such functions from a single file or a library crate; `kopf_rs::main!()` makes a program of them;
 //!   [`Operator`] runs them inside of a program of yours.

@@ -14,6 +14,24 @@ scenarios! {
     what_handlers_patch_is_written_with_the_state;
     text_arrives_unharmed;
     many_objects_are_handled_each_once;
+    a_started_operator_tells_what_it_serves [memory tcp];
+}
+
+async fn a_started_operator_tells_what_it_serves(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_create("configmaps", test.noting("map_fn"));
+    let working = test.start(registry);
+    let told = test.line("Serving ").await;
+    working.stop().await;
+    let (group, version, _) = test.selector();
+    let expected = [
+        format!("kopfexamples.{version}.{group}"),
+        "configmaps.v1".to_owned(),
+    ];
+    assert!(told.trim_start().starts_with("INFO"), "{told}");
+    assert!(expected.iter().all(|it| told.contains(it)), "{told}");
 }
 
 async fn objects_from_before_and_after_the_start_are_handled_once_with_one_write(

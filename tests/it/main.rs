@@ -29,6 +29,7 @@ mod ledger;
 mod limits;
 mod myingress;
 mod operating;
+mod operators;
 mod patching;
 mod random;
 mod readme;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kopf_rs::prelude::*;
-use kopf_rs::{Operator, Registry, handler};
+use kopf_rs::{Operator, Registry};
 // Only crates that a program mentions are linked, and with them their handlers.
 use myapp as _;
 
@@ -38,13 +38,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Handlers may be closures, and know the program they are in.
 fn counting(created: &Arc<AtomicUsize>) -> Registry {
-    let created = created.clone();
-    let count = handler("count", move |_| {
-        let created = created.clone();
-        async move {
-            created.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
+    let count = handler_with("count", created.clone(), async |_, created| {
+        created.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     });
     Registry::new().on_create("myapps.v1.demo.rtfm.co.ua", count)
 }

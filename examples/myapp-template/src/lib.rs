@@ -27,16 +27,15 @@ pub async fn create_myapp(
     spec: MyAppSpec,
     name: &str,
     namespace: &str,
-    logger: Logger,
     client: Client,
 ) -> HandlerResult {
     let Some(image) = spec.image else {
-        return Err(PermanentError::new("Field 'spec.image' must be provided.").into());
+        fail!("Field 'spec.image' must be provided.");
     };
     let pod = pod(name, &image, &spec.banner.unwrap_or_default())?;
     let pods = Api::<Pod>::namespaced(client, namespace);
     match pods.create(&PostParams::default(), &pod).await {
-        Ok(_) => info!(logger, "Pod {name}-pod created."),
+        Ok(_) => info!("Pod {name}-pod created."),
         // An attempt before this one was cut off after it had done its work.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         Err(error) => return Err(error.into()),

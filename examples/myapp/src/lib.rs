@@ -29,16 +29,15 @@ pub async fn create_myapp(
     spec: MyAppSpec,
     name: &str,
     namespace: &str,
-    logger: Logger,
     client: Client,
 ) -> HandlerResult {
     let Some(image) = spec.image else {
-        return Err(PermanentError::new("Field 'spec.image' must be provided.").into());
+        fail!("Field 'spec.image' must be provided.");
     };
     let pod = pod(name, &image, &spec.banner.unwrap_or_default());
     let pods = Api::<Pod>::namespaced(client, namespace);
     match pods.create(&PostParams::default(), &pod).await {
-        Ok(_) => info!(logger, "Pod {name}-pod created."),
+        Ok(_) => info!("Pod {name}-pod created."),
         // An attempt before this one was cut off after it had done its work.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         Err(error) => return Err(error.into()),
@@ -89,7 +88,7 @@ mod tests {
             image: image.map(str::to_owned),
             banner: banner.map(str::to_owned),
         };
-        let created = create_myapp(spec, "x", "default", Logger::new(), client.clone()).await;
+        let created = create_myapp(spec, "x", "default", client.clone()).await;
         let pods = Api::<Pod>::namespaced(client, "default");
         let pods = pods.list(&kube::api::ListParams::default()).await.unwrap();
         (created, pods.items)

@@ -13,6 +13,8 @@ mod balancers;
 pub use balancers::{Balancer, Balancers};
 use kopf_rs::prelude::*;
 
+const MYINGRESSES: (&str, &str, &str) = ("demo.rtfm.co.ua", "v1", "myingresses");
+
 /// What an object asks for.
 #[derive(Debug, Deserialize)]
 pub struct MyIngressSpec {
@@ -29,7 +31,7 @@ fn internet_facing() -> String {
 impl MyIngressSpec {
     fn subnets(&self) -> Result<&[String], PermanentError> {
         match self.subnets.as_slice() {
-            [] => Err(PermanentError::new("spec.subnets is required.")),
+            [] => fail!("spec.subnets is required."),
             subnets => Ok(subnets),
         }
     }
@@ -46,22 +48,19 @@ pub async fn connect(memo: Memo) {
 /// # Errors
 ///
 /// Permanently without subnets; for half a minute where the cloud refuses.
-#[on_create("demo.rtfm.co.ua", "v1", "myingresses")]
+#[on_create(MYINGRESSES)]
 pub async fn create_myingress(
     spec: MyIngressSpec,
     name: &str,
     uid: &str,
     patch: &mut Patch,
-    logger: Logger,
     balancers: Balancers,
 ) -> HandlerResult<Value> {
     let subnets = spec.subnets()?;
     let balancer = balancers.ensure(name, uid, subnets, &spec.scheme).await?;
-    info!(
-        logger,
-        "Load balancer {} at {}.", balancer.arn, balancer.dns
-    );
-    patch["status"]["alb"] = json!({"dns": balancer.dns, "arn": balancer.arn});
+    info!("Load balancer {} at {}.", balancer.arn, balancer.dns);
+    patch.set("status.alb.dns", &balancer.dns);
+    patch.set("status.alb.arn", &balancer.arn);
     Ok(json!({"alb-arn": balancer.arn}))
 }
 
@@ -70,19 +69,17 @@ pub async fn create_myingress(
 /// # Errors
 ///
 /// As [`create_myingress`].
-#[on_update("demo.rtfm.co.ua", "v1", "myingresses", field = "spec.subnets")]
+#[on_update(MYINGRESSES, field = "spec.subnets")]
 pub async fn move_myingress(
     spec: MyIngressSpec,
     name: &str,
     uid: &str,
-    logger: Logger,
     balancers: Balancers,
 ) -> HandlerResult {
     let subnets = spec.subnets()?;
     let balancer = balancers.ensure(name, uid, subnets, &spec.scheme).await?;
     balancers.place(&balancer, subnets).await?;
     info!(
-        logger,
         "Load balancer {} is in {}.",
         balancer.arn,
         subnets.join(", ")
@@ -95,16 +92,11 @@ pub async fn move_myingress(
 /// # Errors
 ///
 /// For half a minute where the cloud refuses.
-#[on_delete("demo.rtfm.co.ua", "v1", "myingresses")]
-pub async fn delete_myingress(
-    name: &str,
-    uid: &str,
-    logger: Logger,
-    balancers: Balancers,
-) -> HandlerResult {
+#[on_delete(MYINGRESSES)]
+pub async fn delete_myingress(name: &str, uid: &str, balancers: Balancers) -> HandlerResult {
     if let Some(balancer) = balancers.find(name, uid).await? {
         balancers.delete(&balancer).await?;
-        info!(logger, "Load balancer {} deleted.", balancer.arn);
+        info!("Load balancer {} deleted.", balancer.arn);
     }
     Ok(())
 }

@@ -40,6 +40,8 @@ pub(crate) enum Serving {
     DefinitionsUnwatchable { interval: Duration },
     /// Namespaces cannot be listed: those that the patterns name are taken for existing.
     NamespacesAssumed { names: Vec<String> },
+    /// The operator has begun to serve these to its handlers.
+    Begun { resources: Vec<Resource> },
     /// Something has happened to the watch of a collection.
     Watch(Arc<Collection>, Watching),
 }

@@ -151,6 +151,7 @@ impl Observer {
         self.discover_at_first().await?;
         self.watch_backbone();
         self.take_in_discovered();
+        self.tell_served();
         loop {
             let engine = self.setup.engine.clone();
             tokio::select! {
@@ -360,6 +361,16 @@ impl Observer {
     fn stop(&self, watch: &Watch) {
         report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
         self.setup.engine.close(watch.stream);
+    }
+
+    /// One line at the start, so that an operator that has found what it is for says so.
+    fn tell_served(&self) {
+        let unknown = self.setup.cluster.unknown_versions();
+        let served = match_handlers(&self.setup.handlers, &self.resources, &unknown).resources;
+        let resources: Vec<_> = served.into_iter().map(|served| served.resource).collect();
+        if !resources.is_empty() {
+            report_of_operator(&Happening::Serving(Serving::Begun { resources }));
+        }
     }
 
     /// Each once, for as long as it lasts.

@@ -11,7 +11,7 @@ pub(super) fn level(serving: &Serving) -> Level {
     match serving {
         Serving::DiscoveryFailed { is_news: false, .. }
         | Serving::DiscoveryResumed { is_news: false } => Level::DEBUG,
-        Serving::DiscoveryResumed { .. } => Level::INFO,
+        Serving::DiscoveryResumed { .. } | Serving::Begun { .. } => Level::INFO,
         Serving::Watch(_, watching) => level_of_watch(watching),
         Serving::DiscoveryFailed { .. }
         | Serving::Unresolved { .. }
@@ -95,6 +95,7 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             "Namespaces cannot be listed: only those that are named are served: {}",
             listed(names)
         ),
+        Serving::Begun { resources } => write!(f, "Serving {}.", listed(resources)),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
     }
 }

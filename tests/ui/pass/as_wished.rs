@@ -92,6 +92,18 @@ async fn labelled(labels: &Labels, annotations: Labels, patch: &mut Patch) {
     }
 }
 
+/// Fields of stanzas are arguments, too.
+#[on_create("kopfexamples", id = "fields")]
+async fn fields(
+    #[from(spec.items)] items: Vec<String>,
+    #[from(spec.owner)] owner: Option<&str>,
+    #[from(status.phase)] phase: &str,
+    #[from(meta.generation)] generation: Option<u64>,
+    #[from(spec.hosts)] hosts: &[String],
+) -> HandlerResult<Value> {
+    Ok(json!([items, owner, phase, generation, hosts]))
+}
+
 /// A cause can be made by hand.
 #[on_delete("kopfexamples", id = "place")]
 async fn place(cause: &Cause) -> HandlerResult<u32> {
@@ -140,5 +152,5 @@ fn names(settings: LiveSettings) {
 #[test]
 fn all_are_registered() {
     let registry = Registry::in_module(module_path!()).unwrap();
-    assert_eq!(registry.len(), 13);
+    assert_eq!(registry.len(), 14);
 }

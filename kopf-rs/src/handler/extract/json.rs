@@ -14,6 +14,7 @@ use crate::handler::cause::Cause;
 use crate::handler::error::HandlerError;
 use crate::handler::extract::{FromArg, LendArg, arg};
 use crate::handler::read::{Absent, read, stanza};
+use crate::object::path::FieldPath;
 
 /// A value lent out of the object where it has the right type already, else made of it.
 #[derive(Debug)]
@@ -129,4 +130,43 @@ fn nothing<T: 'static>() -> Option<&'static T> {
     static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     let null = (&NULL as &dyn Any).downcast_ref();
     null.or_else(|| (&*EMPTY as &dyn Any).downcast_ref())
+}
+
+// === fields of stanzas, for generated code ===
+
+/// One field of a stanza, which must be there unless `T` can be made of `null`: for generated code.
+///
+/// # Errors
+/// A permanent one that names the JSON path, where what stands there is no `T`.
+pub fn field<T: DeserializeOwned>(
+    cause: &Cause,
+    stanza: &str,
+    names: &[&str],
+) -> Result<T, HandlerError> {
+    let (path, value) = found(cause, stanza, names);
+    read(&path, value, Absent::Null)
+}
+
+/// As [`field`], or nothing where there is no such field.
+///
+/// # Errors
+/// A permanent one that names the JSON path, where what stands there is no `T`.
+pub fn field_if_any<T: DeserializeOwned>(
+    cause: &Cause,
+    stanza: &str,
+    names: &[&str],
+) -> Result<Option<T>, HandlerError> {
+    let (path, value) = found(cause, stanza, names);
+    let read = |value| read(&path, Some(value), Absent::Null);
+    value.map(read).transpose()
+}
+
+fn found<'a>(cause: &'a Cause, stanza: &str, names: &[&str]) -> (String, Option<&'a Value>) {
+    let root = match stanza {
+        "body" => None,
+        "meta" => Some("metadata"),
+        _ => Some(stanza),
+    };
+    let path = FieldPath::from_parts(root.into_iter().chain(names.iter().copied()));
+    (path.to_string(), path.resolve(cause.body()))
 }

@@ -51,6 +51,38 @@ struct MyAppSpec {
     ports: Vec<u16>,
 }
 
+#[on_create("myapps")]
+async fn fields(
+    #[from(spec.image)] image: &str,
+    #[from(spec.replicas)] replicas: Option<u8>,
+    #[from(meta.labels)] labels: BTreeMap<String, String>,
+    #[from(spec.banner)] banner: Option<&str>,
+) -> HandlerResult<Value> {
+    Ok(json!([image, replicas, labels, banner]))
+}
+
+#[test]
+fn fields_of_stanzas_are_received_one_by_one() {
+    let all = json!(["nginx:latest", null, {"app": "x"}, "🚀"]);
+    assert_eq!(returned("fields", myapp()).unwrap(), Some(all));
+    for (spec, expected) in [
+        (
+            json!({"image": 5}),
+            "spec.image: expected a string, found integer `5`",
+        ),
+        (
+            json!({"image": "x", "replicas": "many"}),
+            "spec.replicas: expected u8, found string \"many\"",
+        ),
+        (json!({}), "spec.image: expected a string, found null"),
+    ] {
+        let mut object = myapp();
+        object["spec"] = spec;
+        let refused = returned("fields", object).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+}
+
 #[on_create(plural = "myapps")]
 async fn typed(spec: MyAppSpec, name: &str, namespace: Option<&str>) -> HandlerResult<Value> {
     let image = spec

@@ -1,0 +1,109 @@
+//! Operators written twice, for Kopf and here: how many lines each takes. The Rust of each compiles, and registers its handlers.
+//!
+//! `cargo test -p kopf-rs-tests --test it operators -- --nocapture` shows the table.
+
+use std::fs;
+
+use kopf_rs_tests::say;
+
+use crate::cli::root;
+
+#[path = "../operators/databases.rs"]
+#[expect(
+    clippy::unused_async,
+    reason = "as its twin, it has nothing to wait for"
+)]
+mod databases;
+#[path = "../operators/greeter.rs"]
+#[expect(
+    clippy::unused_async,
+    reason = "as its twin, it has nothing to wait for"
+)]
+mod greeter;
+#[path = "../operators/shops.rs"]
+#[expect(
+    clippy::unused_async,
+    reason = "as its twin, it has nothing to wait for"
+)]
+mod shops;
+#[path = "../operators/sightings.rs"]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "handlers own what they are given"
+)]
+mod sightings;
+#[path = "../operators/sites.rs"]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "handlers own what they are given"
+)]
+mod sites;
+#[path = "../operators/tenants.rs"]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "handlers return results, also where they cannot fail"
+)]
+mod tenants;
+#[path = "../operators/volumes.rs"]
+mod volumes;
+
+/// The lines of one file that are neither empty nor a comment: all of them, and those with more than brackets.
+fn lines(file: &str, comment: &str) -> (usize, usize) {
+    let path = root().join("tests/operators").join(file);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let lines = text.lines().map(str::trim);
+    let counted: Vec<_> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with(comment))
+        .collect();
+    let with_words = counted
+        .iter()
+        .filter(|line| line.contains(char::is_alphanumeric));
+    (counted.len(), with_words.count())
+}
+
+fn median(mut ratios: Vec<f64>) -> f64 {
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "files are short")]
+fn ratio(ours: usize, theirs: usize) -> f64 {
+    ours as f64 / theirs as f64
+}
+
+#[test]
+fn an_operator_takes_few_more_lines_than_its_twin() {
+    let names = [
+        "databases",
+        "greeter",
+        "shops",
+        "sightings",
+        "sites",
+        "tenants",
+        "volumes",
+    ];
+    let (mut all, mut with_words) = (Vec::new(), Vec::new());
+    for name in names {
+        let kopf = lines(&format!("{name}.py"), "#");
+        let ours = lines(&format!("{name}.rs"), "//");
+        all.push(ratio(ours.0, kopf.0));
+        with_words.push(ratio(ours.1, kopf.1));
+        say(&format!(
+            "{name:>10}: {:>2} lines in Python, {:>2} here; without lines of brackets alone {:>2} and {:>2}",
+            kopf.0, ours.0, kopf.1, ours.1
+        ));
+    }
+    let (all, with_words) = (median(all), median(with_words));
+    say(&format!(
+        "operators: {} pairs, median {all:.2} times the lines, {with_words:.2} without lines of brackets alone",
+        names.len()
+    ));
+    // They may fall, and not rise.
+    assert!(all <= 1.37 && with_words <= 1.14, "{all} {with_words}");
+}
+
+#[test]
+fn their_handlers_are_registered() {
+    let registry = kopf_rs::Registry::in_module(module_path!()).unwrap();
+    assert_eq!(registry.len(), 18);
+}
