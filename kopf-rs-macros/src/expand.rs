@@ -209,6 +209,12 @@ fn decl(
     let declaration = kind.declaration(selector.as_ref(), &options.tokens(kind, k), k);
     let param = function.param().map(|(wanted, _)| stored(wanted));
     let common = options.common(k, param.as_ref());
+    let required = required_state(attribute, function, k);
+    let common = if required.is_empty() {
+        common
+    } else {
+        quote!({ use #k::GivenToAll as _; #common #(#required)* })
+    };
     quote! {
         #k::Decl {
             name: #id,
@@ -218,6 +224,19 @@ fn decl(
             call: #k::Function::#way(#call_name),
         }
     }
+}
+
+/// Calls that note what the operator must be given for the function.
+fn required_state(attribute: &Attribute, function: &Function, k: &TokenStream) -> Vec<TokenStream> {
+    let family = Ident::new(attribute.kind.family.options, Span::mixed_site());
+    let arguments = function.arguments.iter();
+    let injected = arguments.filter_map(|argument| match argument {
+        Argument::Injected(ty) => Some(ty),
+        _ => None,
+    });
+    injected
+        .map(|ty| quote!(.requiring(#k::ByType::<#ty, #k::#family>::required_state())))
+        .collect()
 }
 
 /// In which type a `param` is kept: text is kept as the literal it is written as.

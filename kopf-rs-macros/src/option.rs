@@ -124,7 +124,8 @@ impl Options {
                 _ => value.field(key, k),
             })
             .collect();
-        built(("CommonOptions", COMMON.len()), &given, k)
+        // It has a field that is no option.
+        built(("CommonOptions", COMMON.len() + 1), &given, k)
     }
 
     fn group(&self, group: &Group, k: &TokenStream) -> Option<TokenStream> {

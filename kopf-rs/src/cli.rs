@@ -41,18 +41,65 @@ not everything is handled; 2 flags, handlers or objects to apply are wrong, and 
 /// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
 ///
 /// Functions in another crate are only found where that crate is mentioned: `kopf_rs::main!(my_handlers, others);`.
+/// Values that handlers receive as `State<T>` follow, one expression each: they are evaluated before anything is started, on the runtime of
+/// handlers, and an error ends the program.
+///
+/// ```no_run
+/// use kopf_rs::prelude::*;
+///
+/// struct Db { url: String }
+///
+/// async fn connect() -> std::io::Result<Db> {
+///     Ok(Db { url: "db.local".to_owned() })
+/// }
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(db: State<Db>, logger: Logger) {
+///     info!(logger, "the database is at {}", db.url);
+/// }
+///
+/// kopf_rs::main!(state = connect().await?);
+/// ```
+///
 /// The operator's name is the package's: what it keeps on objects is under `{name}.kopf.rs`. With the feature `mimalloc` the program's
 /// allocator is mimalloc.
 #[macro_export]
 macro_rules! main {
-    ($($handlers:ident),* $(,)?) => {
+    ($($given:tt)*) => {
+        $crate::__kopf_main!([] [] $($given)*);
+    };
+}
+
+/// What is given to [`main!`](crate::main), one by one: crates of handlers, then values of the state.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kopf_main {
+    ([$($handlers:ident)*] [$($state:expr,)*]) => {
         $(extern crate $handlers as _;)*
 
         $crate::__kopf_allocator!();
 
         fn main() -> ::std::process::ExitCode {
-            $crate::__private::run_program(::core::env!("CARGO_PKG_NAME"), ::core::env!("CARGO_PKG_VERSION"))
+            $crate::__private::run_program(
+                ::core::env!("CARGO_PKG_NAME"),
+                ::core::env!("CARGO_PKG_VERSION"),
+                async |operator| {
+                    $(let operator = $crate::Operator::with(operator, $state);)*
+                    ::core::result::Result::Ok(operator)
+                },
+            )
         }
+    };
+    ([$($handlers:ident)*] [$($states:expr,)*] state = $state:expr $(, $($rest:tt)*)?) => {
+        $crate::__kopf_main!([$($handlers)*] [$($states,)* $state,] $($($rest)*)?);
+    };
+    ([$($handlers:ident)*] [] $handler:ident $(, $($rest:tt)*)?) => {
+        $crate::__kopf_main!([$($handlers)* $handler] [] $($($rest)*)?);
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "expected crates with handlers, then values for `State<T>`: kopf_rs::main!(my_handlers, state = connect().await?)"
+        );
     };
 }
 
@@ -78,27 +125,40 @@ macro_rules! __kopf_allocator {
 /// Run as the command line says; the operator takes the name of its handlers' package. Give what it returns to `main`'s caller.
 #[must_use]
 pub fn main() -> ExitCode {
-    start(None, "operator", env!("CARGO_PKG_VERSION"), false)
+    start(None, "operator", env!("CARGO_PKG_VERSION"), async |it| {
+        Ok(it)
+    })
 }
 
 /// The same under a name and a version of its own: [`main!`](crate::main) does this too.
 #[must_use]
 pub fn run(name: &'static str, version: &'static str) -> ExitCode {
-    start(Some(name), name, version, false)
+    start(Some(name), name, version, async |it| Ok(it))
 }
 
-/// What [`main!`](crate::main) calls, which has chosen the allocator as well.
+/// What [`main!`](crate::main) calls, which has chosen the allocator as well, and gives the operator what its handlers ask for.
 #[doc(hidden)]
 #[must_use]
-pub fn run_program(name: &'static str, version: &'static str) -> ExitCode {
-    start(Some(name), name, version, cfg!(feature = "mimalloc"))
+pub fn run_program(
+    name: &'static str,
+    version: &'static str,
+    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
+) -> ExitCode {
+    start(Some(name), name, version, async |operator: Operator| {
+        let operator = if cfg!(feature = "mimalloc") {
+            operator.on_mimalloc()
+        } else {
+            operator
+        };
+        equip(operator).await
+    })
 }
 
 fn start(
     name: Option<&str>,
     title: &'static str,
     version: &'static str,
-    on_mimalloc: bool,
+    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
 ) -> ExitCode {
     let mut command = command(title, version);
     let matches = command.clone().get_matches();
@@ -110,8 +170,7 @@ fn start(
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     lines::install(flags.verbosity, &flags.lines);
     let operator = operator(name, &flags, scope);
-    let operator = operator.map(|it| if on_mimalloc { it.on_mimalloc() } else { it });
-    let ended = operator.and_then(|operator| session(operator, &flags));
+    let ended = operator.and_then(|operator| session(operator, &flags.cluster, equip));
     ended.unwrap_or_else(|error| {
         complain(error.as_ref(), flags.lines.log_format);
         code_of(error.as_ref())
@@ -140,10 +199,10 @@ fn complain(error: &dyn Error, format: LogFormat) {
 
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let operator = error.downcast_ref().is_some_and(|error| {
-        use OperatorError::{Name, Namespaces, NoHandlers, Persistence, Registry};
+        use OperatorError::{Name, Namespaces, NoHandlers, Persistence, Registry, State};
         matches!(
             error,
-            Namespaces(_) | Name(_) | NoHandlers | Registry(_) | Persistence(_)
+            Namespaces(_) | Name(_) | NoHandlers | Registry(_) | State(_) | Persistence(_)
         )
     });
     let manifest = error
@@ -157,8 +216,11 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 }
 
 /// What is wrong without a cluster is said before one is looked for.
-fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    let flags = &flags.cluster;
+fn session(
+    operator: Operator,
+    flags: &ClusterFlags,
+    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
+) -> Result<ExitCode, Box<dyn Error>> {
     let manifests = manifests::read(&flags.apply)?;
     let note = EndNote::default();
     let end = End::watch(flags, note.clone())?;
@@ -166,9 +228,26 @@ fn session(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
     let operator = operator.handlers_on(handlers.handle().clone());
+    let equipped = handlers.block_on(async {
+        tokio::select! {
+            equipped = equip(operator) => equipped.map(Some),
+            () = end.came() => Ok(None),
+        }
+    });
+    let Some(operator) = equipped? else {
+        handlers.shutdown_background();
+        return Ok(end.code(&Report::default()));
+    };
+    operator.check_state()?;
     let ended = runtime.block_on(async {
         let embedded = match flags.embedded {
-            Some(port) => Some(embedded(port, &manifests).await?),
+            Some(port) => {
+                let server = Embedded::start(port).await?;
+                if !flags.once {
+                    tell_how_to_look_into(&server, &manifests);
+                }
+                Some(server)
+            }
             None => None,
         };
         let ready = async {
@@ -298,12 +377,13 @@ fn notes_for(server: String, end: EndNote) -> NotesAt {
     }
 }
 
-/// Start the server and say how to look at what will be in it.
-async fn embedded(port: u16, manifests: &[Manifest]) -> Result<Embedded, Box<dyn Error>> {
-    let server = Embedded::start(port).await?;
-    let mut kinds = vec!["pods".to_owned()];
-    for manifest in manifests {
-        let kind = manifest.kind().to_lowercase();
+/// Say how to look at what is applied, and at the Pods that operators mostly make.
+fn tell_how_to_look_into(server: &Embedded, manifests: &[Manifest]) {
+    let applied = manifests
+        .iter()
+        .map(|manifest| manifest.kind().to_lowercase());
+    let mut kinds: Vec<String> = Vec::new();
+    for kind in applied.chain(["pod".to_owned()]) {
         if kind != "customresourcedefinition" && !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -314,7 +394,6 @@ async fn embedded(port: u16, manifests: &[Manifest]) -> Result<Embedded, Box<dyn
     );
     let (file, kinds) = (server.kubeconfig().display(), kinds.join(","));
     tracing::info!("kubectl --kubeconfig {file} get {kinds} --all-namespaces");
-    Ok(server)
 }
 
 async fn apply(client: &Client, manifests: &[Manifest]) -> Result<(), Box<dyn Error>> {

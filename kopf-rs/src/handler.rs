@@ -22,6 +22,7 @@ pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod read;
 pub(crate) mod registry;
+pub(crate) mod required;
 pub(crate) mod returned;
 pub(crate) mod rules;
 pub(crate) mod seconds;

@@ -44,7 +44,19 @@ const _: () = {
                 || __kopf::Selector::positional(&["kopfexamples"]),
                 || __kopf::ChangeOptions::default(),
             ),
-            common: || __kopf::CommonOptions::default(),
+            common: || {
+                use __kopf::GivenToAll as _;
+                __kopf::CommonOptions::default()
+                    .requiring(
+                        __kopf::ByType::<
+                            State<Db>,
+                            __kopf::ChangeOptions,
+                        >::required_state(),
+                    )
+                    .requiring(
+                        __kopf::ByType::<Stats, __kopf::ChangeOptions>::required_state(),
+                    )
+            },
             call: __kopf::Function::Async(__kopf_call_create_fn),
         },
     ];

@@ -85,6 +85,7 @@ const _: () = {
                         __kopf_param
                     }),
                 ),
+                ..__kopf::CommonOptions::default()
             },
             call: __kopf::Function::Async(__kopf_call_resize),
         },

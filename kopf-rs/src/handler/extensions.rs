@@ -13,6 +13,10 @@ impl Extensions {
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.insert(TypeId::of::<T>(), Arc::new(value));
     }
+    /// Whether there is a value of this type.
+    pub(crate) fn has(&self, type_id: TypeId) -> bool {
+        self.0.contains_key(&type_id)
+    }
     /// The value of type `T`, if one was given.
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {

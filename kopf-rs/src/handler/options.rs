@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::handler::cause::Param;
 use crate::handler::filter::{Criterion, Filters};
+use crate::handler::required::RequiredState;
 use crate::object::path::FieldPath;
 
 /// The options that all attributes have.
@@ -15,6 +16,17 @@ pub struct CommonOptions {
     pub id: Option<String>,
     /// An opaque value for the argument `param`.
     pub param: Option<Param>,
+    /// What the operator must be given for the function.
+    pub required_state: Vec<RequiredState>,
+}
+
+impl CommonOptions {
+    /// The same for a function with an argument that requires this.
+    #[must_use]
+    pub fn requiring(mut self, state: Option<RequiredState>) -> Self {
+        self.required_state.extend(state);
+        self
+    }
 }
 
 /// How failed attempts are repeated.

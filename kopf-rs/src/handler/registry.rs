@@ -13,6 +13,7 @@ use crate::handler::location::DeclaredAt;
 use crate::handler::options::CallbackOptions;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
+use crate::handler::required::RequiredState;
 use crate::handler::rules::FamilyRules;
 
 pub(crate) mod callback;
@@ -107,6 +108,7 @@ impl Registry {
             name: callback.name,
             declared_at: callback.declared_at,
             param: options.param.take(),
+            required_state: Vec::new(),
             callee: callback.callee,
         };
         let family = match misuse {
@@ -146,6 +148,7 @@ struct HandlerBase {
     name: String,
     declared_at: DeclaredAt,
     param: Option<Param>,
+    required_state: Vec<RequiredState>,
     callee: Callee,
 }
 
@@ -155,6 +158,7 @@ impl HandlerBase {
             id: id(&self.name, family.field()).into(),
             family,
             param: self.param,
+            required_state: self.required_state,
             declared_at: self.declared_at,
             callee: self.callee,
         }

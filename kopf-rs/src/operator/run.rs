@@ -2,6 +2,7 @@
 //!
 //! Puts the parts together and decides their order; what they do is theirs.
 
+use std::any::TypeId;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -83,6 +84,12 @@ pub enum OperatorError {
     /// Handlers that cannot be told apart, or whose selectors cannot be understood.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// Handlers ask for values that the operator was not given. One line each.
+    #[error(
+        "{}\n  give it by `kopf_rs::main!(state = ..)` in the program, or by `Operator::with`; a library or a single file that \
+         `kopf-rs run` builds is given none: write a program with `kopf_rs::main!`, which `kopf-rs run` runs as it is", .0.join("\n")
+    )]
+    State(Vec<String>),
     /// A namespace pattern cannot be understood.
     #[error(transparent)]
     Namespaces(#[from] BadPattern),
@@ -139,7 +146,7 @@ impl Operator {
         self
     }
 
-    /// A value for handlers that ask for `State<T>`.
+    /// A value for handlers that ask for `State<T>`: where a function asks for one that is not given, the operator does not start.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
@@ -229,6 +236,7 @@ impl Operator {
     /// Where the operator cannot start, or its cleanup fails.
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
         let name = self.check()?;
+        self.check_state()?;
         let operator = CheckedOperator::new(self, name, client)?;
         let notes = operator.notes.clone();
         let _looked_after = notes.clone().map(|notes| {
@@ -261,6 +269,28 @@ impl Operator {
         self.registry.check()?;
         check(&self.settings)?;
         self.checked_name()
+    }
+
+    /// Whether handlers ask for values that it was not given.
+    pub(crate) fn check_state(&self) -> Result<(), OperatorError> {
+        let own = [TypeId::of::<Client>(), TypeId::of::<LiveSettings>()];
+        let is_given = |it: &TypeId| own.contains(it) || self.extensions.has(*it);
+        let mut missing = Vec::new();
+        for handler in self.registry.handlers() {
+            let required = handler.required_state.iter();
+            for state in required.filter(|it| !is_given(&it.type_id)) {
+                let (at, id, wanted) = (handler.declared_at, &handler.id, state.type_name);
+                missing.push(format!(
+                    "{at}: handler `{id}` asks for `State<{wanted}>`, and the operator is given no `{wanted}`"
+                ));
+            }
+        }
+        missing.dedup();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(OperatorError::State(missing))
+        }
     }
 
     fn checked_name(&self) -> Result<String, OperatorError> {

@@ -222,6 +222,7 @@ async fn what_cannot_be_printed_is_dropped_and_its_handler_succeeds() {
 async fn once_ends_when_everything_is_handled_and_tells_failures() {
     let good = ended(obey(&["--embedded", "--apply", "@/good", "--once"])).await;
     good.with(0, &["[default/good] Handler 'obey' succeeded."]);
+    assert!(!good.said.contains("kubectl --kubeconfig"), "{}", good.said);
     let both = ended(obey(&["--embedded", "--apply", "@/both.yaml", "--once"])).await;
     both.with(
         1,
@@ -327,6 +328,10 @@ async fn the_embedded_server_can_be_looked_into() {
         .lines()
         .until("for kubectl", |line| line.contains("kubectl --kubeconfig "))
         .await;
+    assert!(
+        line.ends_with(" get configmap,pod --all-namespaces"),
+        "{line}"
+    );
     let file = line
         .split_once("--kubeconfig ")
         .and_then(|(_, rest)| rest.split(' ').next())
@@ -352,6 +357,24 @@ async fn the_embedded_server_can_be_looked_into() {
     );
 }
 
+/// A handler that asks for values, and a program that gives them.
+const STATE: &str = r#"
+struct Db {
+    url: String,
+}
+
+async fn connect() -> std::io::Result<Db> {
+    Ok(Db { url: "db.local".to_owned() })
+}
+
+#[on_startup]
+async fn tell(db: State<Db>, #[inject] times: State<u32>, logger: Logger) {
+    info!(logger, "the database is at {}, {} times", db.url, *times);
+}
+
+kopf_rs::main!(state = connect().await?, state = 7_u32);
+"#;
+
 #[tokio::test]
 async fn a_program_on_main_has_the_same_flags() {
     let root = super::root().canonicalize().unwrap();
@@ -364,7 +387,7 @@ async fn a_program_on_main_has_the_same_flags() {
     let lock = std::fs::read_to_string(root.join("Cargo.lock")).unwrap();
     let folder = Folder::new("on-main").file("Cargo.toml", &manifest).file(
         "src/main.rs",
-        &format!("//! An operator.\n{HANDLER}\nkopf_rs::main!();\n"),
+        &format!("//! An operator.\n{HANDLER}\n{STATE}"),
     );
     if !folder.path().join("Cargo.lock").exists() {
         std::fs::write(folder.path().join("Cargo.lock"), lock).unwrap();
@@ -381,5 +404,9 @@ async fn a_program_on_main_has_the_same_flags() {
         "plain",
     ];
     let ran = ended(kopf_rs(&args)).await;
-    ran.with(0, &["\n[default/good] Handler 'obey' succeeded."]);
+    let texts = [
+        "\n[default/good] Handler 'obey' succeeded.",
+        "the database is at db.local, 7 times",
+    ];
+    ran.with(0, &texts);
 }

@@ -74,6 +74,18 @@ async fn a_file_without_handlers_says_so() {
 }
 
 #[tokio::test]
+async fn a_file_that_asks_for_what_nobody_gives_says_how_to_give_it() {
+    let asking = HANDLER.replace("name: &str", "name: &str, _db: State<String>");
+    let folder = Folder::new("asking").file("asking.rs", &asking);
+    let texts = [
+        "asking.rs:4:",
+        "handler `seen` asks for `State<alloc::string::String>`, and the operator is given no",
+        "kopf_rs::main!(state = ..)",
+    ];
+    ended(run(&folder.at("asking.rs"))).await.with(2, &texts);
+}
+
+#[tokio::test]
 async fn the_same_id_twice_is_named_with_both_places() {
     let twice = format!("{HANDLER}mod more {{\n{HANDLER}}}\n");
     let folder = Folder::new("twice").file("twice.rs", &twice);

@@ -1,9 +1,13 @@
-//! Arguments by type that only some families give. In functions of the others they do not compile.
+//! Arguments by type that only some families give, and those for which the operator must be given something. In functions of other
+//! families the former do not compile; without what they demand, an operator does not start.
 //!
 //! Generated code asks `ByType::<T, O>::is_given()` for each type `T` of an argument and the options `O` of each attribute's family. For most
 //! types that is [`GivenToAll`]; a type with a function of that name on `ByType` itself, which comes first, has conditions.
 
 use std::marker::PhantomData;
+
+use crate::handler::extract::State;
+use crate::handler::required::RequiredState;
 
 /// An argument of type `T` in a function of the family that has the options `O`.
 pub struct ByType<T: ?Sized, O>(PhantomData<O>, PhantomData<T>);
@@ -12,6 +16,20 @@ pub struct ByType<T: ?Sized, O>(PhantomData<O>, PhantomData<T>);
 pub trait GivenToAll {
     /// Nothing: that it can be called is all.
     fn is_given() {}
+
+    /// What the operator must be given for it.
+    #[must_use]
+    fn required_state() -> Option<RequiredState> {
+        None
+    }
 }
 
 impl<T: ?Sized, O> GivenToAll for ByType<T, O> {}
+
+impl<T: Send + Sync + 'static, O> ByType<State<T>, O> {
+    /// A value of the type `T`.
+    #[must_use]
+    pub fn required_state() -> Option<RequiredState> {
+        Some(RequiredState::of::<T>())
+    }
+}

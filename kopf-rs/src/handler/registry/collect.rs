@@ -63,6 +63,7 @@ impl Registry {
             name: common.id.unwrap_or_else(|| decl.name.to_owned()),
             declared_at: DeclaredAt::Function(decl.location),
             param: common.param,
+            required_state: common.required_state,
             callee: Callee::Fn(decl.call),
         };
         self.push(attribute, base, family.map_err(|error| error.to_string()));
