@@ -19,7 +19,7 @@ use crate::happening::abrupt_end::Stage;
 use crate::happening::patching::{Owner, Patching};
 use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
-use crate::object::identity::{restore, strip};
+use crate::object::identity::{restore, restore_annotations, strip, strip_annotations};
 use crate::object::operations::Operations;
 use crate::object::patch::{Patch, apply as merge};
 use crate::object::raw::Raw;
@@ -50,6 +50,8 @@ impl Transformer<'_> {
     pub(super) fn keep_identity(&self, raw: &Raw, patch: &mut Patch) {
         if let Ok(found) = raw.body() {
             self.report_foreign(strip(patch, &found), Owner::Server);
+            let lost = strip_annotations(patch);
+            self.report_foreign(lost.into_iter().collect(), Owner::Operator);
         }
     }
 
@@ -70,6 +72,7 @@ impl Transformer<'_> {
             match watched(code.to_vec(), self.logger, &self.about.uid, called) {
                 Ok(()) => {
                     self.report_foreign(restore(found, &mut changed), Owner::Server);
+                    lost.extend(restore_annotations(&wanted, &mut changed));
                     lost.extend(self.shared.setup.persistence.keep(&wanted, &mut changed));
                     wanted = changed;
                 }
@@ -93,4 +96,22 @@ impl Transformer<'_> {
     fn report(&self, patching: Patching) {
         report(self.logger, &Happening::Patching(patching));
     }
+}
+
+/// What the functions of a patch add to it, for a line about it. Those that panic add nothing.
+pub(super) fn added_by_functions(raw: &Raw, patch: &Patch) -> Operations {
+    let Ok(found) = raw.body() else {
+        return Operations::default();
+    };
+    let mut merged = Value::clone(&found);
+    merge(&mut merged, patch.as_value());
+    let mut wanted = merged.clone();
+    for function in patch.functions() {
+        let mut changed = wanted.clone();
+        if guarded(|| function.to(&mut changed)).is_ok() {
+            restore(&found, &mut changed);
+            wanted = changed;
+        }
+    }
+    Operations::between(&merged, &wanted)
 }

@@ -12,7 +12,7 @@ use crate::engine::context::WorkerContext;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::{SelfTriggered, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
-use crate::engine::transform::Transformer;
+use crate::engine::transform::{Transformer, added_by_functions};
 use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Trouble, Worker};
 use crate::engine::writer::Writer;
@@ -394,10 +394,15 @@ impl Worker {
 
     fn report_refusal(&self, patch: &Patch, message: &str) {
         const LONGEST: usize = 2000;
+        let added = added_by_functions(&self.raw, patch);
         let patch = if is_secret(&self.kind.resource) {
-            format!("of {}", fields(patch.as_value()).join(", "))
-        } else {
+            let added = added.paths().map(str::to_owned);
+            let fields = fields(patch.as_value()).into_iter().chain(added);
+            format!("of {}", fields.collect::<Vec<_>>().join(", "))
+        } else if patch.functions().is_empty() {
             patch.as_value().to_string()
+        } else {
+            format!("{}, and by functions: {added}", patch.as_value())
         };
         self.report(Patching::Refused {
             message: shortened(message, LONGEST),

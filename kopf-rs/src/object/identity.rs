@@ -45,6 +45,27 @@ pub(crate) fn strip(patch: &mut Patch, found: &Value) -> Vec<String> {
     lost
 }
 
+/// Take annotations that are none, such as `null`, out of a merge patch: all of them cannot go, for some are the operator's.
+pub(crate) fn strip_annotations(patch: &mut Patch) -> Option<String> {
+    const PLACE: [&str; 2] = ["metadata", "annotations"];
+    let is_wrong = patch.get(&PLACE).is_some_and(|it| !it.is_object());
+    is_wrong.then(|| {
+        patch.unset(&PLACE);
+        PLACE.join(".")
+    })
+}
+
+/// Put annotations that have become none, such as text, back to what they were in `before`.
+pub(crate) fn restore_annotations(before: &Value, changed: &mut Value) -> Option<String> {
+    let metadata = changed.get_mut("metadata").and_then(Value::as_object_mut)?;
+    let annotations = metadata.get("annotations");
+    if annotations.is_none_or(|it| it.is_object() || it.is_null()) {
+        return None;
+    }
+    put_back("annotations", &before["metadata"], metadata)
+        .then(|| "metadata.annotations".to_owned())
+}
+
 /// Put the server's fields back to what they are in `found`. Named are those that were changed.
 pub(crate) fn restore(found: &Value, changed: &mut Value) -> Vec<String> {
     let Some(object) = changed.as_object_mut() else {

@@ -2,6 +2,8 @@
 //!
 //! Lists are replaced whole. Total; must not know what the patch is bound to.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 /// Changes from one state to another.
@@ -51,9 +53,21 @@ impl Operations {
         bonds.into_iter().chain(parts).collect()
     }
 
+    /// Where something is changed, as JSON pointers.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(path_of)
+    }
+
     fn parts(&self, status: bool, others: bool) -> impl Iterator<Item = &Value> {
         let of_status = self.of(true).filter(move |_| status);
         of_status.chain(self.of(false).filter(move |_| others))
+    }
+}
+
+impl fmt::Display for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operations: Vec<String> = self.0.iter().map(Value::to_string).collect();
+        write!(f, "[{}]", operations.join(","))
     }
 }
 

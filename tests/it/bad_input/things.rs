@@ -17,6 +17,8 @@ scenarios! {
     a_sub_handler_that_never_settles_is_told_and_slowed_down [memory];
     a_status_that_the_schema_prunes_is_told_once;
     annotations_of_handlers_that_outgrow_the_object_are_refused_once;
+    annotations_that_are_none_are_told_and_stay_as_they_are;
+    a_refused_patch_is_told_with_what_functions_add;
 }
 
 async fn a_result_that_is_no_json_is_a_failure_for_good(cluster: TestCluster) {
@@ -177,4 +179,59 @@ async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluste
     working.stop().await;
     assert!(test.writes("a").await <= before + 6);
     assert_eq!(test.calls.all(), ["update_fn a", "delete_fn a"]);
+}
+
+/// As a patch, and as functions.
+async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |context| async move {
+        context
+            .patch()
+            .merge(json!({"metadata": {"annotations": null}, "spec": {"by": "patch"}}));
+        Ok(Value::Null)
+    });
+    let update = test.handler("update_fn", |context| async move {
+        context.patch().transform(|object| {
+            object["metadata"]["annotations"] = json!("text");
+            object["spec"]["by"] = json!("function");
+        });
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_create(test.selector(), create)
+        .on_update(test.selector(), update);
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let told = "A handler wants to change metadata.annotations: that belongs to the operator";
+    test.line(told).await;
+    let changed =
+        |object: &Value| last_handled(object).is_some_and(|it| it["spec"]["by"] == "function");
+    test.until("both have changed it", "a", changed).await;
+    let lines = test.cluster.lines();
+    let twice = lines.count(|line| line.contains(told)) >= 2;
+    working.stop().await;
+    assert!(twice, "{:#?}", lines.all());
+}
+
+async fn a_refused_patch_is_told_with_what_functions_add(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |context| async move {
+        context.patch()["spec"]["merged"] = json!(true);
+        context
+            .patch()
+            .transform(|object| object["metadata"]["labels"] = json!({"l": "no label!"}));
+        Ok(Value::Null)
+    });
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    let line = test.line("Patching was refused").await;
+    working.stop().await;
+    let (_, patch) = line.split_once("The refused patch: ").unwrap_or_default();
+    assert!(patch.contains(r#""merged":true"#), "{line}");
+    assert!(
+        patch.contains(
+            r#"by functions: [{"op":"add","path":"/metadata/labels","value":{"l":"no label!"}}]"#
+        ),
+        "{line}"
+    );
 }
