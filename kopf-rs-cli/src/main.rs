@@ -7,6 +7,7 @@
 
 mod args;
 mod become_program;
+mod cache;
 mod cargo;
 mod run;
 mod runner;

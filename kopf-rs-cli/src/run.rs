@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use crate::args::Run;
 use crate::become_program::become_program;
+use crate::cache::cache;
 use crate::cargo::{self, Build};
 use crate::runner::{Kopf, Runner};
 use crate::script::Script;
@@ -197,37 +198,53 @@ fn surroundings(first: &Source, kopf: &Kopf) -> Surroundings {
         })
         | Source::Program(Program {
             package, workspace, ..
-        }) => within(workspace, package.folder()),
+        }) => within(workspace, package.folder(), kopf),
         Source::Script(script) => {
             let folder = script.file.parent().unwrap_or(Path::new("/"));
             match enclosing(folder) {
-                Some(workspace) => within(&workspace, folder),
+                Some(workspace) => within(&workspace, folder, kopf),
                 None => alone(folder, kopf),
             }
         }
     }
 }
 
-fn within(workspace: &Workspace, folder: &Path) -> Surroundings {
+/// A crate or a file of a workspace: its patches, its profiles, its versions, and the target folder it has chosen.
+fn within(workspace: &Workspace, folder: &Path, kopf: &Kopf) -> Surroundings {
+    let own = &workspace.target_directory;
+    let is_chosen = *own != workspace.root.join("target");
+    let shared = shared_target(kopf).filter(|_| !is_chosen);
     Surroundings {
         folder: folder.to_owned(),
-        target: workspace.target_directory.clone(),
-        inherited: Inherited::of(&workspace.root),
+        target: shared.unwrap_or_else(|| own.clone()),
+        inherited: Inherited::of(&workspace.root, lock_of(kopf)),
     }
 }
 
-/// A file outside of any crate: a target folder beside it, and the versions a checkout of kopf-rs has been tested with.
+/// A file outside of any crate.
 fn alone(folder: &Path, kopf: &Kopf) -> Surroundings {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let checkout = kopf.0.get("path").and_then(toml::Value::as_str);
-    let lock = checkout.map(|path| Path::new(path).with_file_name("Cargo.lock"));
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let chosen = chosen.and_then(|target| std::path::absolute(target).ok());
+    let target = chosen.or_else(|| shared_target(kopf));
     Surroundings {
         folder: folder.to_owned(),
-        target: target
-            .and_then(|target| std::path::absolute(target).ok())
-            .unwrap_or_else(|| folder.join("target")),
-        inherited: Inherited::none(lock.filter(|lock| lock.is_file())),
+        target: target.unwrap_or_else(|| folder.join("target")),
+        inherited: Inherited::none(lock_of(kopf)),
     }
+}
+
+/// The folder in which the same kopf-rs is built for everybody, so that it is built once: that of its checkout, else one in the user's
+/// cache.
+fn shared_target(kopf: &Kopf) -> Option<PathBuf> {
+    let of_checkout = lock_of(kopf).map(|lock| lock.with_file_name("target"));
+    of_checkout.or_else(|| Some(cache()?.join("target")))
+}
+
+/// The versions that a checkout of kopf-rs has been tested with.
+fn lock_of(kopf: &Kopf) -> Option<PathBuf> {
+    let folder = kopf.0.get("path").and_then(toml::Value::as_str)?;
+    let lock = Path::new(folder).with_file_name("Cargo.lock");
+    lock.is_file().then_some(lock)
 }
 
 /// The workspace a folder is in.

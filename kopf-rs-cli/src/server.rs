@@ -1,7 +1,7 @@
 //! `kopf-rs apiserver`: find the program `kopf-rs-apiserver`, build it where it is not there yet, become it.
 //!
-//! It is a program of its own so that this one installs in seconds. In a checkout it is built from the checkout, each time;
-//! elsewhere it is the one beside this program, or the one that was installed once into the user's cache.
+//! It is a program of its own so that this one installs in seconds. Where this one is installed, it is the one installed beside it; else,
+//! where the checkout that this one was built from is there, it is built from that; else it is installed once into the user's cache.
 //! Must not know what the server does.
 
 use std::env;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::become_program::become_program;
+use crate::cache::cache;
 use crate::cargo::{self, Build};
 
 const NAME: &str = "kopf-rs-apiserver";
@@ -34,16 +35,29 @@ pub(crate) fn run(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn program() -> Result<PathBuf, Box<dyn Error>> {
-    if let Some(checkout) = checkout() {
-        return Ok(build(&checkout)?);
-    }
-    let beside = env::current_exe()
-        .ok()
-        .map(|this| this.with_file_name(format!("{NAME}{}", env::consts::EXE_SUFFIX)));
+    let installed_here = env::current_exe().ok().filter(|this| !is_in_target(this));
+    let beside = installed_here.map(|this| this.with_file_name(file_name()));
     if let Some(beside) = beside.filter(|path| is_ours(path)) {
         return Ok(beside);
     }
-    installed()
+    match checkout() {
+        Some(checkout) => Ok(build(&checkout)?),
+        None => installed(),
+    }
+}
+
+/// Whether cargo has built it where it is: what is beside it there may be older than the sources.
+fn is_in_target(program: &Path) -> bool {
+    program.with_file_name("deps").is_dir()
+}
+
+fn file_name() -> String {
+    format!("{NAME}{}", env::consts::EXE_SUFFIX)
+}
+
+/// Nothing is lost where it cannot be said.
+fn say(text: &str) {
+    let _said = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The checkout this program was built from, if it was and is still there.
@@ -57,6 +71,19 @@ fn checkout() -> Option<PathBuf> {
 fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.and_then(|target| std::path::absolute(target).ok());
+    let target = target.unwrap_or_else(|| checkout.join("target"));
+    let profile = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
+    if !target.join(profile).join(file_name()).is_file() {
+        say(&format!(
+            "Building {NAME}, for it is not part of this program: it takes some minutes, once. To have it beside this program: cargo install \
+             --path {} --features program",
+            checkout.join(NAME).display()
+        ));
+    }
     let mut args: Vec<OsString> = ["--workspace", "--features", "kopf-rs-apiserver/program"]
         .map(Into::into)
         .into();
@@ -66,7 +93,7 @@ fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
         manifest: &checkout.join("Cargo.toml"),
         program: NAME,
         folder: checkout,
-        target: &target.unwrap_or_else(|| checkout.join("target")),
+        target: &target,
         args,
         stand_ins: Vec::new(),
     }
@@ -82,19 +109,15 @@ fn is_ours(path: &Path) -> bool {
 /// The one in the user's cache, installed there if it is not yet.
 fn installed() -> Result<PathBuf, Box<dyn Error>> {
     let cache = cache().ok_or(ServerError::NoCache)?;
-    let root = cache.join("kopf-rs").join(format!("apiserver-{VERSION}"));
-    let program = root
-        .join("bin")
-        .join(format!("{NAME}{}", env::consts::EXE_SUFFIX));
+    let root = cache.join(format!("apiserver-{VERSION}"));
+    let program = root.join("bin").join(file_name());
     if program.is_file() {
         return Ok(program);
     }
-    // Nothing is lost where this cannot be said.
-    let _said = writeln!(
-        std::io::stderr(),
-        "Installing {NAME} {VERSION} into {}, once: it takes some minutes.",
+    say(&format!(
+        "Installing {NAME} {VERSION} into {}, for it is not part of this program: it takes some minutes, once.",
         root.display()
-    );
+    ));
     let installing = cargo::cargo(Path::new("."))
         .args(["install", NAME, "--version", &format!("={VERSION}")])
         .args(["--features", "program", "--root"])
@@ -106,11 +129,4 @@ fn installed() -> Result<PathBuf, Box<dyn Error>> {
         return Ok(program);
     }
     Err(ServerError::Install.into())
-}
-
-fn cache() -> Option<PathBuf> {
-    let given = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
-    given.or_else(|| env::home_dir().map(|home| home.join(".cache")))
 }

@@ -56,6 +56,13 @@ pub(crate) struct Inherited {
     pub(crate) lock: Option<PathBuf>,
 }
 
+/// How operators are built where nobody says it: no debugging information of dependencies, which takes half of the time.
+const QUICK: &str = "
+dev.debug = 'line-tables-only'
+dev.package.'*'.debug = false
+dev.build-override.debug = 'line-tables-only'
+";
+
 // === impl Package ===
 
 impl Package {
@@ -90,8 +97,9 @@ impl Package {
 // === impl Inherited ===
 
 impl Inherited {
-    /// Read the root manifest of a workspace. What cannot be read is left out: cargo has read it before and says what is wrong.
-    pub(crate) fn of(root: &Path) -> Self {
+    /// Read the root manifest of a workspace. What cannot be read is left out: cargo has read it before and says what is wrong. A
+    /// workspace without profiles gets builds that are quick; one without a lock file begins with `lock`.
+    pub(crate) fn of(root: &Path, lock: Option<PathBuf>) -> Self {
         let manifest: Table = std::fs::read_to_string(root.join("Cargo.toml"))
             .ok()
             .and_then(|text| text.parse().ok())
@@ -100,22 +108,27 @@ impl Inherited {
             Some(Value::Table(table)) => table.clone(),
             _ => Table::new(),
         };
-        let lock = root.join("Cargo.lock");
+        let own_lock = root.join("Cargo.lock");
+        let none = Self::none(lock);
+        let profile = table("profile");
         Self {
             resolver: resolver(&manifest),
             patch: absolute_paths(table("patch"), root),
-            profile: table("profile"),
-            lock: lock.is_file().then_some(lock),
+            profile: if profile.is_empty() {
+                none.profile
+            } else {
+                profile
+            },
+            lock: own_lock.is_file().then_some(own_lock).or(none.lock),
         }
     }
 
-    /// For single files outside of any workspace: builds that are quick to link.
+    /// For single files outside of any workspace: builds that are quick, and the same as in a checkout of kopf-rs.
     pub(crate) fn none(lock: Option<PathBuf>) -> Self {
-        let profile = "dev.debug = 'line-tables-only'\ndev.package.'*'.debug = false";
         Self {
             resolver: "3".into(),
             patch: Table::new(),
-            profile: profile.parse().expect("a table"),
+            profile: QUICK.parse().expect("a table"),
             lock,
         }
     }
@@ -223,6 +236,13 @@ mod tests {
         let mine = &inherited.profile["dev"]["package"]["mine"];
         assert_eq!(mine["debug"].as_integer(), Some(1));
         assert_eq!(mine["opt-level"].as_integer(), Some(0));
+    }
+
+    #[test]
+    fn single_files_are_built_as_this_repository_is() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+        let root: Table = std::fs::read_to_string(root).unwrap().parse().unwrap();
+        assert_eq!(Inherited::none(None).profile["dev"], root["profile"]["dev"]);
     }
 
     #[test]

@@ -51,7 +51,10 @@ impl fmt::Display for Line<'_> {
         match self.0 {
             Happening::Invoked { handler } => write!(f, "{handler} is invoked."),
             Happening::Cancelled { handler } => {
-                write!(f, "{handler} is cancelled. Will escalate.")
+                write!(
+                    f,
+                    "{handler} is cancelled, since the operator stops: it will be called again."
+                )
             }
             Happening::BlocksThread { handler, elapsed } => {
                 calls::blocks_thread(handler, *elapsed, f)

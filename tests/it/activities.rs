@@ -194,8 +194,10 @@ async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(
     test.create("a", json!({})).await;
     test.calls.until(1).await;
     working.stop().await;
-    test.line("Handler 'create_fn' is cancelled. Will escalate.")
-        .await;
+    test.line(
+        "Handler 'create_fn' is cancelled, since the operator stops: it will be called again.",
+    )
+    .await;
     assert!(!is_handled(&test.get("a").await));
     gate.open(1);
     let working = test.start(registry());

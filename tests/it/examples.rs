@@ -156,7 +156,7 @@ async fn check_pod(cluster: &TestCluster, name: &str) {
 async fn myapp_in_a_program_of_its_own(cluster: TestCluster) {
     cluster.apply(&read("myapp/crd.yaml")).await;
     cluster.apply(&sample(&cluster, "example-app.yaml")).await;
-    let mut command = Command::new(built_program("myapp-embedded"));
+    let mut command = Command::new(built_program("myapp-in-a-program"));
     command
         .env("KUBECONFIG", cluster.kubeconfig())
         .env("NAMESPACE", cluster.namespace());

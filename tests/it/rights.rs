@@ -118,6 +118,16 @@ async fn assert_told(test: &TestOperator, expected: &[String], times: usize) {
     );
 }
 
+/// What the operator goes on without is no error.
+fn assert_no_errors(test: &TestOperator) {
+    let errors: Vec<String> = test.cluster.lines().all();
+    let errors: Vec<_> = errors
+        .iter()
+        .filter(|line| line.contains("ERROR "))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
 async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let maps = rule("", &["configmaps"], &["list", "watch"]);
@@ -283,6 +293,7 @@ async fn without_namespaces_to_list_the_named_ones_are_served(cluster: TestClust
     ];
     assert_told(&test, &told, 1).await;
     working.stop().await;
+    assert_no_errors(&test);
 }
 
 async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestCluster) {
@@ -303,6 +314,7 @@ async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestClust
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
+    assert_no_errors(&test);
 }
 
 async fn what_is_not_to_be_scanned_is_not_asked_for(cluster: TestCluster) {

@@ -78,7 +78,10 @@ const LINES: [(&str, &str); 40] = [
         "Handler 'parent_fn' has unfinished sub-handlers. Will retry soon.",
     ),
     ("INFO", "Handler 'parent_fn/child' succeeded."),
-    ("WARN", "Handler 'forever_fn' is cancelled. Will escalate."),
+    (
+        "WARN",
+        "Handler 'forever_fn' is cancelled, since the operator stops: it will be called again.",
+    ),
     ("INFO", "Creation is processed: 5 succeeded; 7 failed."),
     ("INFO", "Resuming is processed: 1 succeeded; 0 failed."),
     (

@@ -33,13 +33,13 @@ pub(super) fn write(f: &mut Formatter<'_>, duplicate: &DuplicateOperator) -> fmt
         ),
         Severity::Lasting(lasted) => write!(
             f,
-            "Another instance of this operator has been at work on {kind} for {} seconds: {found} of {object} were written, and not here. \
+            "Another instance of this operator has been at work on {kind} for {} seconds: it has written {found} of {object}. \
              Each instance calls its handlers: run one only, or {REMEDY}.",
             lasted.as_secs()
         ),
         Severity::Possible => write!(
             f,
-            "Another instance of this operator may be at work on {kind}: {found} of {object} were written, and not here. That is \
+            "Another instance of this operator may be at work on {kind}: somebody else has written {found} of {object}. That is \
              expected while one instance replaces another."
         ),
     }

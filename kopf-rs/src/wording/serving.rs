@@ -12,6 +12,13 @@ pub(super) fn level(serving: &Serving) -> Level {
         Serving::DiscoveryFailed { is_news: false, .. }
         | Serving::DiscoveryResumed { is_news: false } => Level::DEBUG,
         Serving::DiscoveryResumed { .. } | Serving::Begun { .. } => Level::INFO,
+        Serving::Watch(
+            collection,
+            Watching::Failed {
+                trouble: Trouble::Forbidden { .. },
+                is_news: true,
+            },
+        ) if is_for_self(collection) => Level::WARN,
         Serving::Watch(_, watching) => level_of_watch(watching),
         Serving::DiscoveryFailed { .. }
         | Serving::Unresolved { .. }
@@ -22,6 +29,16 @@ pub(super) fn level(serving: &Serving) -> Level {
         | Serving::DefinitionsUnwatchable { .. }
         | Serving::NamespacesAssumed { .. } => Level::WARN,
     }
+}
+
+/// Whether the operator looks at these for itself: it goes on without, in the namespaces that are named and by looking for new kinds at
+/// times.
+fn is_for_self(collection: &Collection) -> bool {
+    let resource = &collection.resource;
+    matches!(
+        (&*resource.group, &*resource.plural),
+        ("apiextensions.k8s.io", "customresourcedefinitions") | ("", "namespaces")
+    )
 }
 
 fn level_of_watch(watching: &Watching) -> Level {

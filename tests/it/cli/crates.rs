@@ -175,3 +175,47 @@ async fn crates_that_cannot_be_operators_are_refused() {
     let unlocked = ended(run(&folder, &["unlocked", "--locked"])).await;
     unlocked.with(2, &["unlocked/Cargo.toml", "--locked"]);
 }
+
+/// The programs that `kopf-rs run` has made below this target folder.
+fn made_in(folder: &Folder, target: &str) -> usize {
+    let made = folder.path().join(target).join("kopf-run");
+    std::fs::read_dir(made).map_or(0, Iterator::count)
+}
+
+#[tokio::test]
+async fn one_kopf_is_built_in_one_folder() {
+    let folder = bench("shared")
+        .file("a/Cargo.toml", &manifest("a", ""))
+        .file("a/src/lib.rs", "")
+        .file("chosen/Cargo.toml", &manifest("chosen", ""))
+        .file("chosen/src/lib.rs", "")
+        .file(
+            "chosen/.cargo/config.toml",
+            "[build]\ntarget-dir = \"mine\"\n",
+        );
+    let shared = ["target", "cache/kopf-rs/target", "a/target", "chosen/mine"];
+    for target in shared {
+        let _ = std::fs::remove_dir_all(folder.path().join(target));
+    }
+    let run = |args: &[&str]| {
+        let mut command = run(&folder, args);
+        let cache = folder.path().join("cache");
+        command
+            .env_remove("CARGO_TARGET_DIR")
+            .env("XDG_CACHE_HOME", cache);
+        ended(command)
+    };
+    let made = || shared.map(|target| made_in(&folder, target));
+    let _ = std::fs::remove_file(folder.path().join("Cargo.lock"));
+    run(&["a"]).await.with(7, &["a 1.2.3 []"]);
+    assert_eq!(made(), [0, 1, 0, 0], "in the cache");
+    // As a checkout has one.
+    std::fs::write(folder.path().join("Cargo.lock"), "version = 4\n").unwrap();
+    run(&["a"]).await.with(7, &["a 1.2.3 []"]);
+    run(&["chosen"]).await.with(7, &["chosen 1.2.3 []"]);
+    assert_eq!(
+        made(),
+        [1, 1, 0, 1],
+        "in that of the checkout, and in the chosen one"
+    );
+}

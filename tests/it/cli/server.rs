@@ -304,3 +304,21 @@ async fn check(maps: &Api<ConfigMap>, answered: &Answered) {
         );
     }
 }
+
+/// A program that was installed, and a server that was installed beside it.
+#[tokio::test]
+async fn the_server_beside_an_installed_program_needs_no_build() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let version = env!("CARGO_PKG_VERSION");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo kopf-rs-apiserver {version} || echo \"beside: $*\"\n"
+    );
+    let folder = empty("beside").file("kopf-rs-apiserver", &script);
+    let beside = folder.path().join("kopf-rs-apiserver");
+    fs::set_permissions(beside, fs::Permissions::from_mode(0o755)).unwrap();
+    let this = folder.path().join("kopf-rs");
+    fs::copy(kopf_rs_tests::kopf_rs_binary(), &this).unwrap();
+    let mut command = Command::new(this);
+    command.args(["apiserver", "--port", "0"]);
+    ended(command).await.with(0, &["beside: --port 0"]);
+}

@@ -4,7 +4,7 @@
 //!
 //! ```sh
 //! kubectl apply -f examples/myapp/crd.yaml -f examples/myapp/example-app.yaml
-//! cargo run -p myapp-embedded
+//! cargo run -p myapp-in-a-program
 //! ```
 
 use std::error::Error;
