@@ -15,20 +15,11 @@ pub(super) enum Rigour {
     Strict,
 }
 
-/// What of a history excuses what.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Excuses {
-    /// Requests or the operator were kept up: the time of handlers may have been over before it was their turn.
-    pub(super) delays: bool,
-    /// The status subresource came and went: until it is discovered, the server drops what is sent to the wrong place without a word.
-    pub(super) status: bool,
-}
-
-/// All objects are at rest.
+/// All objects are at rest. Where requests or the operator were kept up, the time of handlers may have been over before it was their turn.
 pub(super) fn at_rest(
     record: &Record,
     roles: &Roles,
-    (rigour, excuses): (Rigour, Excuses),
+    (rigour, kept_up): (Rigour, bool),
     in_scope: impl Fn(&Life) -> bool,
 ) -> Vec<String> {
     let mut wrong = on_the_way(record);
@@ -40,12 +31,12 @@ pub(super) fn at_rest(
             continue;
         }
         for role in roles.served() {
-            let delayed = excuses.delays || life.name == OBJECTS[0];
+            let delayed = kept_up || life.name == OBJECTS[0];
             let out_of_time = delayed && role.timeout.is_some();
             wrong.extend(created(life, role).filter(|_| !out_of_time));
             let skipped = out_of_time && rigour == Rigour::Forgiving;
             wrong.extend(followed(life, role, rigour).filter(|_| !skipped));
-            wrong.extend(lost_result(life, role).filter(|_| !excuses.status));
+            wrong.extend(lost_result(life, role));
         }
         let served = |run: &&Run| roles.served().any(|role| role.id == run.role.id);
         if let Some(run) = life.runs.iter().find(|run| !served(run)) {

@@ -10,7 +10,7 @@ use kopf_rs::{Lifecycle, Operator, Settings};
 use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
 use tokio::time::Instant;
 
-use super::check::{self, Excuses, Rigour};
+use super::check::{self, Rigour};
 use super::cluster::{Name, OBJECTS, PLURAL, Presence, Second, Shape};
 use super::event::Event;
 use super::handler::handler;
@@ -34,7 +34,8 @@ pub(super) struct History {
     /// The operator is for the namespaces `team-*` only.
     scoped: bool,
     objects: Vec<Name>,
-    excuses: Excuses,
+    /// The time of handlers may be over before it is their turn.
+    kept_up: bool,
     steps: usize,
     shape: Shape,
     rival: bool,
@@ -65,10 +66,7 @@ impl History {
         // As in Kopf, the time of all handlers of a cycle begins with its first write: their place in the limit may come too late.
         let waits = limited && roles.served().filter(|role| role.on != "event").count() > 1;
         let one_by_one = matches!(settings.execution.lifecycle, Lifecycle::OneByOne);
-        let excuses = Excuses {
-            delays: waits || one_by_one || events.iter().any(|event| event.delays()),
-            status: events.contains(&Event::Status),
-        };
+        let kept_up = waits || one_by_one || events.iter().any(|event| event.delays());
         let second = match naming {
             Naming::Versions => Second::Served,
             _ => Second::Absent,
@@ -87,7 +85,7 @@ impl History {
             settings,
             scoped,
             objects: OBJECTS[..count].to_vec(),
-            excuses,
+            kept_up,
             steps,
             shape: Shape {
                 second,
@@ -407,7 +405,7 @@ impl History {
     async fn right(&self, rigour: Rigour) -> Result<(), String> {
         self.simulation.look().await;
         let record = &self.simulation.state().record;
-        let how = (rigour, self.excuses);
+        let how = (rigour, self.kept_up);
         verdict(&check::at_rest(record, &self.roles, how, |life| {
             self.is_in_scope(life.name)
         }))

@@ -216,6 +216,8 @@ impl<'a> Job<'a> {
             Next::AllInOne => {
                 self.state = found;
                 self.apart = false;
+                // It may be back before this lands.
+                self.may_be_apart = true;
                 self.renew()
             }
             Next::StatusApart => {

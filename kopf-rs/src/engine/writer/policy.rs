@@ -27,7 +27,7 @@
 //!
 //! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`, beside what `Retry-After` asks for; the first [`QUIET`] failures are told at DEBUG only,
 //! unless they mean a long wait. `Retry-After` is limited in `ClusterError::retry_after`. What is planned anew waits for a pause of its
-//! own, so that at most ten requests follow each other without one. An operator that stops repeats only what fails for less than
+//! own, so that at most eleven requests follow each other without one. An operator that stops repeats only what fails for less than
 //! that: the first [`QUIET`] failures.
 //!
 //! Pure: no clock, no requests.
