@@ -58,6 +58,11 @@ pub(crate) enum Happening {
         handler: Arc<Handler>,
         end: EndOfCall,
     },
+    /// A call was cut off, and what it held has panicked when it was dropped.
+    PanickedWhenCutOff {
+        handler: Arc<Handler>,
+        panic: String,
+    },
 
     // === abrupt ends ===
     AbruptEnd(AbruptEnd),

@@ -38,6 +38,7 @@ impl Line<'_> {
             | Happening::BlocksOperator { .. }
             | Happening::StillRunning { .. }
             | Happening::RunsOn { .. }
+            | Happening::PanickedWhenCutOff { .. }
             | Happening::RequestFailed { .. }
             | Happening::Unreadable { .. }
             | Happening::StreamsLeft { .. }
@@ -69,6 +70,7 @@ impl fmt::Display for Line<'_> {
                 waits,
             } => calls::still_running(handler, (*since, *elapsed), *waits, f),
             Happening::RunsOn { handler, end } => calls::runs_on(handler, *end, f),
+            Happening::PanickedWhenCutOff { handler, panic } => calls::panicked(handler, panic, f),
             Happening::AbruptEnd(end) => abrupt_end::write(f, end),
             Happening::StreamsLeft { objects } => {
                 write!(f, "Unprocessed streams left for {objects} object(s).")

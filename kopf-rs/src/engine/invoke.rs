@@ -257,7 +257,7 @@ async fn attempt(
     patch: &mut Patch,
 ) -> Result<Outcome, Cancelled> {
     let watched = Watched::new(cause, &Span::current());
-    let calling = Caught::new(watched, || call(cause, patch));
+    let calling = Caught::new(cause, watched, || call(cause, patch));
     let outcome = async {
         let Some(left) = left else {
             return ended(calling.await);
@@ -387,13 +387,15 @@ impl Panicked {
 
 /// A call whose panics are values, and that is watched while it runs.
 struct Caught<'a> {
+    cause: &'a HandlerCall,
     calling: Result<Calling<'a>, Option<Panicked>>,
     watched: Watched,
 }
 
 impl<'a> Caught<'a> {
-    fn new(watched: Watched, call: impl FnOnce() -> Calling<'a>) -> Self {
+    fn new(cause: &'a HandlerCall, watched: Watched, call: impl FnOnce() -> Calling<'a>) -> Self {
         Self {
+            cause,
             calling: watched.poll(|| caught(call)).map_err(Some),
             watched,
         }
@@ -404,7 +406,9 @@ impl Future for Caught<'_> {
     type Output = Result<Returned, Panicked>;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { calling, watched } = &mut *self;
+        let Self {
+            calling, watched, ..
+        } = &mut *self;
         match calling {
             Ok(calling) => match watched.poll(|| caught(|| calling.as_mut().poll(context))) {
                 Ok(Poll::Pending) => Poll::Pending,
@@ -415,6 +419,21 @@ impl Future for Caught<'_> {
                 Some(panicked) => Poll::Ready(Err(panicked)),
                 None => Poll::Pending,
             },
+        }
+    }
+}
+
+impl Drop for Caught<'_> {
+    /// What a call holds that is cut off is dropped now, by code of the user: as any part of the call.
+    fn drop(&mut self) {
+        let Ok(calling) = std::mem::replace(&mut self.calling, Err(None)) else {
+            return;
+        };
+        let dropped = self.watched.poll(|| caught(|| drop(calling)));
+        if let Err(Panicked(panic)) = dropped {
+            let handler = self.cause.handler.clone();
+            let happening = Happening::PanickedWhenCutOff { handler, panic };
+            report(self.cause.logger(), &happening);
         }
     }
 }

@@ -35,16 +35,20 @@ pub(crate) async fn follow(
         collection: watched.collection.clone(),
         outage,
         is_in_trouble: false,
-    };
-    let mut on_event = |event: WatchEvent| {
-        health.on_event(&event);
-        sink(event);
+        was_in_trouble: false,
     };
     loop {
         tell_of(&watched.collection, Watching::Started);
         let started = Instant::now();
+        let mut on_event = |event: WatchEvent| {
+            if health.on_event(&event) {
+                sink(WatchEvent::Resumed);
+            }
+            sink(event);
+        };
         let watching = AssertUnwindSafe(cluster.watch(&watched, &mut on_event)).catch_unwind();
         let Err(panic) = watching.await;
+        health.has_panicked();
         if started.elapsed() >= CALM {
             panics.reset();
         }
@@ -62,10 +66,13 @@ struct Health {
     outage: Membership,
     /// This watch itself has told of it, and will tell of its end: a listing alone is none, for it may be one that no watch can follow.
     is_in_trouble: bool,
+    /// It was in trouble when it panicked: the one that is started again cannot tell of the end.
+    was_in_trouble: bool,
 }
 
 impl Health {
-    fn on_event(&mut self, event: &WatchEvent) {
+    /// Take in what the watch tells. Whether the trouble of one that has panicked is over by that, which nobody else tells.
+    fn on_event(&mut self, event: &WatchEvent) -> bool {
         let collection = &self.collection;
         match event {
             WatchEvent::Trouble(error) => {
@@ -77,14 +84,23 @@ impl Health {
             }
             WatchEvent::Resumed => self.recovered(),
             // A watch that takes over from one in trouble does not know that it has resumed anything.
-            WatchEvent::Synced if !self.is_in_trouble => self.recovered(),
+            WatchEvent::Synced if !self.is_in_trouble => {
+                let is_of_former = self.was_in_trouble;
+                self.recovered();
+                return is_of_former;
+            }
             WatchEvent::Silent => tell_of(collection, Watching::Silent),
             WatchEvent::Synced | WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
         }
+        false
+    }
+
+    fn has_panicked(&mut self) {
+        self.was_in_trouble |= std::mem::take(&mut self.is_in_trouble);
     }
 
     fn recovered(&mut self) {
-        self.is_in_trouble = false;
+        (self.is_in_trouble, self.was_in_trouble) = (false, false);
         report_resumed(self.outage.leave(), |is_news| {
             Serving::Watch(self.collection.clone(), Watching::Resumed { is_news })
         });

@@ -81,6 +81,11 @@ pub(super) fn still_running(
     }
 }
 
+/// Of a call that was cut off.
+pub(super) fn panicked(handler: &Handler, panic: &str, f: &mut Formatter<'_>) -> Result {
+    write!(f, "{handler} was cut off, and what it held {panic}")
+}
+
 pub(super) fn runs_on(handler: &Handler, end: EndOfCall, f: &mut Formatter<'_>) -> Result {
     match end {
         EndOfCall::Timeout(limit) => {

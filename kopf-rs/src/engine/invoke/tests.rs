@@ -3,11 +3,13 @@
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::runtime::Builder;
 
 use super::*;
 use crate::handler::definition::Handler;
+use crate::handler::error::HandlerResult;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{cause, myapp};
@@ -55,4 +57,33 @@ async fn what_gets_no_thread_before_the_operator_stops_has_not_begun() {
         assert_eq!(patch["spec"]["of"], "another call");
     }
     threads.shutdown_background();
+}
+
+/// What a handler holds, and what panics when it is let go.
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("it breaks");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_when_it_is_cut_off_has_timed_out() {
+    let held = || async {
+        let _held = Fragile;
+        std::future::pending::<HandlerResult>().await
+    };
+    let handler = {
+        let called = handler("create", move |_| held()).timeout(5);
+        let registry = Registry::new().on_create("myapps", called);
+        registry.handlers()[0].clone()
+    };
+    let call = cause(&handler, myapp());
+    let invoker = Invoker::new(Clock::start(), 10, None);
+    let (mut patch, about) = (Patch::new(), Reference::default());
+    let called = AssertUnwindSafe(invoker.invoke(&call, &about, &mut patch));
+    let called = called.catch_unwind().await;
+    let is_timeout = matches!(called, Ok(Ok(Outcome::TimedOut { .. })));
+    assert!(is_timeout, "{:?}", called.map_err(|_| "it has panicked"));
 }

@@ -64,3 +64,35 @@ async fn a_watch_that_lists_without_a_version_is_not_well_again() {
     let leaving = outage.leave();
     assert!(matches!(leaving, Leaving::Ends(_)), "{leaving:?}");
 }
+
+/// What its trouble was before it panicked is nothing the watch that is started again could tell the end of.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
+    let fake = Fake::new([
+        Answer::new(503, "starting"),
+        Answer::live(LISTED),
+        Answer::live(LISTED),
+    ]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (note, has_panicked) = (told.clone(), AtomicBool::new(false));
+    let sink = move |event: WatchEvent| {
+        let is_object = matches!(event, WatchEvent::Object(..));
+        assert!(
+            !is_object || has_panicked.swap(true, Ordering::Relaxed),
+            "a defect"
+        );
+        let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push(match event {
+            WatchEvent::Trouble(_) => "trouble",
+            WatchEvent::Resumed => "resumed",
+            WatchEvent::Synced => "synced",
+            _ => return,
+        });
+    };
+    let outage = Membership::new(Outages::default(), |_| ());
+    let following = follow(fake.cluster(), watched(), outage.clone(), sink);
+    let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert_eq!(outage.leave(), Leaving::WasInNone, "{told:?}");
+    assert_eq!(told, ["trouble", "resumed", "synced"]);
+}
