@@ -199,10 +199,10 @@ fn complain(error: &dyn Error, format: LogFormat) {
 
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let operator = error.downcast_ref().is_some_and(|error| {
-        use OperatorError::{Name, Namespaces, NoHandlers, Persistence, Registry, State};
+        use OperatorError::{MissingState, Name, Namespaces, NoHandlers, Persistence, Registry};
         matches!(
             error,
-            Namespaces(_) | Name(_) | NoHandlers | Registry(_) | State(_) | Persistence(_)
+            Namespaces(_) | Name(_) | NoHandlers | Registry(_) | MissingState(_) | Persistence(_)
         )
     });
     let manifest = error

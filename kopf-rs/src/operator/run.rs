@@ -89,7 +89,7 @@ pub enum OperatorError {
         "{}\n  give it by `kopf_rs::main!(state = ..)` in the program, or by `Operator::with`; a library or a single file that \
          `kopf-rs run` builds is given none: write a program with `kopf_rs::main!`, which `kopf-rs run` runs as it is", .0.join("\n")
     )]
-    State(Vec<String>),
+    MissingState(Vec<String>),
     /// A namespace pattern cannot be understood.
     #[error(transparent)]
     Namespaces(#[from] BadPattern),
@@ -289,7 +289,7 @@ impl Operator {
         if missing.is_empty() {
             Ok(())
         } else {
-            Err(OperatorError::State(missing))
+            Err(OperatorError::MissingState(missing))
         }
     }
 
