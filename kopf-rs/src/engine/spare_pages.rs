@@ -49,9 +49,15 @@ async fn burst_over(events: impl Fn() -> u64) {
 }
 
 async fn give_back() {
-    let mut blocks: Vec<_> = (0..BLOCKS)
-        .map(|nth| Vec::<u8>::with_capacity(SMALLEST_BLOCK << nth))
-        .collect();
+    let block = |nth: u32| {
+        let mut block = Vec::<u8>::new();
+        // Where the system has no more memory, there is nothing to give back either.
+        block
+            .try_reserve_exact(SMALLEST_BLOCK << nth)
+            .ok()
+            .map(|()| block)
+    };
+    let mut blocks: Vec<_> = (0..BLOCKS).map_while(block).collect();
     sleep(HELD).await;
     while let Some(block) = blocks.pop() {
         // Else the compiler may see that nobody needs it.

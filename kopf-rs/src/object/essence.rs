@@ -520,4 +520,15 @@ mod tests {
         assert_ne!(of(json!({"a": 1.5})), of(json!({"a": 1})));
         assert_ne!(of(json!({"a": {}})), of(json!({})));
     }
+
+    /// What is stored as text comes back as it was, so that who has seen it is known to have seen it.
+    #[test]
+    fn an_essence_that_was_stored_has_the_same_digest() {
+        for share in 1..2000_u32 {
+            let number = f64::from(share).sqrt() / 7.0;
+            let essence = Essence::from(json!({"a": number}));
+            let stored: Value = serde_json::from_str(&essence.text()).unwrap();
+            assert_eq!(Essence::from(stored).digest(), essence.digest(), "{number}");
+        }
+    }
 }

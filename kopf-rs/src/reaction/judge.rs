@@ -20,7 +20,7 @@ use crate::wording::handling::Attempt;
 /// Longer messages are cut in the middle: they are kept on the object.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// The random of the next attempt: one random number has to do for all, and a golden step keeps them apart.
+/// The random number for the next attempt: one has to do for all, and a golden step keeps them apart.
 pub(super) fn next_random(random: f64) -> f64 {
     (random + 0.618).fract()
 }

@@ -74,7 +74,7 @@ impl Declared {
 }
 
 impl Member {
-    /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last random.
+    /// Whether there is something more to attempt. A deletion waits for deletion handlers only: others are called once, as a last chance.
     pub(super) fn is_left(&self, is_persisted_deletion: bool) -> bool {
         let record = &self.record;
         let is_passed_by = record.was_called() || self.is_suspended();

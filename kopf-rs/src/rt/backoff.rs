@@ -29,7 +29,8 @@ impl Backoff {
         ceiling.saturating_sub(rng.jitter(ceiling / 2))
     }
 
-    /// The same where it was asked not to come back for that time: never earlier, and up to a quarter later, for others were asked, too.
+    /// The same where it was asked not to come back for that time: never earlier. The usual pause and up to a
+    /// quarter of that time are added, since others were asked, too.
     pub(crate) fn next_pause_after(&mut self, asked_for: Duration, rng: &Rng) -> Duration {
         let pause = self.next_pause(rng);
         asked_for
