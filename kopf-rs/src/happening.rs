@@ -144,10 +144,3 @@ pub(crate) enum EndOfCall {
     /// The operator stops.
     Stop,
 }
-
-impl Happening {
-    /// Whether each look at the object finds it anew: news for the first time only.
-    pub(crate) fn recurs(&self) -> bool {
-        matches!(self, Self::Handling(handling) if handling.recurs())
-    }
-}

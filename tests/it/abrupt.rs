@@ -260,7 +260,7 @@ async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
     // Each of them is found for itself.
     for crash in 1..=4 {
         let said = killed(&cluster, crash).await;
-        let named = "it was running the filters (`when = ..`) of 'picky'";
+        let named = "it was running the filters of 'picky'";
         assert_eq!(said.contains(named), crash > 2, "crash {crash}:\n{said}");
     }
     killed(&cluster, 5).await;

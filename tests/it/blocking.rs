@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use kopf_rs::{Callback, Context, Registry, handler};
+use kopf_rs::{Callback, Context, Criterion, Registry, handler};
 use kopf_rs_tests::{Lines, Program, TestCluster, scenarios};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ scenarios! {
     a_handler_that_blocks_is_named_while_it_does [memory tcp];
     a_sub_handler_that_blocks_is_named_and_not_its_parent [memory];
     a_filter_that_blocks_is_named_while_it_does [memory tcp];
+    a_predicate_of_a_label_that_blocks_is_named_while_it_does [memory];
     a_patch_function_that_blocks_is_named_while_it_does [memory];
     who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work [tcp real];
     an_operator_ends_in_time_whoever_blocks_its_threads [tcp real];
@@ -126,7 +127,8 @@ fn block_until(lines: &Lines, told: &'static str) -> impl Fn() + Clone + Send + 
     }
 }
 
-const BY_FILTERS: &str = "The operator's own thread has been blocked for more than 1 s by the filters (`when = ..`) of 'slow'";
+const BY_FILTERS: &str =
+    "The operator's own thread has been blocked for more than 1 s by the filters of 'slow'";
 const BY_PATCHES: &str =
     "The operator's own thread has been blocked for more than 1 s by the patch functions of 'slow'";
 
@@ -144,6 +146,21 @@ async fn a_filter_that_blocks_is_named_while_it_does(cluster: TestCluster) {
     let told = test.line(BY_FILTERS).await;
     assert!(told.contains("WARN"), "{told}");
     assert!(told.contains("name=\"one\""), "{told}");
+}
+
+async fn a_predicate_of_a_label_that_blocks_is_named_while_it_does(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let block = block_until(test.cluster.lines(), BY_FILTERS);
+    let is_blocking = Criterion::matches(move |_| {
+        block();
+        true
+    });
+    let slow = handler("slow", async |_: Context| Ok(())).label("any", is_blocking);
+    let working = test.start(Registry::new().on_create(test.selector(), slow));
+    test.create("one", json!({})).await;
+    test.until("it is handled", "one", is_handled).await;
+    working.stop().await;
+    test.line(BY_FILTERS).await;
 }
 
 async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluster) {

@@ -642,6 +642,8 @@ async fn an_object_whose_annotations_are_full_is_handled_and_let_go(cluster: Tes
     );
     let made = |object: &Value| object["status"]["create_fn"]["made"] == true;
     test.until("its result is there", "a", made).await;
+    let warned = |line: &str| line.contains("would take") && line.contains("WARN");
+    assert_eq!(test.cluster.lines().count(warned), 1, "said once");
     // Memory knows what was handled: a change is one, with what it was before.
     test.patch("a", json!({"spec": {"size": 1}})).await;
     test.calls.until(3).await;

@@ -19,6 +19,7 @@ scenarios! {
     nothing_begins_once_the_operator_stops [memory];
     no_more_objects_are_planned_than_can_be_written_soon [memory];
     handlers_that_run_for_long_keep_nobody_out [memory];
+    no_more_outcomes_are_written_at_a_time_than_objects_are_in_a_turn [memory];
     a_slow_server_keeps_nobody_out_for_long [memory];
     blocking_handlers_that_do_not_end_are_named_and_left_behind [tcp real];
     a_call_that_does_not_return_is_told_again_and_again [memory];
@@ -217,6 +218,28 @@ async fn handlers_that_run_for_long_keep_nobody_out(cluster: TestCluster) {
         let name = format!("object-{number}");
         test.until("it is handled", &name, is_handled).await;
     }
+    working.stop().await;
+}
+
+/// Who has waited for something needs a tree and a patch as anybody else, and goes before those that have not begun.
+async fn no_more_outcomes_are_written_at_a_time_than_objects_are_in_a_turn(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    crowd(&test).await;
+    let slow = slow_writes(&test, Duration::from_millis(500));
+    let create = test.handler("create_fn", |_| async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Ok(Value::Null)
+    });
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.calls.until(1).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let lines = test.cluster.lines();
+    let settled = lines.count(|line| line.contains("Handler 'create_fn' succeeded."));
+    assert_eq!(settled, 64);
+    let called = test.calls.all().len();
+    assert!(called < CROWD, "{called} have begun");
+    slow.clear();
+    test.calls.until(CROWD).await;
     working.stop().await;
 }
 

@@ -33,7 +33,7 @@ pub(super) struct WorkerContext {
     logger: Logger,
     place: Place,
     /// What a turn needs beside the place.
-    pub(super) turn: TurnPermit,
+    turn: TurnPermit,
     /// Where a call for the object may have ended the operator abruptly: its turn.
     suspect: Option<SuspectsTurn>,
 }
@@ -83,6 +83,7 @@ impl WorkerContext {
             shared,
             about,
             place,
+            turn,
             suspect,
             ..
         } = self;
@@ -92,17 +93,12 @@ impl WorkerContext {
             }
             place.take(shared).await;
             // After the place, and both are left together: nobody has a turn who waits for a place.
-            let turn = shared.turns.take().await;
+            shared.turns.begin(turn).await;
             if let Some(notes) = &shared.setup.notes {
                 notes.begin_turn(suspect);
             }
-            turn
         };
-        match shared.gate.admit(ready).await {
-            Some(turn) => self.turn = turn,
-            None => return false,
-        }
-        true
+        shared.gate.admit(ready).await.is_some()
     }
 
     /// Begin anew where the place, or what else a turn needs, was left since. `false` where nothing is to begin any more.
@@ -118,10 +114,23 @@ impl WorkerContext {
         self.place.take(&self.shared).await;
     }
 
+    /// Make calls. What they come to is settled and written in a turn again, unless the operator stops: then it waits for nothing.
+    pub(super) async fn call<T>(&self, calls: impl Future<Output = T>) -> T {
+        let called = self.turn.held_for(TurnPermit::CALLS, calls).await;
+        let Shared { gate, turns, .. } = &*self.shared;
+        let _ = gate.admit(turns.go_on(&self.turn)).await;
+        called
+    }
+
+    /// The permit for requests, to be held for a while only: others wait for it.
+    pub(super) fn turn(&self) -> TurnPermit {
+        self.turn.clone()
+    }
+
     /// Give the place to whoever waits for one.
     pub(super) fn leave_place(&mut self) {
         self.place = Place::Left;
-        self.turn = TurnPermit::default();
+        self.turn.give_back();
         self.suspect = None;
     }
 

@@ -46,7 +46,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
     let filtered = callbacks
         .iter()
-        .filter(|it| it.options.filters.when.is_some());
+        .filter(|it| it.options.has_filter_functions());
     let ids: Vec<_> = filtered.map(|it| it.name.as_str().into()).collect();
     let filters = (!ids.is_empty()).then(|| UserCode::Filters(ids.into()));
     let lifecycle = lifecycle.filter(|it| is_custom(it));
@@ -127,6 +127,47 @@ impl WorkerContext {
     pub(super) fn forget_calls(&self) {
         if let Some(notes) = &self.shared.setup.notes {
             notes.deleted(&self.about.uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::handler::filter::Criterion;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler;
+    use crate::object::resource::Resource;
+
+    fn callbacks() -> [(Callback, bool); 9] {
+        let named = |id| handler(id, |_| async { Ok(()) });
+        let any = || Criterion::matches(|_| true);
+        [
+            (named("none"), false),
+            (named("equals").label("x", "y"), false),
+            (named("present").annotation("x", Criterion::Present), false),
+            (named("when").when(|_| true), true),
+            (named("label").label("a", "b").label("x", any()), true),
+            (named("annotation").annotation("x", any()), true),
+            (named("value").field("spec").value(any()), true),
+            (named("old").field("spec").old(any()), true),
+            (named("new").field("spec").new(any()), true),
+        ]
+    }
+
+    #[test]
+    fn all_functions_in_filters_are_known_of_handlers_and_of_sub_handlers() {
+        for (callback, is_function) in callbacks() {
+            let id = callback.name.clone();
+            let code = of_group(std::slice::from_ref(&callback), None);
+            assert_eq!(code.len(), usize::from(is_function), "sub-handler {id}");
+            let registry = Registry::new().on_update("myapps", callback);
+            let handlers = registry.handlers().to_vec();
+            let kind = ResourceHandlers::new(0, Arc::new(Resource::default()), handlers);
+            let code = of_plan(&Persistence::named("op"), &Lifecycle::Asap, &kind);
+            assert_eq!(code.len(), usize::from(is_function), "handler {id}");
         }
     }
 }

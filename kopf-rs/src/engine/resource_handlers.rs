@@ -19,7 +19,7 @@ pub(crate) struct ResourceHandlers {
     pub(crate) withheld: Vec<Arc<Handler>>,
     /// Those of them that see raw events.
     pub(crate) watching: Vec<Arc<Handler>>,
-    /// The ids of those that have filters of their own, where there are any.
+    /// The ids of those with functions among their filters, where there are any.
     pub(crate) filters: Option<Arc<[Arc<str>]>>,
     /// What those of changes keep on objects; nothing where there are none.
     pub(crate) names: Option<Names>,
@@ -36,7 +36,7 @@ impl ResourceHandlers {
             let changing = handlers.iter().filter(|it| it.persists_progress());
             changing.map(|it| &*it.id)
         };
-        let filtered = handlers.iter().filter(|it| it.filters().when.is_some());
+        let filtered = handlers.iter().filter(|it| it.has_filter_functions());
         let filtered: Vec<_> = filtered.map(|it| it.id.clone()).collect();
         Self {
             id,

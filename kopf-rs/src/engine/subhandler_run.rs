@@ -14,6 +14,7 @@ use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
 use crate::handler::definition::HandlerCall;
 use crate::handler::error::{HandlerResult, PermanentError};
+use crate::handler::logger::Logger;
 use crate::handler::outcome::Outcome;
 use crate::handler::subhandlers::{Group, GroupFuture, RunGroup, Subhandlers, Unfinished};
 use crate::happening::Happening;
@@ -39,6 +40,12 @@ struct Inner {
 struct Open {
     plan: SubhandlerPlan,
     patch: Patch,
+}
+
+/// What was found and is still to be told: it is when this is dropped, also where a filter or a lifecycle panics.
+struct Found<'a> {
+    logger: &'a Logger,
+    told: Vec<Handling>,
 }
 
 /// Runs groups for one parent.
@@ -163,19 +170,26 @@ impl SubhandlerRun {
         parent: &HandlerCall,
         ask: impl FnOnce(&mut SubhandlerPlan, &mut Vec<Handling>) -> HandlerResult<T>,
     ) -> HandlerResult<T> {
-        let mut told = Vec::new();
-        let asked = match self.open().as_mut() {
-            Some(open) => ask(&mut open.plan, &mut told),
-            None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
+        let mut found = Found {
+            logger: parent.logger(),
+            told: Vec::new(),
         };
-        for handling in told {
-            report(parent.logger(), &Happening::Handling(handling));
+        match self.open().as_mut() {
+            Some(open) => ask(&mut open.plan, &mut found.told),
+            None => Err(PermanentError::new("the handler of these sub-handlers has ended").into()),
         }
-        asked
     }
 
     fn open(&self) -> MutexGuard<'_, Option<Open>> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Found<'_> {
+    fn drop(&mut self) {
+        for handling in self.told.drain(..) {
+            report(self.logger, &Happening::Handling(handling));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Must not know what a plan is made of.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,6 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
 use crate::engine::subhandler_run::SubhandlerRun;
 use crate::engine::transform::Transformer;
-use crate::engine::turns::TurnPermit;
 use crate::engine::writer::Writer;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::{Handler, HandlerCall};
@@ -362,7 +362,6 @@ impl Worker {
             }
         };
         let mut patch = Patch::new();
-        let mut turn = std::mem::take(&mut self.context.turn);
         let calls = async {
             for cause in &plan.watching {
                 if !self.context.may_call() || self.watched(cause, &mut patch).await.is_err() {
@@ -370,8 +369,7 @@ impl Worker {
                 }
             }
         };
-        turn.held_for(TurnPermit::CALLS, calls).await;
-        self.context.turn = turn;
+        self.context.call(calls).await;
         self.transformer().keep_identity(&self.raw, &mut patch);
         self.deliver_extra(&patch).await;
     }
@@ -384,10 +382,8 @@ impl Worker {
                 .tell_suspended(handler, self.is_waited_for(handler));
         }
         let mut patch = Patch::new();
-        let mut turn = std::mem::take(&mut self.context.turn);
         let calls = self.call(&plan, watching, &mut patch);
-        let called = turn.held_for(TurnPermit::CALLS, calls).await;
-        self.context.turn = turn;
+        let called = self.context.call(calls).await;
         self.transformer().keep_identity(&self.raw, &mut patch);
         match called {
             Err(Cancelled) => Err(Halt::Stopped(patch)),
@@ -535,11 +531,15 @@ impl Worker {
 
     /// What each look at the object finds anew is told at DEBUG once it is no news.
     pub(super) fn report_all(&mut self, told: Vec<Handling>) {
-        for happening in told.into_iter().map(Happening::Handling) {
-            if happening.recurs() && !self.said.insert(Line(&happening).to_string()) {
-                report_quietly(self.context.logger(), &happening);
-            } else {
+        for handling in told {
+            let recurring = handling.recurring().map(Cow::into_owned);
+            let key = recurring.map(|it| Line(&Happening::Handling(it)).to_string());
+            let is_news = key.is_none_or(|key| self.said.insert(key));
+            let happening = Happening::Handling(handling);
+            if is_news {
                 self.context.report(&happening);
+            } else {
+                report_quietly(self.context.logger(), &happening);
             }
         }
     }

@@ -413,11 +413,9 @@ impl Worker {
 
 /// Requests, which hold a turn for a while only: others wait for it.
 async fn carry_out(writer: &mut Writer, context: &mut WorkerContext, job: Job<'_>) -> Written {
-    let mut turn = std::mem::take(&mut context.turn);
+    let turn = context.turn();
     let written = writer.carry_out(context, job);
-    let written = turn.held_for(TurnPermit::WRITE, written).await;
-    context.turn = turn;
-    written
+    turn.held_for(TurnPermit::WRITE, written).await
 }
 
 fn is_secret(resource: &Resource) -> bool {

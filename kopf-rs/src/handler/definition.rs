@@ -135,6 +135,11 @@ impl Handler {
         self.family.accepts_change(old, new)
     }
 
+    /// Whether functions of users are among its filters.
+    pub(crate) fn has_filter_functions(&self) -> bool {
+        self.family.has_filter_functions()
+    }
+
     /// Total time over all attempts.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.family.retry().timeout

@@ -136,6 +136,13 @@ impl Filters {
             })
     }
 
+    /// Whether functions of users are among them.
+    pub(crate) fn has_functions(&self) -> bool {
+        let named = self.labels.iter().chain(&self.annotations);
+        let mut criteria = named.map(|(_, it)| it).chain(&self.value);
+        self.when.is_some() || criteria.any(Criterion::is_function)
+    }
+
     /// What does not go together.
     pub(crate) fn check(&self, field: Option<&FieldPath>) -> Result<(), &'static str> {
         if self.value.is_some() && field.is_none() {
@@ -146,6 +153,11 @@ impl Filters {
 }
 
 impl Criterion {
+    /// Whether a function of users decides.
+    pub(crate) fn is_function(&self) -> bool {
+        matches!(self, Self::Matches(_))
+    }
+
     /// Whether a former value was as wanted.
     pub(crate) fn holds_formerly(&self, value: Former<'_>) -> bool {
         match value {

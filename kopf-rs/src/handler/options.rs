@@ -75,6 +75,14 @@ pub(crate) struct CallbackOptions {
 }
 
 impl CallbackOptions {
+    /// Whether functions of users are among its filters.
+    pub(crate) fn has_filter_functions(&self) -> bool {
+        let Self {
+            filters, old, new, ..
+        } = self;
+        filters.has_functions() || old.iter().chain(new).any(Criterion::is_function)
+    }
+
     /// The names of the methods that were called, but for `param`, which each family has.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
         let Self { retry, filters, .. } = self;

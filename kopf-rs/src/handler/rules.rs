@@ -42,6 +42,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
         true
     }
 
+    /// Whether functions of users are among its filters.
+    fn has_filter_functions(&self) -> bool {
+        self.filters().has_functions()
+    }
+
     /// How failed attempts are repeated.
     fn retry(&self) -> &RetryOptions {
         &NO_RETRY

@@ -2,6 +2,7 @@
 //!
 //! Must not know any wording.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,20 +130,27 @@ pub(crate) enum Fate {
 }
 
 impl Handling {
-    /// Whether each look at the object finds it anew: news for the first time only.
-    pub(crate) fn recurs(&self) -> bool {
-        match self {
+    /// Where each look at the object finds it anew, so that it is news for the first time only: the same without what may be another number
+    /// each time.
+    pub(crate) fn recurring(&self) -> Option<Cow<'_, Self>> {
+        let recurs = match self {
             Self::DeletionWithheld { .. } => true,
-            Self::State(trouble) => matches!(
-                trouble,
+            Self::State(trouble) => match trouble {
+                StateTrouble::Write(WriteTrouble::NoRoom { only_memory, .. }) => {
+                    let (bytes, only_memory) = (0, *only_memory);
+                    let trouble = WriteTrouble::NoRoom { bytes, only_memory };
+                    return Some(Cow::Owned(Self::State(StateTrouble::Write(trouble))));
+                }
                 StateTrouble::TargetLost(_)
-                    | StateTrouble::LastHandledLost(_)
-                    | StateTrouble::ProgressLost { .. }
-                    | StateTrouble::NextAttemptAhead { .. }
-                    | StateTrouble::FirstAttemptAhead { .. }
-                    | StateTrouble::Write(WriteTrouble::NotKept(_))
-            ),
+                | StateTrouble::LastHandledLost(_)
+                | StateTrouble::ProgressLost { .. }
+                | StateTrouble::NextAttemptAhead { .. }
+                | StateTrouble::FirstAttemptAhead { .. }
+                | StateTrouble::Write(WriteTrouble::NotKept(_)) => true,
+                StateTrouble::Write(_) => false,
+            },
             _ => false,
-        }
+        };
+        recurs.then_some(Cow::Borrowed(self))
     }
 }

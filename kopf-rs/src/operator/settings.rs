@@ -46,7 +46,9 @@ pub struct Execution {
 /// How objects are queued.
 #[derive(Clone, Debug)]
 pub struct Queueing {
-    /// How many objects may be in handlers or requests at the same time; `None`: any number.
+    /// How many objects may be in handlers or requests at the same time; `None`: any number. While its handlers run, an object is kept in
+    /// memory as a whole, with some ten times the size of its JSON text: where handlers wait for long, and thousands of objects may need
+    /// them at a time, this limit alone bounds that memory.
     pub worker_limit: Option<usize>,
     /// How long running handlers may go on when the operator stops, before they are cancelled.
     pub exit_timeout: Duration,

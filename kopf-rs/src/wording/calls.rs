@@ -53,7 +53,7 @@ fn user_code(code: &UserCode) -> String {
         ids.join(", ")
     };
     match code {
-        UserCode::Filters(ids) => format!("the filters (`when = ..`) of {}", quoted(ids)),
+        UserCode::Filters(ids) => format!("the filters of {}", quoted(ids)),
         UserCode::Lifecycle => "a lifecycle".to_owned(),
         UserCode::Storages => "storages".to_owned(),
         UserCode::PatchFunctions(ids) => format!("the patch functions of {}", quoted(ids)),

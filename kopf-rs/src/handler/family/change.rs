@@ -162,6 +162,13 @@ impl FamilyRules for ChangeHandler {
             && is.as_ref().is_none_or(|it| it.holds(new))
     }
 
+    fn has_filter_functions(&self) -> bool {
+        let ChangeOptions {
+            filters, old, new, ..
+        } = &self.options;
+        filters.has_functions() || old.iter().chain(new).any(Criterion::is_function)
+    }
+
     fn retry(&self) -> &RetryOptions {
         &self.options.retry
     }
