@@ -19,8 +19,8 @@ Examples:
                                                 apply the objects in ./myapp, handle them, exit
 
 Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
-not everything is handled; 2 flags, handlers or objects to apply are wrong, such as handlers that
-do not compile, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
+not everything is handled; 2 flags or handlers are wrong, such as handlers that do not compile, or
+objects to apply cannot be read, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 const SERVER_EXAMPLES: &str = "\
 Examples:

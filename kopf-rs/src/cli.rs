@@ -1,8 +1,8 @@
 //! The command line of every operator: `kopf_rs::main!` and what it stands for.
 //!
 //! Turns flags into a connection, settings and a running [`Operator`], and its end into an exit code: 0 stopped as asked,
-//! or all handled with `--once`; 1 failed, or not all handled with `--once`; 2 flags, handlers or objects to apply are wrong,
-//! and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM. Logs go to standard error. Must not know how an
+//! or all handled with `--once`; 1 failed, or not all handled with `--once`; 2 flags or handlers are wrong, or objects to apply cannot be
+//! read, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM. Logs go to standard error. Must not know how an
 //! operator works.
 
 mod embedded;
@@ -35,8 +35,8 @@ const WRONG_USAGE: u8 = 2;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, or with --once
-not everything is handled; 2 flags, handlers or objects to apply are wrong, and nothing was started;
-130 and 143 ended by a second SIGINT or SIGTERM.";
+not everything is handled; 2 flags or handlers are wrong, or objects to apply cannot be read, and
+nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
 /// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
 ///

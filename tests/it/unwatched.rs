@@ -93,6 +93,9 @@ async fn an_object_whose_kind_becomes_ambiguous_is_not_deleted(cluster: TestClus
     test.calls.until(2).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
+    let again = format!("Serving {}.v1.{}.", plural(&test), test.group);
+    let told = test.cluster.lines().count(|line| line.contains(&again));
+    assert_eq!(told, 2, "at the start, and once it is served again");
 }
 
 async fn an_object_whose_version_is_no_longer_served_is_not_deleted(cluster: TestCluster) {

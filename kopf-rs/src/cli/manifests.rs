@@ -32,6 +32,8 @@ pub(crate) enum ManifestError {
     Absent(PathBuf),
     #[error("--apply {}: the folder has no .yaml, .yml or .json file", .0.display())]
     Empty(PathBuf),
+    #[error("--apply {}: there is no object in it: did what writes it fail?", .0.display())]
+    NoObjects(PathBuf),
     #[error("--apply {}: {error}", .path.display())]
     Unreadable { path: PathBuf, error: io::Error },
     #[error("{place}: {problem}")]
@@ -59,17 +61,27 @@ const STANDARD_INPUT: &str = "-";
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = Vec::new();
     for path in paths {
-        if path.as_os_str() == STANDARD_INPUT {
-            let text = io::read_to_string(io::stdin()).map_err(|error| unreadable(path, error))?;
-            manifests.extend(parse(Path::new("standard input"), &text)?);
-            continue;
+        let found = read_one(path)?;
+        // As kubectl: a generator that fails writes nothing.
+        if found.is_empty() {
+            return Err(ManifestError::NoObjects(path.clone()));
         }
-        for file in files(path)? {
-            let text = fs::read_to_string(&file).map_err(|error| unreadable(&file, error))?;
-            manifests.extend(parse(&file, &text)?);
-        }
+        manifests.extend(found);
     }
     manifests.sort_by_key(|manifest| rank(&manifest.object));
+    Ok(manifests)
+}
+
+fn read_one(path: &Path) -> Result<Vec<Manifest>, ManifestError> {
+    if path.as_os_str() == STANDARD_INPUT {
+        let text = io::read_to_string(io::stdin()).map_err(|error| unreadable(path, error))?;
+        return parse(Path::new("standard input"), &text);
+    }
+    let mut manifests = Vec::new();
+    for file in files(path)? {
+        let text = fs::read_to_string(&file).map_err(|error| unreadable(&file, error))?;
+        manifests.extend(parse(&file, &text)?);
+    }
     Ok(manifests)
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Observer {
     discovery: Discovery,
     /// What cannot be served, as things are now, as it was told.
     unserved: BTreeSet<String>,
+    /// The resources that are served, by name.
+    served: BTreeSet<String>,
     tell: UnboundedSender<News>,
     news: UnboundedReceiver<News>,
 }
@@ -137,6 +139,7 @@ impl Observer {
                 failures: Backoff::new(networking.first_backoff, networking.longest_backoff),
                 outage: Membership::new(setup.cluster.outages().clone(), report_outage_over),
             },
+            served: BTreeSet::new(),
             unserved: BTreeSet::new(),
             setup,
             tell,
@@ -151,7 +154,6 @@ impl Observer {
         self.discover_at_first().await?;
         self.watch_backbone();
         self.take_in_discovered();
-        self.tell_served();
         loop {
             let engine = self.setup.engine.clone();
             tokio::select! {
@@ -307,6 +309,7 @@ impl Observer {
     fn reconcile(&mut self) -> bool {
         let unknown = self.setup.cluster.unknown_versions();
         let matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
+        self.tell_served(&matched.resources);
         self.tell_unserved(matched.unserved);
         let wanted = self.wanted(matched.resources);
         let unwanted: Vec<Place> = self
@@ -363,13 +366,16 @@ impl Observer {
         self.setup.engine.close(watch.stream);
     }
 
-    /// One line at the start, so that an operator that has found what it is for says so.
-    fn tell_served(&self) {
-        let unknown = self.setup.cluster.unknown_versions();
-        let served = match_handlers(&self.setup.handlers, &self.resources, &unknown).resources;
-        let resources: Vec<_> = served.into_iter().map(|served| served.resource).collect();
-        if !resources.is_empty() {
-            report_of_operator(&Happening::Serving(Serving::Begun { resources }));
+    /// One line at the start, so that an operator that has found what it is for says so, and one for what is served later, or again.
+    fn tell_served(&mut self, resources: &[ServedResource]) {
+        let all = resources.iter().map(|served| &served.resource);
+        let begun = all
+            .clone()
+            .filter(|it| !self.served.contains(&it.to_string()));
+        let begun: Vec<_> = begun.cloned().collect();
+        self.served = all.map(ToString::to_string).collect();
+        if !begun.is_empty() {
+            report_serving(Serving::Begun { resources: begun });
         }
     }
 

@@ -83,17 +83,18 @@ fn left_alone_since(
     f: &mut Formatter<'_>,
 ) -> Result {
     let (since, times) = (since.strftime("%Y-%m-%dT%H:%M:%SZ"), times(crashes));
-    let consequence = consequence(called);
     match called {
         Called::Handler(id) => write!(
             f,
-            "Handler '{id}' is known since {since}: it was being called when the operator ended abruptly{times}, and {consequence}."
+            "Handler '{id}' is known since {since}: it was being called when the operator ended abruptly{times}. It is called again only \
+             where the object has changed since."
         ),
         Called::Functions { code, .. } => {
             let code = user_codes(code);
             write!(
                 f,
-                "Functions are known since {since}: when the operator ended abruptly{times}, it was running {code}, and {consequence}."
+                "Functions are known since {since}: when the operator ended abruptly{times}, it was running {code}. The object is handled \
+                 again only where it has changed since."
             )
         }
     }
@@ -153,6 +154,6 @@ fn suspended(
 fn times(crashes: u32) -> String {
     match crashes {
         0 | 1 => String::new(),
-        crashes => format!(", {crashes} times"),
+        crashes => format!(", {crashes} times since calls are noted"),
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn runs_on(handler: &Handler, end: EndOfCall, f: &mut Formatter<'_>) 
     f.write_str(if handler.is_blocking() {
         "a blocking function cannot be interrupted."
     } else {
-        "it does not give its thread back."
+        "an async function ends where it waits, and it does not get there while it, or another handler, blocks the threads."
     })
 }
 

@@ -171,6 +171,9 @@ async fn objects_may_come_through_a_pipe() {
     let broken = obey_in_shell("echo 'kind: [' | \"$@\"", &["--embedded", "--apply", "-"]);
     let place = ["error: standard input, document 1, line "];
     ended(broken).await.with(2, &place);
+    let empty = obey_in_shell("false | \"$@\"", &["--embedded", "--apply", "-"]);
+    let nothing = ["--apply -: there is no object in it"];
+    ended(empty).await.with(2, &nothing);
 }
 
 #[tokio::test]
