@@ -6,7 +6,7 @@ use crate::object::raw::Facts;
 use crate::object::resource::Resource;
 
 /// Which object is meant: its uid, whatever versions of its kind it is seen in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A uid that is a UUID, as on every real server: 16 bytes.
     Uuid([u8; 16]),

@@ -5,8 +5,8 @@
 //! an object is only called deleted where the server says so, or where a complete listing of its stream lacks it: one whose stream is
 //! closed is not watched any more, and forgotten. Must not know what is done with a state, nor how.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -43,7 +43,8 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    slots: HashMap<Key, Slot>,
+    /// A tree: it grows and shrinks by a few slots at a time, where a table of hashes stands twice while it grows, and keeps its size.
+    slots: BTreeMap<Key, Slot>,
     streams: HashMap<StreamId, Stream>,
     busy: usize,
     /// How many events have told of objects.
@@ -166,7 +167,6 @@ impl Queue {
                     true
                 }
             });
-            state.shrink();
         }
         drop(state);
         self.changed.notify_waiters();
@@ -354,16 +354,6 @@ impl State {
     fn remove(&mut self, key: &Key) {
         if let Some(slot) = self.slots.remove(key) {
             self.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
-            self.shrink();
-        }
-    }
-
-    /// After a burst, give memory back: a map keeps the size it once had.
-    fn shrink(&mut self) {
-        const KEPT: usize = 1024;
-        let (size, used) = (self.slots.capacity(), self.slots.len());
-        if size > KEPT && used < size / 8 {
-            self.slots.shrink_to(used * 2);
         }
     }
 }

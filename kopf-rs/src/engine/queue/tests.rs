@@ -307,17 +307,6 @@ async fn a_worker_that_ends_after_it_has_put_its_object_to_rest_is_counted_once(
     assert_eq!(fed.queue.busy(), 0);
 }
 
-#[tokio::test]
-async fn the_map_gives_back_what_a_burst_has_taken() {
-    let mut fed = Fed::new();
-    for nth in 0..5000 {
-        fed.object(EventType::Added, "a", &format!("u{nth}"), 1);
-        fed.work("1");
-    }
-    fed.queue.close(0);
-    assert!(fed.queue.lock().slots.capacity() < 1024);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_hundred_events_are_many() {
     let mut fed = Fed::new();
