@@ -258,7 +258,7 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluste
     assert!(said.contains(named), "{said}");
     let never_begun = "/late] Handler 'hog' still runs";
     assert!(!said.contains(never_begun), "{said}");
-    let cancelled = "/late] Handler 'hog' is cancelled.";
+    let cancelled = "/late] Handler 'hog' is cancelled";
     assert!(said.contains(cancelled), "{said}");
 }
 
