@@ -7,7 +7,7 @@ use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Gate, TestOperator, definition, is_handled, last_handled};
+use crate::operating::{Gate, TestOperator, Working, definition, is_handled, last_handled};
 
 scenarios! {
     an_object_whose_kind_becomes_ambiguous_is_not_deleted;
@@ -16,6 +16,7 @@ scenarios! {
     a_version_that_changes_while_a_handler_runs_causes_no_second_call;
     a_version_that_is_withdrawn_while_a_handler_runs_causes_no_second_call;
     what_has_ended_while_no_version_is_served_is_written_when_one_is_again [memory];
+    an_object_that_is_watched_again_while_its_outcome_is_written_is_not_taken_for_new [memory];
     a_deletion_handler_whose_kind_becomes_ambiguous_keeps_its_hold;
     objects_that_go_with_their_namespace_are_deleted_even_where_that_is_told_first [memory];
 }
@@ -308,39 +309,100 @@ async fn objects_that_go_with_their_namespace_are_deleted_even_where_that_is_tol
 async fn what_has_ended_while_no_version_is_served_is_written_when_one_is_again(
     cluster: TestCluster,
 ) {
-    let test = TestOperator::bare(cluster);
-    let kind = format!("{}.{}", plural(&test), test.group);
-    let crd = twin(&test, &test.group);
-    test.cluster.apply(&crd.to_string()).await;
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let create_fn = test.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(json!({"made": true}))
-        }
-    });
-    let working = test.start(Registry::new().on_create(plural(&test).as_str(), create_fn));
-    create(&test, "v1", "a").await;
-    test.calls.until(1).await;
-    let mut version = crd["spec"]["versions"][0].clone();
-    for served in [false, true] {
+    let withdrawn = Withdrawn::while_a_handler_runs(cluster, 1).await;
+    // A minute of virtual time, in which there is nowhere to write.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    withdrawn.serve_again().await;
+    assert_eq!(withdrawn.stop_once_handled(1).await, ["create_fn a"]);
+}
+
+async fn an_object_that_is_watched_again_while_its_outcome_is_written_is_not_taken_for_new(
+    cluster: TestCluster,
+) {
+    let withdrawn = Withdrawn::while_a_handler_runs(cluster, 2).await;
+    // The outcome is on its way when the new watch lists the object, and arrives after that.
+    let plural = plural(&withdrawn.test);
+    let server = withdrawn.test.cluster.in_process();
+    let server = server.expect("it is in the process");
+    let late = |verb, seconds| {
+        let fault = Fault::delay(Duration::from_secs(seconds));
+        server.fault(fault.on(verb).plural(&*plural))
+    };
+    let _late = [
+        late(Verb::List, 10),
+        late(Verb::Watch, 10),
+        late(Verb::Patch, 25),
+    ];
+    withdrawn.serve_again().await;
+    assert_eq!(
+        withdrawn.stop_once_handled(2).await,
+        ["create_fn a", "update_fn a"]
+    );
+}
+
+/// A kind whose only version was withdrawn while a handler ran; what the handler has done is not written yet.
+struct Withdrawn {
+    test: TestOperator,
+    working: Working,
+    crd: Value,
+}
+
+impl Withdrawn {
+    /// The object is created in size 1, and gets this size while the handler runs.
+    async fn while_a_handler_runs(cluster: TestCluster, size: u32) -> Self {
+        let test = TestOperator::bare(cluster);
+        let crd = twin(&test, &test.group);
+        test.cluster.apply(&crd.to_string()).await;
+        let gate = Gate::closed();
+        let held = gate.clone();
+        let create_fn = test.handler("create_fn", move |_| {
+            let gate = held.clone();
+            async move {
+                gate.pass().await;
+                Ok(json!({"made": true}))
+            }
+        });
+        let registry = Registry::new()
+            .on_create(plural(&test).as_str(), create_fn)
+            .on_update(plural(&test).as_str(), test.noting("update_fn"));
+        let working = test.start(registry);
+        let it = Self { test, working, crd };
+        create(&it.test, "v1", "a").await;
+        it.test.calls.until(1).await;
+        let merge = json!({"spec": {"size": size}});
+        it.test.cluster.patch(&it.kind(), "a", &merge).await;
+        it.serve(false).await;
+        it.test.line(STOPPING).await;
+        gate.open(2);
+        it.test.line("Patching was skipped").await;
+        it
+    }
+
+    async fn serve_again(&self) {
+        self.serve(true).await;
+    }
+
+    async fn serve(&self, served: bool) {
+        let mut version = self.crd["spec"]["versions"][0].clone();
         version["served"] = json!(served);
         let merge = json!({"spec": {"versions": [version]}});
-        test.cluster.patch(DEFINITIONS, &kind, &merge).await;
-        if !served {
-            test.line(STOPPING).await;
-            gate.open(2);
-            test.line("Patching was skipped").await;
-            // A minute of virtual time, in which there is nowhere to write.
-            tokio::time::sleep(Duration::from_secs(60)).await;
-        }
+        let kind = self.kind();
+        self.test.cluster.patch(DEFINITIONS, &kind, &merge).await;
     }
-    let handled = |object: Option<&Value>| object.is_some_and(is_handled);
-    test.cluster
-        .until("it is handled", &kind, "a", handled)
-        .await;
-    working.stop().await;
-    assert_eq!(test.calls.all(), ["create_fn a"]);
+
+    fn kind(&self) -> String {
+        format!("{}.{}", plural(&self.test), self.test.group)
+    }
+
+    /// The calls, once the object is handled in this size.
+    async fn stop_once_handled(self, size: u32) -> Vec<String> {
+        let handled = |object: Option<&Value>| {
+            let last = object.and_then(last_handled);
+            last.is_some_and(|last| last["spec"]["size"] == size)
+        };
+        let (cluster, kind) = (&self.test.cluster, self.kind());
+        cluster.until("it is handled", &kind, "a", handled).await;
+        self.working.stop().await;
+        self.test.calls.all()
+    }
 }

@@ -220,15 +220,29 @@ impl Queue {
         None
     }
 
-    /// The object is no more, or not watched any more, and the worker is done with it. Where it is there again meanwhile, the worker goes
-    /// on with the memory of an object that has just been seen for the first time.
+    /// The object is no more, and the worker is done with it. Where it is there again meanwhile, the worker goes on with the memory of an
+    /// object that has just been seen for the first time.
     pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
+        self.remove_but_for(key, Memory::first)
+    }
+
+    /// The object is not watched any more, and the worker is done with it. Where it is watched again meanwhile, the memory is handed back.
+    pub(crate) fn forget(&self, key: &Key, memory: Memory) -> Option<Memory> {
+        self.remove_but_for(key, |_| memory)
+    }
+
+    /// Remove the object, unless a state has come in: then it is remembered like this.
+    fn remove_but_for(
+        &self,
+        key: &Key,
+        memory: impl FnOnce(EventType) -> Memory,
+    ) -> Option<Memory> {
         let mut state = self.lock();
         let again = state
             .mailbox(key)
             .and_then(|mailbox| Some(mailbox.state()?.event));
         if let Some(event) = again {
-            return Some(Memory::first(event));
+            return Some(memory(event));
         }
         state.remove(key);
         drop(state);

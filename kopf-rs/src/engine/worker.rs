@@ -113,8 +113,10 @@ pub(super) enum Due {
     At(Timestamp),
     /// When something comes in.
     Never,
-    /// The object is no more, or not watched any more.
+    /// The object is no more.
     Gone,
+    /// The object is not watched any more.
+    Unwatched,
     /// The operator stops.
     Stopped,
 }
@@ -155,6 +157,12 @@ impl Worker {
             if self.due == Due::Gone {
                 let memory = self.shared().queue.remove(&self.context.key)?;
                 self.start_over(memory);
+            }
+            if self.due == Due::Unwatched {
+                let memory = self.rested();
+                let memory = self.shared().queue.forget(&self.context.key, memory)?;
+                self.recall(memory);
+                self.due = Due::Now;
             }
             if self.due == Due::Stopped || !self.shared().gate.is_open() {
                 return None;
@@ -263,7 +271,8 @@ impl Worker {
         self.said = BTreeSet::new();
     }
 
-    /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered.
+    /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered. Where it is watched again by
+    /// then, all is remembered: what the new watch has told of it may be older than what was written.
     async fn unwatched(&mut self) -> Due {
         /// The server refuses the outcomes themselves.
         const REFUSED: u32 = 3;
@@ -282,14 +291,14 @@ impl Worker {
                 Due::At(_) if is_last => break,
                 Due::Now => {}
                 Due::At(at) => drop(self.context.sleep_until(at).await),
-                Due::Never | Due::Gone | Due::Stopped => break,
+                Due::Never | Due::Gone | Due::Unwatched | Due::Stopped => break,
             }
         }
-        if self.unwritten_outcome && self.context.has_state() {
+        if self.context.has_state() {
             return Due::Now;
         }
         self.context.report(&Happening::Unwatched);
-        Due::Gone
+        Due::Unwatched
     }
 
     /// One pass: plan, call, settle, write.

@@ -36,7 +36,7 @@ pub(super) fn at_rest(
             wrong.extend(created(life, role).filter(|_| !out_of_time));
             let skipped = out_of_time && rigour == Rigour::Forgiving;
             wrong.extend(followed(life, role, rigour).filter(|_| !skipped));
-            wrong.extend(lost_result(life, role));
+            wrong.extend(lost_result(record, life, role));
         }
         let served = |run: &&Run| roles.served().any(|role| role.id == run.role.id);
         if let Some(run) = life.runs.iter().find(|run| !served(run)) {
@@ -125,9 +125,7 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
     if run.role.optional && restarted {
         return None;
     }
-    // What had not been written when the operator was killed may be done again.
-    let clean = record.clean_ends.contains(&former.start);
-    if restarted && !former.written && !clean {
+    if restarted && was_cut_off(record, former) {
         return None;
     }
     let ever = matches!(run.role.on, "create" | "delete");
@@ -143,6 +141,11 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
         "its outcome is lost"
     };
     (ever || same_state || same_cycle).then_some(complaint)
+}
+
+/// What had not been written when the operator was killed, or could not write any more, may be done again.
+fn was_cut_off(record: &Record, run: &Run) -> bool {
+    !run.written && !record.clean_ends.contains(&run.start)
 }
 
 /// Creation handlers are owed one run that comes to an end.
@@ -167,11 +170,12 @@ fn followed(life: &Life, role: &Role, rigour: Rigour) -> Option<String> {
 }
 
 /// What the last run that succeeded has patched is on the object.
-fn lost_result(life: &Life, role: &Role) -> Option<String> {
+fn lost_result(record: &Record, life: &Life, role: &Role) -> Option<String> {
     if !matches!(role.on, "create" | "update" | "field") {
         return None;
     }
-    let done = |run: &&Run| run.end == Some(End::Done);
+    let is_cut_off = |run: &Run| run.start != record.start && was_cut_off(record, run);
+    let done = |run: &&Run| run.end == Some(End::Done) && !is_cut_off(run);
     let last = life.runs(&role.id).rfind(done)?;
     let found = &life.object["status"][&role.id]["seen"];
     (*found != last.new).then(|| format!("{:?}: the result of {last} is lost: {found}", life.name))
