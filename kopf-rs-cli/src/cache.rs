@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-/// `$XDG_CACHE_HOME/kopf-rs`, else `~/.cache/kopf-rs`; nothing where neither is known.
+/// `$XDG_CACHE_HOME/kopf-rs`, else `~/.cache/kopf-rs`; `None` where neither is known.
 pub(crate) fn cache() -> Option<PathBuf> {
     let given = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

@@ -45,7 +45,7 @@ pub(crate) fn expand(
     let door = door(&attributes);
     let imports = name_patch(&mut item, &function, &door);
     let at = location(&function.name);
-    let registration = registration(&function, &attributes, &item, at, &imports);
+    let registration = registration(&function, &attributes, &item, at, (&door, &imports));
     quote! {
         #item
         #registration
@@ -136,9 +136,8 @@ fn registration(
     attributes: &[Attribute],
     item: &ItemFn,
     (line, column): (usize, usize),
-    imports: &TokenStream,
+    (door, imports): (&TokenStream, &TokenStream),
 ) -> TokenStream {
-    let door = door(attributes);
     // Short, for those who read expansions.
     let k = quote!(__kopf);
     let (line, column) = [line, column]

@@ -107,7 +107,7 @@ mod tests {
 
     fn converted(mut function: ItemFn) -> String {
         convert_raised(&mut function);
-        function.to_token_stream().to_string()
+        text(&function)
     }
 
     fn text(function: &ItemFn) -> String {

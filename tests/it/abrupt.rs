@@ -160,13 +160,16 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: Test
         "The deletion of the object waits for it: without it, the object goes once the finalizer '{finalizer}'"
     );
     assert!(told.contains(&way), "{told}");
-    let free = json!({"metadata": {"finalizers": null}});
-    cluster.patch("configmaps", "bomb", &free).await;
-    let gone = |object: Option<&Value>| object.is_none();
-    cluster
-        .until("it is gone", "configmaps", "bomb", gone)
-        .await;
+    let_go(&cluster, "bomb").await;
     end(&mut program).await;
+}
+
+/// Take off all finalizers of an object that is being deleted.
+async fn let_go(cluster: &TestCluster, name: &str) {
+    let free = json!({"metadata": {"finalizers": null}});
+    cluster.patch("configmaps", name, &free).await;
+    let gone = |object: Option<&Value>| object.is_none();
+    cluster.until("it is gone", "configmaps", name, gone).await;
 }
 
 async fn a_handler_that_no_deletion_waits_for_is_in_nobodys_way(cluster: TestCluster) {
@@ -323,12 +326,7 @@ async fn an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_d
     cluster.delete("configmaps", "bomb").await;
     let way = |line: &str| is_left_alone("bomb")(line) && line.contains("the finalizer '");
     lines.until("what is in the way", way).await;
-    let free = json!({"metadata": {"finalizers": null}});
-    cluster.patch("configmaps", "bomb", &free).await;
-    let gone = |object: Option<&Value>| object.is_none();
-    cluster
-        .until("it is gone", "configmaps", "bomb", gone)
-        .await;
+    let_go(&cluster, "bomb").await;
     end(&mut program).await;
 }
 

@@ -200,8 +200,8 @@ impl Invoker {
         }
     }
 
-    /// Wait for a thread; tell when it should have ended. Nothing where the operator stops before the call has begun: functions of users
-    /// may have taken all threads.
+    /// Wait for the thread of a blocking handler, and report when the handler should have ended. `None` where the operator stops before
+    /// the call has begun: other blocking handlers may have taken all threads.
     async fn patiently<T>(
         &self,
         cause: &HandlerCall,

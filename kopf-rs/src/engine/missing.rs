@@ -1,9 +1,9 @@
 //! Looks at objects: what the server says of one that was not found, or that is to be seen in another version.
 //!
-//! An object that the server does not have, and of which no watch has told yet that it is gone, is looked for again and again. It may be gone,
-//! which its watch will tell, however late. Or its version was not served for a moment, and no watch has anything new to tell of it: then
-//! only a look finds out that what handlers have done can be written. Where objects must not be read, what their watch tells is all there
-//! is. Must not know what is written.
+//! An object that the server answers with 404, and whose deletion no watch has reported yet, is read again and again. Either it is deleted:
+//! then the watch reports the deletion, however late. Or its version was not served for a moment, and the watch has no new event for it: then
+//! only another read shows that the outcomes of handlers can be written. Where the operator may not read objects, it relies on the watch
+//! alone. Must not know what is written.
 
 use crate::cluster::error::ClusterError;
 use crate::engine::mailbox::Pending;
@@ -42,7 +42,7 @@ impl Worker {
         if look == Look::Unreadable {
             let version = Version::of(&state.raw.facts().resource_version);
             if !version.covers(&self.memory.version) {
-                // The watch has yet to tell of what is known already.
+                // The state is older than the one that is known: the watch will report the newer one.
                 self.kind = former;
                 return;
             }
@@ -55,10 +55,7 @@ impl Worker {
         match look {
             Look::Missing => self.is_missing(event),
             // Only a write finds out whether it is there again.
-            Look::Unreadable if self.unwritten_outcome => match self.unwritten() {
-                Some(effects) => self.deliver(effects).await,
-                None => Due::Never,
-            },
+            Look::Unreadable if self.unwritten_outcome => self.deliver_unwritten().await,
             Look::Found | Look::Unreadable => {
                 if self.context.begin_again().await {
                     self.cycle(event).await
@@ -87,10 +84,14 @@ impl Worker {
         match self.look(false).await {
             Look::Missing => self.is_missing(None),
             Look::Interrupted => Due::Never,
-            Look::Found | Look::Unreadable => match self.unwritten() {
-                Some(effects) => self.deliver(effects).await,
-                None => Due::Never,
-            },
+            Look::Found | Look::Unreadable => self.deliver_unwritten().await,
+        }
+    }
+
+    async fn deliver_unwritten(&mut self) -> Due {
+        match self.unwritten() {
+            Some(effects) => self.deliver(effects).await,
+            None => Due::Never,
         }
     }
 

@@ -79,29 +79,38 @@ impl Logger {
     }
 }
 
+/// One line at a level: as a macro of `tracing` takes it, or behind a [`Logger`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kopf_line {
+    ($name:ident $level:ident: $line:literal $($rest:tt)*) => {
+        $crate::__private::tracing::$name!($line $($rest)*)
+    };
+    ($name:ident $level:ident: $option:ident: $($rest:tt)+) => {
+        $crate::__private::tracing::$name!($option: $($rest)+)
+    };
+    ($name:ident $level:ident: $field:ident = $($rest:tt)+) => {
+        $crate::__private::tracing::$name!($field = $($rest)+)
+    };
+    ($name:ident $level:ident: % $($rest:tt)+) => {
+        $crate::__private::tracing::$name!(% $($rest)+)
+    };
+    ($name:ident $level:ident: ? $($rest:tt)+) => {
+        $crate::__private::tracing::$name!(? $($rest)+)
+    };
+    ($name:ident $level:ident: $logger:expr, $($line:tt)+) => {
+        $logger.log($crate::__private::Level::$level, ::core::format_args!($($line)+))
+    };
+}
+
 /// Log a line for developers: `debug!("found {n} pods")`.
 ///
 /// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
 /// that is a [`Logger`] does the same in tasks and threads that the handler starts: `debug!(logger, "..")`.
 #[macro_export]
 macro_rules! debug {
-    ($line:literal $($rest:tt)*) => {
-        $crate::__private::tracing::debug!($line $($rest)*)
-    };
-    ($option:ident: $($rest:tt)+) => {
-        $crate::__private::tracing::debug!($option: $($rest)+)
-    };
-    ($field:ident = $($rest:tt)+) => {
-        $crate::__private::tracing::debug!($field = $($rest)+)
-    };
-    (% $($rest:tt)+) => {
-        $crate::__private::tracing::debug!(% $($rest)+)
-    };
-    (? $($rest:tt)+) => {
-        $crate::__private::tracing::debug!(? $($rest)+)
-    };
-    ($logger:expr, $($line:tt)+) => {
-        $logger.log($crate::__private::Level::DEBUG, ::core::format_args!($($line)+))
+    ($($line:tt)+) => {
+        $crate::__kopf_line!(debug DEBUG: $($line)+)
     };
 }
 
@@ -111,23 +120,8 @@ macro_rules! debug {
 /// that is a [`Logger`] does the same in tasks and threads that the handler starts: `info!(logger, "..")`.
 #[macro_export]
 macro_rules! info {
-    ($line:literal $($rest:tt)*) => {
-        $crate::__private::tracing::info!($line $($rest)*)
-    };
-    ($option:ident: $($rest:tt)+) => {
-        $crate::__private::tracing::info!($option: $($rest)+)
-    };
-    ($field:ident = $($rest:tt)+) => {
-        $crate::__private::tracing::info!($field = $($rest)+)
-    };
-    (% $($rest:tt)+) => {
-        $crate::__private::tracing::info!(% $($rest)+)
-    };
-    (? $($rest:tt)+) => {
-        $crate::__private::tracing::info!(? $($rest)+)
-    };
-    ($logger:expr, $($line:tt)+) => {
-        $logger.log($crate::__private::Level::INFO, ::core::format_args!($($line)+))
+    ($($line:tt)+) => {
+        $crate::__kopf_line!(info INFO: $($line)+)
     };
 }
 
@@ -137,23 +131,8 @@ macro_rules! info {
 /// that is a [`Logger`] does the same in tasks and threads that the handler starts: `warn!(logger, "..")`.
 #[macro_export]
 macro_rules! warn {
-    ($line:literal $($rest:tt)*) => {
-        $crate::__private::tracing::warn!($line $($rest)*)
-    };
-    ($option:ident: $($rest:tt)+) => {
-        $crate::__private::tracing::warn!($option: $($rest)+)
-    };
-    ($field:ident = $($rest:tt)+) => {
-        $crate::__private::tracing::warn!($field = $($rest)+)
-    };
-    (% $($rest:tt)+) => {
-        $crate::__private::tracing::warn!(% $($rest)+)
-    };
-    (? $($rest:tt)+) => {
-        $crate::__private::tracing::warn!(? $($rest)+)
-    };
-    ($logger:expr, $($line:tt)+) => {
-        $logger.log($crate::__private::Level::WARN, ::core::format_args!($($line)+))
+    ($($line:tt)+) => {
+        $crate::__kopf_line!(warn WARN: $($line)+)
     };
 }
 
@@ -163,23 +142,8 @@ macro_rules! warn {
 /// that is a [`Logger`] does the same in tasks and threads that the handler starts: `error!(logger, "..")`.
 #[macro_export]
 macro_rules! error {
-    ($line:literal $($rest:tt)*) => {
-        $crate::__private::tracing::error!($line $($rest)*)
-    };
-    ($option:ident: $($rest:tt)+) => {
-        $crate::__private::tracing::error!($option: $($rest)+)
-    };
-    ($field:ident = $($rest:tt)+) => {
-        $crate::__private::tracing::error!($field = $($rest)+)
-    };
-    (% $($rest:tt)+) => {
-        $crate::__private::tracing::error!(% $($rest)+)
-    };
-    (? $($rest:tt)+) => {
-        $crate::__private::tracing::error!(? $($rest)+)
-    };
-    ($logger:expr, $($line:tt)+) => {
-        $logger.log($crate::__private::Level::ERROR, ::core::format_args!($($line)+))
+    ($($line:tt)+) => {
+        $crate::__kopf_line!(error ERROR: $($line)+)
     };
 }
 

@@ -1,7 +1,6 @@
 //! Labels, or annotations: text by name.
 
 use std::ops::Index;
-use std::sync::LazyLock;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -68,7 +67,7 @@ impl Labels {
 impl Index<&str> for Labels {
     type Output = Value;
     fn index(&self, name: &str) -> &Value {
-        static ABSENT: LazyLock<Value> = LazyLock::new(Value::default);
+        static ABSENT: Value = Value::Null;
         self.0.get(name).unwrap_or(&ABSENT)
     }
 }

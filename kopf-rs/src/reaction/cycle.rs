@@ -56,7 +56,7 @@ impl Cycle {
             comparison,
         };
         for handler in selected {
-            if cycle.is_member(&handler.id) {
+            if is_among(&cycle.members, &handler.id) {
                 continue;
             }
             let declared = Declared::of(&handler.id, selected);
@@ -76,14 +76,9 @@ impl Cycle {
                 standing: input.standing(handler),
             });
         }
-        let members = &cycle.members;
-        let is_member = |id: &str| members.iter().any(|it| *it.handler.id == *id);
+        let is_member = |id: &str| is_among(&cycle.members, id);
         cycle.ledger.keep(reason, is_member);
         cycle
-    }
-
-    fn is_member(&self, id: &str) -> bool {
-        self.members.iter().any(|it| *it.handler.id == *id)
     }
 
     /// The turn of its members.
@@ -193,6 +188,10 @@ impl Cycle {
             self.ledger.enter(&member.handler.id, member.record.clone());
         }
     }
+}
+
+fn is_among(members: &[Member], id: &str) -> bool {
+    members.iter().any(|it| *it.handler.id == *id)
 }
 
 /// The cycles that one for `reason` puts an end to.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::object::patch::Patch;
 
-/// The begin of one call: whoever takes its patch first, the call or whoever calls it off.
+/// One call that is to begin. It holds the patch of the call: the call begins by taking it, and is called off by taking it away.
 #[derive(Clone)]
 pub(super) struct Begin(Arc<Mutex<Option<Patch>>>);
 
@@ -15,12 +15,12 @@ impl Begin {
         Self(Arc::new(Mutex::new(Some(patch))))
     }
 
-    /// The call begins, and this is its patch. Nothing where it was called off.
+    /// Begin the call: its patch, or `None` where the call was called off.
     pub(super) fn begin(&self) -> Option<Patch> {
         self.take()
     }
 
-    /// Call it off, and give its patch back. Nothing where it has begun.
+    /// Call off the call: its patch, or `None` where the call has begun.
     pub(super) fn call_off(&self) -> Option<Patch> {
         self.take()
     }

@@ -147,7 +147,7 @@ pub fn field<T: DeserializeOwned>(
     read(&path, value, Absent::Null)
 }
 
-/// As [`field`], or nothing where there is no such field.
+/// As [`field`], but `None` where the object has no such field.
 ///
 /// # Errors
 /// A permanent one that names the JSON path, where what stands there is no `T`.

@@ -24,17 +24,25 @@ fn watched() -> Watched {
     Watched::new(Arc::new(resource), None, WatchPace::default())
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_watch_that_panics_is_started_again() {
-    let fake = Fake::new([Answer::live(LISTED), Answer::live(LISTED)]);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (note, has_panicked) = (told.clone(), AtomicBool::new(false));
-    let sink = move |event: WatchEvent| {
+/// A sink that panics at the first object.
+fn panicking_once(note: impl Fn(WatchEvent)) -> impl Fn(WatchEvent) {
+    let has_panicked = AtomicBool::new(false);
+    move |event| {
         let is_object = matches!(event, WatchEvent::Object(..));
         assert!(
             !is_object || has_panicked.swap(true, Ordering::Relaxed),
             "a defect"
         );
+        note(event);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_is_started_again() {
+    let fake = Fake::new([Answer::live(LISTED), Answer::live(LISTED)]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let note = told.clone();
+    let sink = panicking_once(move |event| {
         let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
         told.push(match event {
             WatchEvent::Listing(_) => "listing",
@@ -42,7 +50,7 @@ async fn a_watch_that_panics_is_started_again() {
             WatchEvent::Synced => "synced",
             _ => "other",
         });
-    };
+    });
     let outage = Membership::new(Outages::default(), |_| ());
     let following = follow(fake.cluster(), watched(), outage, sink);
     let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
@@ -74,13 +82,8 @@ async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
         Answer::live(LISTED),
     ]);
     let told = Arc::new(Mutex::new(Vec::new()));
-    let (note, has_panicked) = (told.clone(), AtomicBool::new(false));
-    let sink = move |event: WatchEvent| {
-        let is_object = matches!(event, WatchEvent::Object(..));
-        assert!(
-            !is_object || has_panicked.swap(true, Ordering::Relaxed),
-            "a defect"
-        );
+    let note = told.clone();
+    let sink = panicking_once(move |event| {
         let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
         told.push(match event {
             WatchEvent::Trouble(_) => "trouble",
@@ -88,7 +91,7 @@ async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
             WatchEvent::Synced => "synced",
             _ => return,
         });
-    };
+    });
     let outage = Membership::new(Outages::default(), |_| ());
     let following = follow(fake.cluster(), watched(), outage.clone(), sink);
     let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
