@@ -14,11 +14,8 @@ async fn wait(cause: &Cause, spec: &Value, status: &Value, patch: &mut Patch) ->
         retry!(5, "not running after {:?}", cause.runtime());
     }
     patch.set("status.ready", true);
-    let attempts = cause.retry() + 1;
-    patch.set(
-        "metadata.annotations.example.com/attempts",
-        attempts.to_string(),
-    );
+    let attempts = (cause.retry() + 1).to_string();
+    patch.set("metadata.annotations.example.com/attempts", attempts);
     info!("{engine} is ready");
     Ok(())
 }

@@ -3,8 +3,7 @@
 use kopf_rs::prelude::*;
 
 fn is_gold(cause: &Cause) -> bool {
-    let seats = cause.body().spec()["seats"].as_u64();
-    cause.labels().get("tier") == Some("gold") && seats > Some(10)
+    cause.labels().get("tier") == Some("gold") && cause.body().spec()["seats"].as_u64() > Some(10)
 }
 
 #[on_create("tenants.example.com", when = is_gold)]

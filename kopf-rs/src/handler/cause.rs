@@ -14,7 +14,7 @@ use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
-use crate::handler::read::{self, Absent};
+use crate::handler::read::{self, Absent, At};
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::labels::Labels;
@@ -77,14 +77,21 @@ impl Cause {
     /// # Errors
     /// A permanent one that names the JSON path, where `spec` is no `T`.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        read::read("spec", read::stanza(self.body().spec()), Absent::Empty)
+        let at = self.at("spec");
+        read::read(at, read::stanza(self.body().spec()), Absent::Empty)
     }
     /// The stanza `status` as a type of yours.
     ///
     /// # Errors
     /// A permanent one that names the JSON path, where `status` is no `T`.
     pub fn status<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        read::read("status", read::stanza(self.body().status()), Absent::Empty)
+        let at = self.at("status");
+        read::read(at, read::stanza(self.body().status()), Absent::Empty)
+    }
+    /// A place in the object.
+    pub(super) fn at<'a>(&'a self, path: &'a str) -> At<'a> {
+        let body = self.body();
+        At { body, path }
     }
     /// The stanza `metadata`.
     #[must_use]

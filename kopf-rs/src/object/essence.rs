@@ -275,7 +275,7 @@ fn essence(body: &Body, extra: &[&FieldPath], marks: &Marks, secrets: Secrets) -
     Value::Object(essence)
 }
 
-pub(super) fn is_secret(body: &Body) -> bool {
+pub(crate) fn is_secret(body: &Body) -> bool {
     body["apiVersion"] == "v1" && body["kind"] == "Secret"
 }
 

@@ -229,6 +229,15 @@ impl Pair<'_> {
             .then(|| format!("{}: attempts: {former}, then {run}", self.life.name))
     }
 
+    /// The former run had seen more than what was stored as handled afterwards: only records with digests still say so after a restart.
+    fn has_no_mark(&self) -> bool {
+        let (former, run) = (self.former, self.run);
+        let mut stored = self.life.handled.iter();
+        let stored = stored.find(|(at, _)| *at > former.at);
+        let saw_more = stored.is_some_and(|(_, it)| run.role.scope(it) != former.seen);
+        former.start != run.start && !self.record.keeping.remembers_sights() && saw_more
+    }
+
     /// Called again for what it has done already, although nothing in its scope was ever different since.
     fn repeated(&self) -> Option<String> {
         let (former, run) = (self.former, self.run);
@@ -245,7 +254,13 @@ impl Pair<'_> {
         let related = run.role.children || run.role.is_child;
         // What nothing holds keeps nothing.
         let is_lost = restarted && run.role.optional;
-        let excused = resumes || related || self.is_anew() || is_lost;
+        // After a restart, only the digest of the target may be left: then everybody is called.
+        let excused = resumes
+            || related
+            || self.is_anew()
+            || is_lost
+            || self.has_no_mark()
+            || restarted && run.knew_digest_only;
         (known && same && !excused)
             .then(|| format!("{}: twice: {former}, then {run}", self.life.name))
     }

@@ -55,8 +55,18 @@ impl Keeping {
         }
     }
 
-    /// What was handled last, as the object says.
+    /// What was handled last, as the object says; nothing where it has only a digest of it.
     pub(super) fn handled(self, object: &Value) -> Option<Value> {
+        let stored: Value = serde_json::from_str(self.stored(object)?).ok()?;
+        Some(essence(&stored))
+    }
+
+    /// Of what was handled last, the object has only a digest.
+    pub(super) fn has_digest_only(self, object: &Value) -> bool {
+        self.stored(object).is_some() && self.handled(object).is_none()
+    }
+
+    fn stored(self, object: &Value) -> Option<&str> {
         let annotations = &object["metadata"]["annotations"];
         let text = match self {
             Self::Named => &annotations["tester.kopf.rs/last-handled-configuration"],
@@ -64,8 +74,7 @@ impl Keeping {
             Self::Status => &object["status"]["kopf"]["last-handled-configuration"],
             Self::Own => &object["status"]["handled"],
         };
-        let stored: Value = serde_json::from_str(text.as_str()?).ok()?;
-        Some(essence(&stored))
+        text.as_str()
     }
 
     /// The handlers whose progress is on the object.

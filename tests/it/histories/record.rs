@@ -58,6 +58,8 @@ pub(super) struct Run {
     pub(super) seen: Value,
     /// The version of the object it was given.
     pub(super) number: u64,
+    /// The object told only that something had changed, and not what: it had a digest of what was handled last.
+    pub(super) knew_digest_only: bool,
     /// Which start of the operator made it.
     pub(super) start: usize,
     began: Instant,
@@ -225,6 +227,7 @@ impl Record {
             told,
             seen,
             number: context.body().resource_version().parse().unwrap_or(0),
+            knew_digest_only: self.keeping.has_digest_only(body),
             start: self.start,
             began: Instant::now(),
             runtime: context.runtime(),

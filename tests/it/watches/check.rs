@@ -134,7 +134,10 @@ fn repeated(record: &Record, former: &Run, run: &Run) -> Option<&'static str> {
     let same_state = former.new == run.new && !deletion;
     // What was handled last may be unknown after a restart.
     let known = run.reason != "update" || !run.old.is_null();
-    let same_cycle = former.reason == run.reason && former.old == run.old && known;
+    let same_cycle = former.reason == run.reason
+        && former.old == run.old
+        && former.handled_last == run.handled_last
+        && known;
     let complaint = if former.written {
         "called again for the same reason"
     } else {

@@ -40,6 +40,8 @@ pub(super) struct Run {
     pub(super) old: Value,
     /// What it was told is there, of its scope.
     pub(super) new: Value,
+    /// What the object it was called with said was handled last: another cycle begins where that is something else.
+    pub(super) handled_last: Option<Value>,
     /// Whether the object was there when it was called.
     pub(super) presence: Presence,
     /// Which start of the operator made it.
@@ -219,6 +221,7 @@ impl Record {
             retry: context.retry(),
             old,
             new,
+            handled_last: crate::operating::last_handled(body),
             presence,
             start,
             beside,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::handler::cause::Cause;
 use crate::handler::error::HandlerError;
 use crate::handler::extract::{FromArg, LendArg, arg};
-use crate::handler::read::{Absent, read, stanza};
+use crate::handler::read::{Absent, At, read, stanza};
 use crate::object::path::FieldPath;
 
 /// A value lent out of the object where it has the right type already, else made of it.
@@ -39,11 +39,11 @@ macro_rules! json_arg {
     ($($name:ident at $path:literal, absent as $absent:ident: |$cause:ident| $datum:expr;)*) => {$(
         impl<'a, T: DeserializeOwned + 'static> FromArg<'a, arg::$name> for T {
             fn from_arg($cause: &'a Cause) -> Result<Self, HandlerError> {
-                read($path, $datum.as_deref(), Absent::$absent)
+                read($cause.at($path), $datum.as_deref(), Absent::$absent)
             }
             fn from_arg_if_any($cause: &'a Cause) -> Result<Option<Self>, HandlerError> {
                 let datum = $datum.filter(|value| !value.is_null());
-                let datum = datum.map(|value| read($path, Some(&value), Absent::$absent));
+                let datum = datum.map(|value| read($cause.at($path), Some(&value), Absent::$absent));
                 datum.transpose()
             }
         }
@@ -51,22 +51,22 @@ macro_rules! json_arg {
             type Held = Cow<'a, str>;
             fn hold(cause: &'a Cause) -> Result<Cow<'a, str>, HandlerError> {
                 let held = <str as LendArg<'a, arg::$name>>::hold_if_any(cause)?;
-                held.map_or_else(|| read($path, None, Absent::Null).map(Cow::Owned), Ok)
+                held.map_or_else(|| read(cause.at($path), None, Absent::Null).map(Cow::Owned), Ok)
             }
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Cow<'a, str>>, HandlerError> {
                 let datum = $datum.filter(|value| !value.is_null());
-                datum.map(|value| text($path, &value)).transpose()
+                datum.map(|value| text($cause.at($path), &value)).transpose()
             }
         }
         impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::$name> for T {
             type Held = Lent<'a, T>;
             fn hold(cause: &'a Cause) -> Result<Lent<'a, T>, HandlerError> {
                 let held = <T as LendArg<'a, arg::$name>>::hold_if_any(cause)?;
-                held.map_or_else(|| lend_nothing($path, Absent::$absent), Ok)
+                held.map_or_else(|| lend_nothing(cause.at($path), Absent::$absent), Ok)
             }
             fn hold_if_any($cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
                 let datum = $datum.filter(|value| !value.is_null());
-                datum.map(|value| lend($path, &value, Absent::$absent)).transpose()
+                datum.map(|value| lend($cause.at($path), &value, Absent::$absent)).transpose()
             }
         }
     )*};
@@ -89,7 +89,7 @@ fn lent(value: &Value) -> Option<Cow<'_, Value>> {
 }
 
 fn lend<'a, T: DeserializeOwned + 'static>(
-    path: &str,
+    at: At<'_>,
     datum: &Cow<'a, Value>,
     absent: Absent,
 ) -> Result<Lent<'a, T>, HandlerError> {
@@ -98,23 +98,23 @@ fn lend<'a, T: DeserializeOwned + 'static>(
     {
         return Ok(Lent::Borrowed(same));
     }
-    read(path, Some(datum), absent).map(Lent::Owned)
+    read(at, Some(datum), absent).map(Lent::Owned)
 }
 
-fn text<'a>(path: &str, datum: &Cow<'a, Value>) -> Result<Cow<'a, str>, HandlerError> {
+fn text<'a>(at: At<'_>, datum: &Cow<'a, Value>) -> Result<Cow<'a, str>, HandlerError> {
     if let Cow::Borrowed(Value::String(text)) = *datum {
         return Ok(Cow::Borrowed(text));
     }
-    read(path, Some(datum), Absent::Null).map(Cow::Owned)
+    read(at, Some(datum), Absent::Null).map(Cow::Owned)
 }
 
 fn lend_nothing<'a, T: DeserializeOwned + 'static>(
-    path: &str,
+    at: At<'_>,
     absent: Absent,
 ) -> Result<Lent<'a, T>, HandlerError> {
     match nothing() {
         Some(nothing) => Ok(Lent::Borrowed(nothing)),
-        None => read(path, None, absent).map(Lent::Owned),
+        None => read(at, None, absent).map(Lent::Owned),
     }
 }
 
@@ -144,7 +144,7 @@ pub fn field<T: DeserializeOwned>(
     names: &[&str],
 ) -> Result<T, HandlerError> {
     let (path, value) = found(cause, stanza, names);
-    read(&path, value, Absent::Null)
+    read(cause.at(&path), value, Absent::Null)
 }
 
 /// As [`field`], but `None` where the object has no such field.
@@ -157,7 +157,7 @@ pub fn field_if_any<T: DeserializeOwned>(
     names: &[&str],
 ) -> Result<Option<T>, HandlerError> {
     let (path, value) = found(cause, stanza, names);
-    let read = |value| read(&path, Some(value), Absent::Null);
+    let read = |value| read(cause.at(&path), Some(value), Absent::Null);
     value.map(read).transpose()
 }
 

@@ -83,6 +83,27 @@ fn fields_of_stanzas_are_received_one_by_one() {
     }
 }
 
+/// The error is logged, and kept in an annotation.
+#[test]
+fn a_secret_that_does_not_fit_is_told_without_its_values() {
+    for (spec, expected) in [
+        (
+            json!({"image": "x", "replicas": "hunter2"}),
+            "spec.replicas: expected u8, found a value that is not shown, since the object is a Secret",
+        ),
+        (
+            json!({"image": "x", "replicas": 4711}),
+            "spec.replicas: expected u8, found a value that is not shown, since the object is a Secret",
+        ),
+    ] {
+        let mut object = with_spec(spec);
+        object["apiVersion"] = json!("v1");
+        object["kind"] = json!("Secret");
+        let refused = returned("fields", object).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+}
+
 #[on_create(plural = "myapps")]
 async fn typed(spec: MyAppSpec, name: &str, namespace: Option<&str>) -> HandlerResult<Value> {
     let image = spec
