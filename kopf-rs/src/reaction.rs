@@ -21,9 +21,10 @@
 //!    not call the handler once more. In any other case, and as soon as the object is not N any more, the next plan calls the handler
 //!    again, difference or not; those of its sub-handlers that have seen N leave final marks of their own. A handler for which T is a
 //!    change and N is none, because its field went away before its turn, leaves the cycle without having seen T: it leaves such a mark
-//!    as well. A handler that is called again for such a mark is owed a call whatever has changed, and so are all of its sub-handlers: what
-//!    they have seen of their own fields is known only for the cycle in which they were called. A sub-handler is owed a call, too, where its
-//!    last attempt in this cycle came to no end.
+//!    as well. A sub-handler for whose field T is a change and S is none is called with S whatever has changed: its parent, which has
+//!    seen S, may not be called for the way from T to S. A handler that is called again for such a mark is owed a call whatever has
+//!    changed, and so are all of its sub-handlers: what they have seen of their own fields is known only for the cycle in which they
+//!    were called. A sub-handler is owed a call, too, where its last attempt in this cycle came to no end.
 //! 3. **Restarts.** T lives in memory, and on the object beside the records: its digest as long as the object is T, all of it in the first
 //!    write that finds the object to be something else, and no write is made for its sake. After a restart the cycle goes on with that T,
 //!    and a record that is final and was made for the reason of the cycle stands, whatever it has seen: points 1 and 2 do the rest. Where

@@ -42,6 +42,14 @@ pub(super) struct Comparison {
     handled: Option<Box<Comparison>>,
 }
 
+/// The target of the cycle, which the object has left behind: it will be stored as handled.
+pub(super) enum PassedTarget {
+    /// What a handler would have been told is new.
+    Known(Option<Arc<Value>>),
+    /// Only its digest is left.
+    Unknown,
+}
+
 /// A handler, and what its filters say.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
@@ -131,6 +139,14 @@ impl Comparison {
         };
         let (last, newest) = (self.last.clone(), target.shown_as_in(&self.newest));
         Some(Self::new(last, self.target.clone(), newest))
+    }
+
+    /// The target, where the object has left it behind, as the handler would have been told of it.
+    pub(super) fn passed_target(&self, handler: &Handler) -> Option<PassedTarget> {
+        self.target_is_superseded().then(|| match self.at_target() {
+            Some(then) => PassedTarget::Known(then.change(None, handler.field()).new),
+            None => PassedTarget::Unknown,
+        })
     }
 
     /// What a handler called now gets to see, and is told of: its field, or everything.

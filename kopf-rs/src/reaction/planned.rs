@@ -74,6 +74,7 @@ impl Plan {
             } else {
                 Difference::Known
             },
+            passed: cycle.comparison.passed_target(parent),
             seen: cycle.comparison.observed_by(parent),
             lifecycle: self.context.lifecycle.clone(),
             backoff: self.context.backoff,

@@ -20,8 +20,9 @@ use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
+use crate::object::diff::same;
 use crate::object::essence::Sight;
-use crate::reaction::comparison::is_concerned;
+use crate::reaction::comparison::{PassedTarget, is_concerned};
 use crate::reaction::judge::{Judge, bare, next_random};
 use crate::reaction::ledger::{Records, Row, SubhandlerRecord};
 use crate::reaction::member::{Member, Standing, next_due};
@@ -44,6 +45,7 @@ pub(crate) struct SubhandlerPlan {
     /// The outermost parent only resumes: one successful run is owed to each of its sub-handlers.
     pub(super) only_resumes: bool,
     pub(super) difference: Difference,
+    pub(super) passed: Option<PassedTarget>,
     /// What an attempt made now sees: by the field of the outermost parent, which judges it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
@@ -108,7 +110,9 @@ impl SubhandlerPlan {
             let row = records.of(&handler, true, told);
             let known = row.record.clone();
             let is_owed = self.is_owed(parent, &handler, known.as_ref());
-            let any_old = is_owed || self.difference == Difference::Unknown;
+            let any_old = is_owed
+                || self.difference == Difference::Unknown
+                || self.has_left_its_target(parent, &handler);
             if !accepts(parent, &handler, any_old) {
                 continue;
             }
@@ -282,6 +286,39 @@ impl SubhandlerPlan {
                 let is_behind = |seen: &Sight| !record.is_final() || *seen != self.seen;
                 is_open && (record.is_owed || record.target.as_ref().is_some_and(is_behind))
             })
+    }
+
+    /// Whether the target of the cycle is a change of the sub-handler's field that the object has left behind. The parent sees the newest state,
+    /// and so is not called for the difference from the target to that in the next cycle: this call is the last one in which its
+    /// sub-handler can be told.
+    fn has_left_its_target(&self, parent: &HandlerCall, handler: &Handler) -> bool {
+        let (Some(passed), Some(field)) = (&self.passed, handler.field()) else {
+            return false;
+        };
+        if self.reason == Reason::Delete || !handler.reacts_to_differences() {
+            return false;
+        }
+        let PassedTarget::Known(target) = passed else {
+            return true;
+        };
+        let mut fields = vec![field];
+        let mut id = &parent.handler.id;
+        while let Some(it) = self
+            .subhandlers
+            .iter()
+            .find(|it| it.member.handler.id == *id)
+        {
+            fields.extend(it.member.handler.field());
+            id = &it.parent;
+        }
+        let inwards = fields.iter().rev();
+        let target = target.as_deref();
+        let target = target.and_then(|it| {
+            inwards
+                .into_iter()
+                .try_fold(it, |it, field| field.resolve(it))
+        });
+        !same(target, parent.new().and_then(|new| field.resolve(new)))
     }
 
     /// The record as it is in this cycle. What was done for a deletion counts for nothing else, and the other way round.

@@ -129,10 +129,26 @@ fn sub_handlers_of_fields_are_called_for_a_target_that_their_parent_has_not_seen
     world.update(json!({"spec": {"a": 2}})).wait();
     assert_eq!(
         world.calls(),
-        "u update#0 p update#0 p/two update#0 p update#0 p/one update#0 p update#0 p/two update#0"
+        "u update#0 p update#0 p/one update#0 p update#0 p/two update#0 p update#0 p/one update#0 p update#0 p/two update#0"
     );
     let last: Vec<_> = ["p/one: 2 -> 2 by ()", "p/two: 1 -> 1 by ()"].into();
-    assert_eq!([&*world.told[4], &*world.told[6]], *last);
+    assert_eq!([&*world.told[6], &*world.told[8]], *last);
+    assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+/// The object has changed in `b`, and is back there, before the parent could be called; it has changed in `a` meanwhile.
+#[test]
+fn sub_handlers_of_fields_are_called_for_a_target_that_is_gone_when_their_parent_is_called() {
+    let mut world = family("update:u update:p", &["two@spec.b"]);
+    world.create(json!({"a": 1, "b": 1}));
+    let meanwhile = |object: &mut serde_json::Value| object["spec"] = json!({"a": 2, "b": 1});
+    world.during.insert("u".into(), Box::new(meanwhile));
+    world.update(json!({"spec": {"b": 2}})).wait();
+    assert_eq!(
+        world.calls(),
+        "u update#0 p update#0 p/two update#0 u update#0"
+    );
+    assert_eq!(world.told[2], "p/two: 1 -> 1 by ()");
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
 }
 
