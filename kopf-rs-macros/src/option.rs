@@ -360,11 +360,18 @@ fn predicate(expr: Expr) -> syn::Result<Value> {
         return Ok(Value::Predicate(expr));
     };
     let mut inputs = closure.inputs.iter();
-    let (Some(Pat::Ident(input)), None) = (inputs.next(), inputs.next()) else {
+    let (Some(input), None) = (inputs.next(), inputs.next()) else {
         let message = "`when` is called with the cause alone, which has all arguments of handlers: `when = |cause| ..`";
         return Err(error(&closure.inputs, message));
     };
-    let name = input.ident.unraw().to_string();
+    let named = match input {
+        Pat::Type(typed) => &*typed.pat,
+        pattern => pattern,
+    };
+    let Pat::Ident(named) = named else {
+        return Ok(Value::Predicate(expr));
+    };
+    let name = named.ident.unraw().to_string();
     if !all_arguments().contains(&name.as_str()) {
         return Ok(Value::Predicate(expr));
     }

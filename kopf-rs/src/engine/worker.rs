@@ -464,7 +464,7 @@ impl Worker {
         let is_unfinished = matches!(self.due, Due::Now | Due::At(_) | Due::Stopped);
         if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
             let (resource, about) = (&self.kind.resource, &self.context.about);
-            let what = format!("{resource} {about}: its handlers were still to be retried");
+            let what = format!("{resource} {about}: its handlers had not finished");
             self.shared().give_up(what);
         }
         if self.unwritten_outcome && !self.context.is_deleted() {

@@ -65,7 +65,7 @@ pub struct Report {
     /// Handlers that failed for good.
     pub failed: Vec<Failure>,
     /// With [`Operator::once`]: resources that have handlers but are not served or not permitted, and changes that handlers wanted and the
-    /// server refused, and objects whose handlers were still to be retried when the operator was told to stop. One line each, for people.
+    /// server refused, and objects whose handlers had not finished when the operator was told to stop. One line each, for people.
     pub unserved: Vec<String>,
 }
 

@@ -19,8 +19,8 @@ mod kinds {
 #[on_create(EXAMPLES)]
 #[on_update(PLURAL)]
 #[on_resume(WORDS, when = |cause| cause.name() != "x")]
-#[on_delete(kinds::CM)]
-#[on_event(kinds::PODS)]
+#[on_delete(kinds::CM, when = |_| true)]
+#[on_event(kinds::PODS, when = |cause: &Cause| cause.name() != "x")]
 async fn selected(logger: Logger) {
     info!(logger, "of one of several selectors");
 }
