@@ -46,9 +46,10 @@ impl Worker {
 
     fn notice(&mut self, evidence: Evidence, raw: &Raw) {
         if evidence == Evidence::FinalizerReadded {
-            self.memory.readded_finalizers = self.memory.readded_finalizers.saturating_add(1);
+            self.memory.lately.readded_finalizers =
+                self.memory.lately.readded_finalizers.saturating_add(1);
         }
-        let (kind, readded_finalizers) = (self.kind.id, self.memory.readded_finalizers);
+        let (kind, readded_finalizers) = (self.kind.id, self.memory.lately.readded_finalizers);
         if let Some(severity) = self
             .shared()
             .note_duplicate(kind, evidence, readded_finalizers)

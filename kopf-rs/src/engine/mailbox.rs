@@ -108,7 +108,7 @@ impl Pending {
         let version = Version::of(&self.raw.facts().resource_version);
         let is_truth = || {
             let asked = self.listing.filter(|_| version != memory.version);
-            asked.is_some_and(|asked| memory.answered.is_none_or(|last| last < asked))
+            asked.is_some_and(|asked| memory.lately.answered.is_none_or(|last| last < asked))
         };
         !self.is_deletion() && memory.version.covers(&version) && !is_truth()
     }
@@ -210,11 +210,11 @@ mod tests {
         let listed = |version| state(EventType::Listed, version);
         assert!(!known(listed(3), &memory), "never worked on");
         assert!(known(listed(9), &memory), "the same state");
-        memory.answered = Some(Instant::now());
+        memory.lately.answered = Some(Instant::now());
         assert!(known(listed(3), &memory), "an own write may have come in");
         tokio::time::advance(Duration::from_secs(1)).await;
         let restored = listed(3);
-        memory.pace.ended(Instant::now());
+        memory.lately.pace.ended(Instant::now());
         assert!(!known(restored, &memory), "nothing was written since");
         assert!(known(state(EventType::Modified, 3), &memory), "an echo");
     }

@@ -3,6 +3,8 @@
 //! Twenty thousand of these rest at once: small, and no body among them.
 
 use std::cmp::Ordering;
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
 use tokio::time::Instant;
 
@@ -19,11 +21,20 @@ pub(crate) struct Memory {
     pub(crate) memo: Option<Memo>,
     /// The newest version handled or written by us.
     pub(crate) version: Version,
+    /// What of the operator's own it carries in the newest state known.
+    pub(crate) trace: Option<Trace>,
+    pub(crate) lately: Lately,
+}
+
+/// What this process has seen of its own work on the object. Most objects are at rest from the start and take a pointer.
+#[derive(Debug, Default)]
+pub(crate) struct Lately(Option<Box<Work>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Work {
     pub(crate) pace: Pace,
     /// When the server has last answered a read or a write of ours: a listing that was asked for later is newer than what it said.
     pub(crate) answered: Option<Instant>,
-    /// What of the operator's own it carries in the newest state known.
-    pub(crate) trace: Option<Trace>,
     pub(crate) self_triggered: SelfTriggered,
     /// How often somebody else has put the operator's finalizer on.
     pub(crate) readded_finalizers: u8,
@@ -52,6 +63,20 @@ pub(crate) enum Version {
     Unknown,
     Number(u64),
     Opaque(Box<str>),
+}
+
+impl Deref for Lately {
+    type Target = Work;
+    fn deref(&self) -> &Work {
+        static NONE: LazyLock<Work> = LazyLock::new(Work::default);
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for Lately {
+    fn deref_mut(&mut self) -> &mut Work {
+        self.0.get_or_insert_default()
+    }
 }
 
 impl Version {
@@ -141,6 +166,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn an_object_that_was_never_worked_on_takes_few_bytes() {
+        assert!(size_of::<Memory>() <= 72, "{}", size_of::<Memory>());
+        assert!(Memory::default().lately.0.is_none());
+    }
 
     #[test]
     fn versions_compare_as_numbers_or_by_equality() {

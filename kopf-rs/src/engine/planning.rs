@@ -51,7 +51,7 @@ impl Worker {
             event,
             seen: &self.memory.seen,
             surroundings: &self.surroundings,
-            finalizer_is_contested: self.memory.readded_finalizers >= READDED_FINALIZERS,
+            finalizer_is_contested: self.memory.lately.readded_finalizers >= READDED_FINALIZERS,
             withheld: &self.kind.withheld,
             suspended: &self.context.suspended(),
             now: setup.clock.now(),

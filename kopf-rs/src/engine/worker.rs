@@ -217,7 +217,7 @@ impl Worker {
         let Some((false, changed)) = waiting else {
             return false;
         };
-        if let Some(pause) = changed.and_then(|arrived| self.memory.pace.pause(arrived)) {
+        if let Some(pause) = changed.and_then(|arrived| self.memory.lately.pace.pause(arrived)) {
             self.context.pause(pause).await;
         }
         true
@@ -241,7 +241,7 @@ impl Worker {
             Turn::Letter(Letter::State(state)) => {
                 self.report_interruption();
                 self.look_for_duplicates(&state.raw);
-                self.memory.self_triggered.end();
+                self.memory.lately.self_triggered.end();
                 self.missing = None;
                 self.kind = state.kind;
                 self.know(state.raw);
@@ -257,7 +257,7 @@ impl Worker {
         if !self.unwritten_outcome && self.missing.is_none() {
             self.writer.wait_no_more();
         }
-        self.memory.pace.ended(Instant::now());
+        self.memory.lately.pace.ended(Instant::now());
     }
 
     /// The same uid is there again: as an object that has just been seen for the first time.
@@ -355,7 +355,7 @@ impl Worker {
         if state.kind.watching.is_empty() {
             return;
         }
-        if let Some(pause) = self.memory.self_triggered.pause()
+        if let Some(pause) = self.memory.lately.self_triggered.pause()
             && !(self.context.pause(pause).await && self.context.begin().await)
         {
             return;
@@ -517,7 +517,7 @@ impl Worker {
 
     /// The answer to an own write is the newest state from now on.
     pub(super) fn know_reply(&mut self, reply: Raw) {
-        self.memory.answered = Some(Instant::now());
+        self.memory.lately.answered = Some(Instant::now());
         self.look_for_unknown_records(&reply);
         self.know(reply);
     }

@@ -87,7 +87,7 @@ impl Worker {
                 .report(&Happening::Handling(Handling::Unchanged));
             return Due::Never;
         }
-        let pause = self.memory.self_triggered.pause();
+        let pause = self.memory.lately.self_triggered.pause();
         pause.map_or(Due::Now, |pause| self.after(pause))
     }
 
@@ -229,7 +229,7 @@ impl Worker {
                 let patch = self.as_told(&patch);
                 self.report(Patching::Outdated { patch });
                 if found.is_ok() {
-                    self.memory.answered = Some(Instant::now());
+                    self.memory.lately.answered = Some(Instant::now());
                 }
                 Written::Outdated(found)
             }
@@ -273,7 +273,7 @@ impl Worker {
         }
         let written = carry_out(&mut self.writer, &mut self.context, job).await;
         if matches!(written, Written::Outdated(Ok(_))) {
-            self.memory.answered = Some(Instant::now());
+            self.memory.lately.answered = Some(Instant::now());
         }
         written
     }
@@ -301,7 +301,7 @@ impl Worker {
     /// Somebody may have written while handlers ran, even what is about to be written.
     fn look_into_the_mail(&mut self) {
         if let Some(raw) = self.news() {
-            self.memory.self_triggered.end();
+            self.memory.lately.self_triggered.end();
             self.look_for_duplicates(&raw);
         }
     }
@@ -343,7 +343,8 @@ impl Worker {
 
     /// Nobody else has changed the object since its handlers have last done so.
     fn count_round(&mut self) {
-        if self.memory.self_triggered.count() && self.shared().is_first_self_triggered(self.kind.id)
+        if self.memory.lately.self_triggered.count()
+            && self.shared().is_first_self_triggered(self.kind.id)
         {
             self.report(Patching::SelfTriggered {
                 resource: Box::new((*self.kind.resource).clone()),

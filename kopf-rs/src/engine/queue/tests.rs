@@ -155,7 +155,7 @@ async fn settled_means_synced_and_at_rest() {
 #[test]
 fn an_object_at_rest_is_small() {
     assert!(
-        size_of::<Key>() + size_of::<Slot>() <= 200,
+        size_of::<Key>() + size_of::<Slot>() <= 120,
         "{}",
         size_of::<Slot>()
     );
