@@ -5,6 +5,7 @@
 pub(crate) mod attribute;
 pub(crate) mod callee;
 pub(crate) mod cause;
+pub(crate) mod current;
 pub(crate) mod decl;
 pub(crate) mod definition;
 pub(crate) mod error;
@@ -20,6 +21,7 @@ pub(crate) mod named_panic;
 pub(crate) mod nested;
 pub(crate) mod options;
 pub(crate) mod outcome;
+pub(crate) mod owner;
 pub(crate) mod read;
 pub(crate) mod registry;
 pub(crate) mod required;

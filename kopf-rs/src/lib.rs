@@ -69,6 +69,10 @@ pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
 pub use crate::handler::options::ErrorsMode;
+pub use crate::handler::owner::{
+    Dependents, Owner, adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
+    remove_owner_reference,
+};
 pub use crate::handler::registry::callback::{Callback, Context, handler, handler_with};
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};

@@ -8,6 +8,7 @@ pub(crate) mod diff;
 pub(crate) mod discreet;
 pub(crate) mod essence;
 pub(crate) mod event;
+pub(crate) mod hierarchy;
 pub(crate) mod identity;
 pub(crate) mod labels;
 pub(crate) mod operations;

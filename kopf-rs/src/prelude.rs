@@ -8,8 +8,12 @@ pub use serde_json::{Map, Value, json};
 pub use crate::{
     ABSENT, Body, Callback, Cause, Client, Diff, DiffItem, DiffOp, ErrorsMode, EventType,
     FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, LiveSettings, Logger,
-    Memo, PRESENT, Patch, PermanentError, Persistence, Reason, State, Subhandlers, TemporaryError,
-    handler, handler_with,
+    Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, State, Subhandlers,
+    TemporaryError, handler, handler_with,
+};
+pub use crate::{
+    adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
+    remove_owner_reference,
 };
 pub use crate::{debug, error, fail, info, retry, warn};
 pub use crate::{

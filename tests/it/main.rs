@@ -20,6 +20,7 @@ mod faults;
 mod field;
 mod fifty;
 mod harness;
+mod hierarchies;
 mod histories;
 mod killed;
 mod kinds;

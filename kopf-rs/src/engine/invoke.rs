@@ -24,6 +24,7 @@ use crate::engine::report::report;
 use crate::engine::watchdog::Watched;
 use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
+use crate::handler::current;
 use crate::handler::definition::HandlerCall;
 use crate::handler::error::HandlerError;
 use crate::handler::named_panic::NamedPanic;
@@ -181,7 +182,12 @@ impl Invoker {
         let work = move || {
             let _place = place;
             let mut taken = of_thread.begin()?;
-            let returned = span.in_scope(|| caught(|| function(&attempt, &mut taken)));
+            let current = Arc::new(attempt.cause.clone());
+            let called = || {
+                let _current = current::enter(&current);
+                function(&attempt, &mut taken)
+            };
+            let returned = span.in_scope(|| caught(called));
             Some((returned, taken))
         };
         let thread = match &self.handlers {
@@ -388,16 +394,23 @@ impl Panicked {
 /// A call whose panics are values, and that is watched while it runs.
 struct Caught<'a> {
     cause: &'a HandlerCall,
+    current: Arc<Cause>,
     calling: Result<Calling<'a>, Option<Panicked>>,
     watched: Watched,
 }
 
 impl<'a> Caught<'a> {
     fn new(cause: &'a HandlerCall, watched: Watched, call: impl FnOnce() -> Calling<'a>) -> Self {
+        let current = Arc::new(cause.cause.clone());
+        let called = || {
+            let _current = current::enter(&current);
+            call()
+        };
         Self {
             cause,
-            calling: watched.poll(|| caught(call)).map_err(Some),
+            calling: watched.poll(|| caught(called)).map_err(Some),
             watched,
+            current,
         }
     }
 }
@@ -407,10 +420,17 @@ impl Future for Caught<'_> {
 
     fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self {
-            calling, watched, ..
+            calling,
+            watched,
+            current,
+            ..
         } = &mut *self;
+        let mut polled = |calling: &mut Calling<'_>| {
+            let _current = current::enter(current);
+            calling.as_mut().poll(context)
+        };
         match calling {
-            Ok(calling) => match watched.poll(|| caught(|| calling.as_mut().poll(context))) {
+            Ok(calling) => match watched.poll(|| caught(|| polled(calling))) {
                 Ok(Poll::Pending) => Poll::Pending,
                 Ok(Poll::Ready(returned)) => Poll::Ready(Ok(returned)),
                 Err(panicked) => Poll::Ready(Err(panicked)),

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::object::labels::Labels;
@@ -112,6 +113,12 @@ impl Body {
 impl PartialEq for Body {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
+    }
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
     }
 }
 

@@ -58,6 +58,10 @@ impl Labels {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+    /// As they stand in `metadata`.
+    pub(crate) fn map(&self) -> &Map<String, Value> {
+        &self.0
+    }
     /// Of a stanza of `metadata`; anything but a map is none.
     pub(crate) fn of(stanza: &Value) -> Self {
         Self(stanza.as_object().cloned().unwrap_or_default())

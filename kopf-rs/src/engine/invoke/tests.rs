@@ -1,4 +1,4 @@
-//! Calls that wait for a thread when the operator stops.
+//! Calls that wait for a thread when the operator stops, that are cut off, and that ask for the object they are made for.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -10,6 +10,7 @@ use tokio::runtime::Builder;
 use super::*;
 use crate::handler::definition::Handler;
 use crate::handler::error::HandlerResult;
+use crate::handler::owner::Owner;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::handler::testing::{cause, myapp};
@@ -86,4 +87,58 @@ async fn a_handler_that_panics_when_it_is_cut_off_has_timed_out() {
     let called = called.catch_unwind().await;
     let is_timeout = matches!(called, Ok(Ok(Outcome::TimedOut { .. })));
     assert!(is_timeout, "{:?}", called.map_err(|_| "it has panicked"));
+}
+
+/// The name of the object that is the current one; none in tasks and threads of a handler.
+fn current_name() -> Result<String, String> {
+    let owner = Owner::current().map_err(|error| error.to_string())?;
+    let mut named = json!({});
+    owner.strict().harmonize_naming(&mut named).unwrap();
+    Ok(named["metadata"]["name"].to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_object_of_a_call_is_the_current_one_while_it_is_made() {
+    let ask = |_| {
+        // Before the future is made, between its polls, and in a task of its own.
+        let first = current_name();
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let elsewhere = tokio::spawn(async { current_name() }).await;
+            assert!(elsewhere.unwrap().is_err());
+            assert_eq!(first, current_name());
+            Ok(json!(first?))
+        }
+    };
+    let asking = {
+        let registry = Registry::new().on_create("myapps", handler("create", ask));
+        registry.handlers()[0].clone()
+    };
+    let blocking = Arc::new(Handler {
+        callee: Callee::Fn(Function::Blocking(|_, _| Ok(Some(json!(current_name()?))))),
+        ..called()
+    });
+    let invoker = Invoker::new(Clock::start(), 10, None);
+    for handler in [asking, blocking] {
+        let (first, second) = (
+            cause(&handler, myapp()),
+            cause(&handler, {
+                let mut other = myapp();
+                other["metadata"]["name"] = json!("other");
+                other
+            }),
+        );
+        let (mut one, mut two) = (Patch::new(), Patch::new());
+        let about = Reference::default();
+        let both = tokio::join!(
+            invoker.invoke(&first, &about, &mut one),
+            invoker.invoke(&second, &about, &mut two)
+        );
+        let (Ok(Outcome::Succeeded(first)), Ok(Outcome::Succeeded(second))) = both else {
+            panic!("{both:?}");
+        };
+        assert_eq!(first, Some(json!("\"example-app\"")));
+        assert_eq!(second, Some(json!("\"other\"")));
+    }
+    assert!(current_name().is_err());
 }

@@ -33,3 +33,14 @@ impl<T: Send + Sync + 'static, O> ByType<State<T>, O> {
         Some(RequiredState::of::<T>())
     }
 }
+
+/// Types of arguments that are made of the object a handler is called for.
+pub trait OfAnObject {}
+
+/// What activities have, although it is made of an object: nothing.
+#[diagnostic::on_unimplemented(
+    message = "handlers of this attribute have no `{Self}`",
+    label = "startup and cleanup handlers are called for no object",
+    note = "take it in handlers of objects, such as #[on_create]"
+)]
+pub trait GivenToActivities {}

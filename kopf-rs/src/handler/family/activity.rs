@@ -2,6 +2,7 @@
 
 use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_STARTUP};
 use crate::handler::cause::Cause;
+use crate::handler::extract::given::{ByType, GivenToActivities, OfAnObject};
 use crate::handler::options::{CallbackOptions, RetryOptions};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
@@ -53,6 +54,15 @@ impl FamilyRules for ActivityHandler {
 
     fn activity(&self) -> Option<Activity> {
         Some(self.activity)
+    }
+}
+
+impl<T: OfAnObject> ByType<T, ActivityOptions> {
+    /// Nothing, where it compiles.
+    pub fn is_given()
+    where
+        T: GivenToActivities,
+    {
     }
 }
 
