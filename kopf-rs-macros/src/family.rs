@@ -8,6 +8,7 @@ use quote::quote;
 use crate::KINDS;
 
 pub(crate) mod activity;
+pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
 
@@ -66,6 +67,8 @@ pub(crate) enum Form {
     Errors,
     /// `timeout = 30`
     Seconds,
+    /// `interval = 30`, `interval = |cause| ..`
+    Pause,
     /// `retries = 3`
     Count,
     /// `field = "spec.size"`

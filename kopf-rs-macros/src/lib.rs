@@ -21,7 +21,7 @@ mod syntax;
 #[cfg(test)]
 mod golden;
 
-use crate::family::{Kind, activity, change, event};
+use crate::family::{Kind, activity, background, change, event};
 
 /// One macro per attribute.
 macro_rules! attributes {
@@ -48,6 +48,8 @@ attributes! {
     on_event: event::ON_EVENT;
     on_startup: activity::STARTUP;
     on_cleanup: activity::CLEANUP;
+    daemon: background::DAEMON;
+    timer: background::TIMER;
     subhandler: change::SUBHANDLER;
 }
 

@@ -34,6 +34,7 @@ enum Value {
     Count(Expr),
     Predicate(Expr),
     Seconds(Expr),
+    Pause(Expr),
     Errors(Ident),
     Field(Expr),
     FieldNames(Vec<Expr>),
@@ -188,10 +189,11 @@ impl Value {
             Form::Id => id(expr),
             Form::Errors => errors(&expr),
             Form::Seconds => seconds(&name, expr),
+            Form::Pause => pause(&name, expr),
             Form::Count => retries(expr),
             Form::Field => field(expr),
             Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
-            Form::Predicate => predicate(expr),
+            Form::Predicate => of_the_cause(&name, expr).map(Self::Predicate),
             Form::Any | Form::Map => Ok(Self::Any(expr)),
         }
     }
@@ -206,6 +208,16 @@ impl Value {
             Self::Seconds(expr) => {
                 let seconds = seconds_tokens(expr, k);
                 quote!(#key: #k::Option::Some(#seconds))
+            }
+            Self::Pause(Expr::Closure(closure)) => {
+                quote!(#key: #k::Option::Some(#k::Pause::of(#closure)))
+            }
+            Self::Pause(expr) => {
+                let pause = match expr {
+                    Expr::Lit(_) => seconds_tokens(expr, k),
+                    _ => expr.to_token_stream(),
+                };
+                quote_spanned!(expr.span()=> #key: #k::Option::Some(#k::pause(#pause)))
             }
             Self::Errors(mode) => quote!(#key: #k::Option::Some(#k::ErrorsMode::#mode)),
             Self::Field(text) => quote!(#key: #k::Option::Some(#k::FieldPath::parse(#text))),
@@ -242,7 +254,7 @@ fn sample(form: Form) -> &'static str {
         Form::Predicate => "|cause| ...",
         Form::Criterion => "PRESENT",
         Form::Map => "{\"app\": \"x\"}",
-        Form::Flag | Form::Any | Form::Seconds | Form::Count => "3",
+        Form::Flag | Form::Any | Form::Seconds | Form::Pause | Form::Count => "3",
     }
 }
 
@@ -289,14 +301,44 @@ fn seconds(name: &str, expr: Expr) -> syn::Result<Value> {
             Err(error(&expr, format!("`{name}` cannot be negative")))
         }
         Expr::Lit(ExprLit {
-            lit: Lit::Int(_) | Lit::Float(_),
+            lit: lit @ (Lit::Int(_) | Lit::Float(_)),
             ..
-        }) => Ok(Value::Seconds(expr)),
+        }) => match zero(name, lit) {
+            Some(message) => Err(error(&expr, message)),
+            None => Ok(Value::Seconds(expr)),
+        },
         Expr::Lit(_) => Err(error(
             &expr,
             format!("`{name}` is a number of seconds, such as `30` or `1.5`, or a `Duration`"),
         )),
         _ => Ok(Value::Seconds(expr)),
+    }
+}
+
+/// What is wrong with a number of seconds that is zero, where that would mean without a pause.
+fn zero(name: &str, literal: &Lit) -> Option<String> {
+    let number: f64 = match literal {
+        Lit::Int(number) => number.base10_parse().ok()?,
+        Lit::Float(number) => number.base10_parse().ok()?,
+        _ => return None,
+    };
+    let message = match name {
+        "interval" => "an `interval` of zero would call the timer again and again without a pause",
+        "idle" => "an `idle` of zero is none: leave it out",
+        "cancellation_polling" => "a `cancellation_polling` of zero would look without a pause",
+        _ => return None,
+    };
+    (number == 0.0).then(|| message.to_owned())
+}
+
+/// A span of time, or a closure or function of the cause that says it.
+fn pause(name: &str, expr: Expr) -> syn::Result<Value> {
+    if matches!(expr, Expr::Closure(_)) {
+        return of_the_cause(name, expr).map(Value::Pause);
+    }
+    match seconds(name, expr)? {
+        Value::Seconds(expr) => Ok(Value::Pause(expr)),
+        other => Ok(other),
     }
 }
 
@@ -355,13 +397,15 @@ fn field(expr: Expr) -> syn::Result<Value> {
 }
 
 /// A closure or function of the cause. An argument with the name of a handler's argument would be the cause all the same.
-fn predicate(expr: Expr) -> syn::Result<Value> {
+fn of_the_cause(option: &str, expr: Expr) -> syn::Result<Expr> {
     let Expr::Closure(closure) = &expr else {
-        return Ok(Value::Predicate(expr));
+        return Ok(expr);
     };
     let mut inputs = closure.inputs.iter();
     let (Some(input), None) = (inputs.next(), inputs.next()) else {
-        let message = "`when` is called with the cause alone, which has all arguments of handlers: `when = |cause| ..`";
+        let message = format!(
+            "`{option}` is called with the cause alone, which has all arguments of handlers: `{option} = |cause| ..`"
+        );
         return Err(error(&closure.inputs, message));
     };
     let named = match input {
@@ -369,11 +413,11 @@ fn predicate(expr: Expr) -> syn::Result<Value> {
         pattern => pattern,
     };
     let Pat::Ident(named) = named else {
-        return Ok(Value::Predicate(expr));
+        return Ok(expr);
     };
     let name = named.ident.unraw().to_string();
     if !all_arguments().contains(&name.as_str()) {
-        return Ok(Value::Predicate(expr));
+        return Ok(expr);
     }
     let get = match name.as_str() {
         "spec" | "status" => format!("cause.body().{name}()"),
@@ -381,7 +425,7 @@ fn predicate(expr: Expr) -> syn::Result<Value> {
         _ => format!("cause.{name}()"),
     };
     let message = format!(
-        "`when` is called with the cause, and not with `{name}`: write `|cause|`, and `{get}` inside"
+        "`{option}` is called with the cause, and not with `{name}`: write `|cause|`, and `{get}` inside"
     );
     Err(error(input, message))
 }

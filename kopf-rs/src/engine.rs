@@ -3,6 +3,7 @@
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
 pub(crate) mod attempt;
+mod background;
 mod context;
 mod crash_notes;
 mod duplicate_detection;
@@ -21,9 +22,12 @@ mod planning;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod resource_handlers;
+mod running_calls;
 pub(crate) mod shared;
 mod spare_pages;
+mod stopped;
 pub(crate) mod subhandler_run;
+mod timers;
 mod transform;
 mod turns;
 pub(crate) mod watchdog;
@@ -33,6 +37,7 @@ mod writer;
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -45,6 +50,7 @@ use crate::engine::queue::{StreamId, WorkerStart};
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::{Setup, Shared};
+use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -55,7 +61,7 @@ pub(crate) struct Engine(Arc<Shared>);
 
 impl Engine {
     pub(crate) fn new(setup: Setup) -> Self {
-        Self(Arc::new(Shared::new(setup)))
+        Self(Arc::new(Shared::new(setup, start_worker)))
     }
 
     /// A watch that is about to start, maybe in place of another one.
@@ -75,7 +81,7 @@ impl Engine {
                 self.0.may_rest(kind, memory, raw)
             };
             let queue = &self.0.queue;
-            queue.feed(stream, event, quiet, |start| self.start_worker(start));
+            queue.feed(stream, event, quiet, |start| start_worker(&self.0, start));
         }
     }
 
@@ -93,7 +99,9 @@ impl Engine {
 
     /// A watch that is ended: what it was for is not watched any more, and may well be there.
     pub(crate) fn close(&self, stream: StreamId) {
-        self.0.queue.close(stream);
+        for start in self.0.queue.close(stream) {
+            start_worker(&self.0, start);
+        }
     }
 
     /// Dropping the guard ends all work at once: nothing more is called or written.
@@ -104,6 +112,15 @@ impl Engine {
     /// Give memory that bursts of events leave free back to the system. For a thread that has mimalloc.
     pub(crate) async fn give_back_memory(&self) -> Infallible {
         spare_pages::give_back_after_bursts(&self.0.queue).await
+    }
+
+    /// Call what is due of objects at rest.
+    pub(crate) async fn look_after_timers(&self) -> Infallible {
+        loop {
+            for start in self.0.queue.due().await {
+                start_worker(&self.0, start);
+            }
+        }
     }
 
     /// Wait until nothing is left to do, now or later.
@@ -121,17 +138,20 @@ impl Engine {
         let exit = self.0.setup.limits.exit;
         self.0.gate.close();
         self.0.tasks.close();
-        if tokio::time::timeout(exit, self.0.tasks.wait())
-            .await
-            .is_ok()
-        {
+        self.0.calls.close();
+        let longest = self.0.end_all_calls(StopReason::OPERATOR_EXITING);
+        let ends = async {
+            // Workers write what the calls come to.
+            self.0.calls.wait().await;
+            self.0.tasks.wait().await;
+        };
+        let mut ends = pin!(ends);
+        if tokio::time::timeout(exit, &mut ends).await.is_ok() {
             return;
         }
         self.0.invoker.cancel();
-        if tokio::time::timeout(exit, self.0.tasks.wait())
-            .await
-            .is_ok()
-        {
+        let patience = exit.max(longest);
+        if tokio::time::timeout(patience, ends).await.is_ok() {
             return;
         }
         let left = self.0.tasks.len();
@@ -148,23 +168,23 @@ impl Engine {
     pub(crate) fn gave_up(&self) -> Vec<String> {
         self.0.gave_up()
     }
+}
 
-    fn start_worker(&self, start: WorkerStart) {
-        let shared = self.0.clone();
-        let ended = self.0.ended.clone();
-        let key = start.key.clone();
-        // Boxed: `select!` would store it twice, and thousands of objects may wait.
-        let mut work =
-            Box::pin(AssertUnwindSafe(worker::work(shared.clone(), start)).catch_unwind());
-        self.0.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = ended.cancelled() => {}
-                worked = &mut work => if worked.is_err() {
-                    report_of_operator(&Happening::WorkerPanicked);
-                    shared.queue.drop_worker(&key);
-                },
-            }
-        });
-    }
+fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
+    let of_worker = shared.clone();
+    let ended = shared.ended.clone();
+    let key = start.key.clone();
+    // Boxed: `select!` would store it twice, and thousands of objects may wait.
+    let mut work =
+        Box::pin(AssertUnwindSafe(worker::work(of_worker.clone(), start)).catch_unwind());
+    shared.tasks.spawn(async move {
+        tokio::select! {
+            biased;
+            () = ended.cancelled() => {}
+            worked = &mut work => if worked.is_err() {
+                report_of_operator(&Happening::WorkerPanicked);
+                of_worker.queue.drop_worker(&key);
+            },
+        }
+    });
 }

@@ -14,6 +14,7 @@ pub(crate) mod extract;
 pub(crate) mod family;
 pub(crate) mod filter;
 pub(crate) mod lifecycle;
+pub(crate) mod live;
 pub(crate) mod location;
 pub(crate) mod logger;
 pub(crate) mod memo;
@@ -28,9 +29,11 @@ pub(crate) mod required;
 pub(crate) mod returned;
 pub(crate) mod rules;
 pub(crate) mod seconds;
+pub(crate) mod stopped;
 pub(crate) mod subhandlers;
 pub(crate) mod subject;
 pub(crate) mod test_cause;
+pub(crate) mod timing;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -4,6 +4,7 @@
 //! pages subscribe to the same values. Must not know who listens, nor any wording.
 
 pub(crate) mod abrupt_end;
+pub(crate) mod background;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod patching;
@@ -132,6 +133,8 @@ pub(crate) enum WaitsForCall {
     Object,
     /// The deletion of the object.
     Deletion,
+    /// The next call of the same timer.
+    Tick,
     /// The start or the end of the operator.
     Operator,
 }
@@ -143,4 +146,6 @@ pub(crate) enum EndOfCall {
     Timeout(Duration),
     /// The operator stops.
     Stop,
+    /// A daemon or timer is cut off.
+    CutOff,
 }

@@ -66,6 +66,7 @@ pub use crate::handler::extensions::Extensions;
 pub use crate::handler::extract::{FromArg, FromCause, LendArg, State, arg};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
 pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
+pub use crate::handler::live::Live;
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
 pub use crate::handler::options::ErrorsMode;
@@ -77,9 +78,11 @@ pub use crate::handler::registry::callback::{Callback, Context, handler, handler
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::seconds::Seconds;
+pub use crate::handler::stopped::{StopReason, Stopped};
 pub use crate::handler::subhandlers::Subhandlers;
 pub use crate::handler::subject::Reason;
 pub use crate::handler::test_cause::TestCause;
+pub use crate::handler::timing::{IntoPause, Pause};
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::event::EventType;
@@ -92,7 +95,7 @@ pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
-    Execution, LiveSettings, Networking, Queueing, Scanning, Settings, Watching,
+    Background, Execution, LiveSettings, Networking, Queueing, Scanning, Settings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 
@@ -121,6 +124,8 @@ struct Readme;
 struct ComingFromKopf;
 
 // The attributes, documented here because their examples need the framework.
+#[doc = include_str!("../docs/daemon.md")]
+pub use kopf_rs_macros::daemon;
 #[doc = include_str!("../docs/on_cleanup.md")]
 pub use kopf_rs_macros::on_cleanup;
 #[doc = include_str!("../docs/on_create.md")]
@@ -139,3 +144,5 @@ pub use kopf_rs_macros::on_startup;
 pub use kopf_rs_macros::on_update;
 #[doc = include_str!("../docs/subhandler.md")]
 pub use kopf_rs_macros::subhandler;
+#[doc = include_str!("../docs/timer.md")]
+pub use kopf_rs_macros::timer;

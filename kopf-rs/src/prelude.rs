@@ -7,16 +7,16 @@ pub use serde_json::{Map, Value, json};
 
 pub use crate::{
     ABSENT, Body, Callback, Cause, Client, Diff, DiffItem, DiffOp, ErrorsMode, EventType,
-    FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, LiveSettings, Logger,
-    Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, State, Subhandlers,
-    TemporaryError, handler, handler_with,
+    FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, Live, LiveSettings,
+    Logger, Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, State, StopReason,
+    Stopped, Subhandlers, TemporaryError, handler, handler_with,
 };
 pub use crate::{
     adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
     remove_owner_reference,
 };
-pub use crate::{debug, error, fail, info, retry, warn};
 pub use crate::{
-    on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
-    subhandler,
+    daemon, on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
+    subhandler, timer,
 };
+pub use crate::{debug, error, fail, info, retry, warn};

@@ -48,9 +48,12 @@
 //! run each.
 
 mod ahead;
+pub(crate) mod background;
+pub(crate) mod background_plan;
 pub(crate) mod comparison;
 pub(crate) mod cycle;
 pub(crate) mod decision;
+pub(crate) mod exiting;
 pub(crate) mod facts;
 pub(crate) mod fast_path;
 pub(crate) mod input;

@@ -3,6 +3,7 @@
 //! The only place where these lines are worded. Must not know where they go.
 
 mod abrupt_end;
+mod background;
 mod calls;
 mod duplicates;
 pub(crate) mod handling;

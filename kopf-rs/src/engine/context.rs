@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
@@ -152,15 +151,20 @@ impl WorkerContext {
     }
 
     /// Sleep until it is time, or a letter comes in, or the operator stops: `true` where it is time.
-    pub(super) async fn sleep_until(&mut self, at: Timestamp) -> bool {
+    pub(super) async fn sleep_until(&mut self, at: Instant) -> bool {
         self.leave_place();
-        let at = self.shared.setup.clock.instant(at);
         tokio::select! {
             biased;
             () = self.shared.gate.closed() => false,
             () = self.wake.notified() => false,
             () = tokio::time::sleep_until(at) => true,
         }
+    }
+
+    /// Wait until a letter comes in, or one has come in since this was last awaited.
+    pub(super) async fn letter(&mut self) {
+        self.leave_place();
+        self.wake.notified().await;
     }
 
     /// Whether nothing can be written any more, since a deletion waits to be handled.

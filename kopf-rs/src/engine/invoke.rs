@@ -8,16 +8,16 @@ mod begin;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
+use std::pin::Pin;
 use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{Instrument, Level, Span};
+use tracing::{Instrument, Level, Span, dispatcher};
 
 use crate::engine::invoke::begin::Begin;
 use crate::engine::report::report;
@@ -29,6 +29,7 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::error::HandlerError;
 use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
+use crate::handler::timing::BackgroundKind;
 use crate::happening::{EndOfCall, Happening};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -74,21 +75,50 @@ impl Invoker {
         about: &Reference,
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
+        let stop = CutOff {
+            cancelled: &self.cancelled,
+            end: EndOfCall::Stop,
+        };
+        self.invoke_until(cause, about, patch, stop).await
+    }
+
+    /// One attempt of a daemon or timer, which is cut off by itself.
+    pub(crate) async fn invoke_in_background(
+        &self,
+        cause: &HandlerCall,
+        about: &Reference,
+        patch: &mut Patch,
+        cancelled: &CancellationToken,
+    ) -> Result<Outcome, Cancelled> {
+        let end = EndOfCall::CutOff;
+        let stop = CutOff { cancelled, end };
+        self.invoke_until(cause, about, patch, stop).await
+    }
+
+    async fn invoke_until(
+        &self,
+        cause: &HandlerCall,
+        about: &Reference,
+        patch: &mut Patch,
+        stop: CutOff<'_>,
+    ) -> Result<Outcome, Cancelled> {
         let span = span(cause, about);
         match &cause.handler.callee {
-            Callee::Fn(Function::Async(function)) => self.call(*function, cause, span, patch).await,
+            Callee::Fn(Function::Async(function)) => {
+                self.call(*function, cause, span, (patch, stop)).await
+            }
             Callee::Closure(function) => {
                 let function = function.clone();
                 self.call(
                     move |cause, patch| function(cause, patch),
                     cause,
                     span,
-                    patch,
+                    (patch, stop),
                 )
                 .await
             }
             Callee::Fn(Function::Blocking(function)) => {
-                let called = self.on_a_thread(*function, cause, patch);
+                let called = self.on_a_thread(*function, cause, patch, stop);
                 called.instrument(span).await
             }
         }
@@ -99,13 +129,14 @@ impl Invoker {
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
         cause: &HandlerCall,
         span: Span,
-        patch: &mut Patch,
+        (patch, stop): (&mut Patch, CutOff<'_>),
     ) -> Result<Outcome, Cancelled> {
         if let Some(runtime) = self.other_runtime() {
-            return self.on_runtime(runtime, call, cause, span, patch).await;
+            let called = self.on_runtime(runtime, call, cause, span, (patch, stop));
+            return called.await;
         }
-        let (left, cancelled) = (self.left(cause), &self.cancelled);
-        let called = attempt(call, cause, left, cancelled, patch);
+        let left = self.left(cause);
+        let called = attempt(call, cause, left, stop.cancelled, patch);
         called.instrument(span).await
     }
 
@@ -123,9 +154,9 @@ impl Invoker {
         call: impl for<'a> FnOnce(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + 'static,
         cause: &HandlerCall,
         span: Span,
-        patch: &mut Patch,
+        (patch, stop): (&mut Patch, CutOff<'_>),
     ) -> Result<Outcome, Cancelled> {
-        let (left, cancelled) = (self.left(cause), self.cancelled.clone());
+        let (left, cancelled) = (self.left(cause), stop.cancelled.clone());
         let (attempted, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
         let of_task = begin.clone();
         let task = async move {
@@ -137,12 +168,12 @@ impl Invoker {
         let ended = tokio::select! {
             biased;
             ended = &mut task => ended,
-            () = self.cut_off_for(GRACE) => {
+            () = stop.is_past(GRACE) => {
                 if let Some(untouched) = begin.call_off() {
                     *patch = untouched;
                     return Err(Cancelled);
                 }
-                report_overdue(cause, EndOfCall::Stop);
+                report_overdue(cause, stop.end);
                 task.await
             }
         };
@@ -159,23 +190,22 @@ impl Invoker {
         }
     }
 
-    /// Until attempts have been cut off for so long.
-    async fn cut_off_for(&self, grace: Duration) {
-        self.cancelled.cancelled().await;
-        tokio::time::sleep(grace).await;
-    }
-
     /// A thread cannot be interrupted: it is waited for, past its timeout and past the operator's stop, and that is said.
     async fn on_a_thread(
         &self,
         function: fn(&Cause, &mut Patch) -> Returned,
         cause: &HandlerCall,
         patch: &mut Patch,
+        stop: CutOff<'_>,
     ) -> Result<Outcome, Cancelled> {
+        // A daemon has its thread for as long as its object is there: it would keep others from theirs.
+        let kind = cause.handler.background().map(|(kind, _)| kind);
+        let is_daemon = kind == Some(BackgroundKind::Daemon);
         let place = tokio::select! {
             biased;
-            () = self.cancelled.cancelled() => return Err(Cancelled),
-            place = self.blocking.clone().acquire_owned() => place,
+            () = stop.cancelled.cancelled() => return Err(Cancelled),
+            place = self.blocking.clone().acquire_owned(), if !is_daemon => place.ok(),
+            () = std::future::ready(()), if is_daemon => None,
         };
         let (attempt, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
         let (span, of_thread) = (Span::current(), begin.clone());
@@ -190,19 +220,20 @@ impl Invoker {
             let returned = span.in_scope(|| caught(called));
             Some((returned, taken))
         };
-        let thread = match &self.handlers {
-            Some(runtime) => runtime.spawn_blocking(work),
-            None => tokio::task::spawn_blocking(work),
+        let runtime = self.handlers.clone().unwrap_or_else(Handle::current);
+        let thread: Thread<_> = if is_daemon {
+            on_its_own_thread(runtime, work)
+        } else {
+            let thread = runtime.spawn_blocking(work);
+            Box::pin(async move { thread.await.map_err(|error| error.to_string()) })
         };
-        match self.patiently(cause, (&begin, patch), thread).await {
+        match self.patiently(cause, (&begin, patch), thread, stop).await {
             Ok(Some((returned, changed))) => {
                 *patch = changed;
                 Ok(ended(returned))
             }
             Ok(None) => Err(Cancelled),
-            Err(error) => Ok(Outcome::Arbitrary {
-                message: error.to_string(),
-            }),
+            Err(message) => Ok(Outcome::Arbitrary { message }),
         }
     }
 
@@ -212,14 +243,14 @@ impl Invoker {
         &self,
         cause: &HandlerCall,
         (begin, patch): (&Begin, &mut Patch),
-        thread: JoinHandle<Option<T>>,
-    ) -> Result<Option<T>, JoinError> {
-        let mut thread = std::pin::pin!(thread);
+        mut thread: Thread<T>,
+        stop: CutOff<'_>,
+    ) -> Result<Option<T>, String> {
         if let (Some(limit), Some(left)) = (cause.handler.timeout(), self.left(cause)) {
             tokio::select! {
                 biased;
                 ended = &mut thread => return ended,
-                () = self.cancelled.cancelled() => {}
+                () = stop.cancelled.cancelled() => {}
                 () = tokio::time::sleep(left) => if begin.has_begun() {
                     report_overdue(cause, EndOfCall::Timeout(limit));
                 }
@@ -228,13 +259,13 @@ impl Invoker {
         tokio::select! {
             biased;
             ended = &mut thread => return ended,
-            () = self.cancelled.cancelled() => {}
+            () = stop.cancelled.cancelled() => {}
         }
         if let Some(untouched) = begin.call_off() {
             *patch = untouched;
             return Ok(None);
         }
-        report_overdue(cause, EndOfCall::Stop);
+        report_overdue(cause, stop.end);
         thread.await
     }
 
@@ -247,6 +278,46 @@ impl Invoker {
         let spent = self.clock.now().duration_since(cause.attempt.started);
         Some(limit.saturating_sub(Duration::try_from(spent).unwrap_or_default()))
     }
+}
+
+/// What cuts a call off.
+#[derive(Clone, Copy)]
+struct CutOff<'a> {
+    cancelled: &'a CancellationToken,
+    /// Why, as it is said.
+    end: EndOfCall,
+}
+
+impl CutOff<'_> {
+    /// Until it has been so for so long.
+    async fn is_past(&self, grace: Duration) {
+        self.cancelled.cancelled().await;
+        tokio::time::sleep(grace).await;
+    }
+}
+
+/// What a thread comes to: nothing where the call was called off before it could begin.
+type Thread<T> = Pin<Box<dyn Future<Output = Result<Option<T>, String>> + Send>>;
+
+/// Run `work` on a thread that is no one else's.
+fn on_its_own_thread<T: Send + 'static>(
+    runtime: Handle,
+    work: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Thread<T> {
+    let (done, waits) = oneshot::channel();
+    let listener = dispatcher::get_default(Clone::clone);
+    let begun = std::thread::Builder::new()
+        .name("kopf-daemon".to_owned())
+        .spawn(move || {
+            let _runtime = runtime.enter();
+            let worked = dispatcher::with_default(&listener, work);
+            // Nobody may wait for it any more.
+            drop(done.send(worked));
+        });
+    Box::pin(async move {
+        begun.map_err(|error| format!("there is no thread for it: {error}"))?;
+        waits.await.map_err(|_| "its thread has ended".to_owned())
+    })
 }
 
 fn report_overdue(cause: &HandlerCall, end: EndOfCall) {

@@ -2,8 +2,8 @@
 //!
 //! A state takes the place of an older state. That the object is not watched any more takes the place of a state, but of no deletion;
 //! a state that comes after it (the object is watched again) takes it back. Once a deletion was read, the object has ended: a further
-//! deletion, and that it is not watched, tell nothing. What else will be posted (a nudge, a patch that is owed, the
-//! end of background work) gets a field here with its rule in [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the
+//! deletion, and that it is not watched, tell nothing. Calls of daemons and timers that have ended are all read, before anything else. What
+//! else will be posted (a patch that is owed) gets a field here with its rule in [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the
 //! other letters stay as they are. Must not know what is done with a letter.
 
 use std::sync::Arc;
@@ -12,7 +12,10 @@ use tokio::time::Instant;
 
 use crate::engine::memory::{Memory, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
+use crate::handler::definition::HandlerCall;
+use crate::handler::outcome::Outcome;
 use crate::object::event::EventType;
+use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 
 /// Something that concerns an object.
@@ -22,6 +25,30 @@ pub(crate) enum Letter {
     State(Pending),
     /// It is not watched any more: what has begun ends and is written, and nothing is remembered. It may well be there.
     Unwatched,
+    /// Calls of its daemons and timers have ended.
+    Returned(Vec<ReturnedCall>),
+    /// A daemon or timer of it is due, and it was at rest: what it is like has to be read.
+    Due(Origin),
+}
+
+/// A call of a daemon or timer that has ended.
+#[derive(Debug)]
+pub(crate) struct ReturnedCall {
+    /// Which call it was.
+    pub(crate) number: u64,
+    pub(crate) call: HandlerCall,
+    /// Nothing where it was cut off.
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) patch: Patch,
+    /// What the object was like when the call began.
+    pub(crate) origin: Origin,
+}
+
+/// What an object was like at some time; of one that was at rest, no more than its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) raw: Raw,
+    pub(crate) kind: Arc<ResourceHandlers>,
 }
 
 /// A state that waits to be handled.
@@ -43,6 +70,8 @@ pub(crate) struct Pending {
 pub(crate) struct Mailbox {
     state: Option<Pending>,
     unwatched: bool,
+    returned: Vec<ReturnedCall>,
+    due: Option<Origin>,
     /// The last state that was read is a deletion.
     ended: bool,
 }
@@ -66,19 +95,40 @@ impl Mailbox {
                 self.state = None;
                 self.unwatched = true;
             }
+            Letter::Returned(calls) => self.returned.extend(calls),
+            Letter::Due(origin) => self.due = Some(origin),
         }
     }
 
     /// The letter to be read next.
     pub(crate) fn take(&mut self) -> Option<Letter> {
+        if !self.returned.is_empty() {
+            return Some(Letter::Returned(self.take_returned()));
+        }
         let unwatched = std::mem::take(&mut self.unwatched);
         self.ended |= self.is_deletion();
         let state = self.state.take().map(Letter::State);
-        state.or(unwatched.then_some(Letter::Unwatched))
+        let letter = state.or(unwatched.then_some(Letter::Unwatched));
+        letter.or_else(|| self.due.take().map(Letter::Due))
+    }
+
+    /// The calls that have ended, without anything else.
+    pub(crate) fn take_returned(&mut self) -> Vec<ReturnedCall> {
+        std::mem::take(&mut self.returned)
+    }
+
+    /// What is known of the object by what waits for it, the newest first.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        let state = self.state.as_ref().map(|state| Origin {
+            raw: state.raw.clone(),
+            kind: state.kind.clone(),
+        });
+        let returned = || self.returned.last().map(|call| call.origin.clone());
+        state.or_else(returned).or_else(|| self.due.clone())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.is_none() && !self.unwatched
+        self.state.is_none() && !self.unwatched && self.returned.is_empty() && self.due.is_none()
     }
 
     /// The newest state.
@@ -172,6 +222,7 @@ mod tests {
                 format!("{:?} {}", it.event, it.raw.facts().resource_version)
             }
             Some(Letter::Unwatched) => "unwatched".to_owned(),
+            Some(other) => unreachable!("{other:?}"),
             None => "nothing".to_owned(),
         };
         assert!(mailbox.is_empty());
@@ -203,7 +254,7 @@ mod tests {
     async fn an_older_version_counts_where_a_listing_that_was_asked_for_later_has_it() {
         let known = |letter: Letter, memory: &Memory| match letter {
             Letter::State(pending) => pending.is_known_to(memory),
-            Letter::Unwatched => unreachable!("it is a state"),
+            other => unreachable!("{other:?}"),
         };
         let mut memory = Memory::first(EventType::Listed);
         memory.version = Version::of("9");

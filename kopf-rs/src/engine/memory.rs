@@ -4,12 +4,15 @@
 
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use tokio::time::Instant;
 
+use crate::engine::running_calls::RunningCall;
 use crate::handler::memo::Memo;
+use crate::handler::stopped::StopReason;
 use crate::object::event::EventType;
+use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
 use crate::state::trace::Trace;
 
@@ -38,6 +41,18 @@ pub(crate) struct Work {
     pub(crate) self_triggered: SelfTriggered,
     /// How often somebody else has put the operator's finalizer on.
     pub(crate) readded_finalizers: u8,
+    /// Boxed: most objects have no daemons and timers.
+    background: Option<Box<Background>>,
+}
+
+/// The daemons and timers of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    pub(crate) memory: BackgroundMemory,
+    /// Those that run.
+    pub(crate) calls: Vec<Arc<RunningCall>>,
+    /// When to look at them without any other reason.
+    pub(crate) due: Option<Instant>,
 }
 
 /// An object that was not found.
@@ -52,6 +67,49 @@ impl Memory {
         Self {
             seen: ObjectMemory::first(event),
             ..Self::default()
+        }
+    }
+
+    /// Its daemons and timers, where it has any.
+    pub(crate) fn background(&self) -> Option<&Background> {
+        self.lately.background.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn background_mut(&mut self) -> Option<&mut Background> {
+        self.background()?;
+        self.lately.background.as_deref_mut()
+    }
+
+    /// The same, where it may be the first one.
+    pub(crate) fn background_or_none(&mut self) -> &mut Background {
+        self.lately.background.get_or_insert_default()
+    }
+
+    /// Forget them.
+    pub(crate) fn take_background(&mut self) -> Option<Box<Background>> {
+        self.background()?;
+        self.lately.background.take()
+    }
+
+    /// When to look at its daemons and timers without any other reason.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.background()?.due
+    }
+
+    /// Whether calls of daemons and timers run.
+    pub(crate) fn has_calls(&self) -> bool {
+        let background = self.background();
+        background.is_some_and(|it| !it.calls.is_empty())
+    }
+}
+
+impl Drop for Background {
+    /// Whoever forgets an object has ended its calls; this is for the panics of workers.
+    fn drop(&mut self) {
+        for call in &self.calls {
+            call.stopped.set(StopReason::RESOURCE_UNWATCHED);
+            call.cancelled.cancel();
         }
     }
 }

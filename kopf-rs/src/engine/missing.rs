@@ -54,9 +54,15 @@ impl Worker {
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
         match look {
             Look::Missing => self.is_missing(event),
+            // No more is known of it than its name: its watch will tell more.
+            Look::Unreadable if self.raw.facts().resource_version.is_empty() => {
+                self.leave_background();
+                Due::Never
+            }
             // Only a write finds out whether it is there again.
             Look::Unreadable if self.unwritten_outcome => self.deliver_unwritten().await,
             Look::Found | Look::Unreadable => {
+                self.outdated = false;
                 if self.context.begin_again().await {
                     self.cycle(event).await
                 } else {
@@ -73,6 +79,7 @@ impl Worker {
 
     /// The server does not have it: when to look for it.
     pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
+        self.leave_background();
         self.missing = Some(Missing { event });
         let rng = self.context.shared.rng();
         let pause = self.trouble.absences.next_pause(rng);

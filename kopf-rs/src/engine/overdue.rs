@@ -66,6 +66,7 @@ async fn tell(
         let waits = match cause.activity() {
             Some(_) => WaitsForCall::Operator,
             None if deletion => WaitsForCall::Deletion,
+            None if cause.handler.background().is_some() => WaitsForCall::Tick,
             None => WaitsForCall::Object,
         };
         let happening = Happening::StillRunning {

@@ -50,6 +50,7 @@ impl Worker {
             body: &body,
             event,
             seen: &self.memory.seen,
+            background: self.memory.background().map(|it| &it.memory),
             surroundings: &self.surroundings,
             finalizer_is_contested: self.memory.lately.readded_finalizers >= READDED_FINALIZERS,
             withheld: &self.kind.withheld,
@@ -91,6 +92,7 @@ impl Worker {
 
     /// Nothing is planned: when to look at the object again.
     pub(super) fn without_plan(&mut self, why: &NoPlan) -> Due {
+        self.leave_background();
         match why {
             NoPlan::Panic(panic) => self.throttled(panic),
             NoPlan::LeftAlone => Due::Never,

@@ -15,9 +15,10 @@ use tokio::time::Instant;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
-use crate::engine::mailbox::{Letter, Mailbox, Pending};
+use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending, ReturnedCall};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
+use crate::engine::timers::Timers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -39,6 +40,8 @@ pub(crate) struct Queue {
     changed: Notify,
     /// Told of every hundredth event.
     many: Notify,
+    /// Told whenever an object is due sooner than all others.
+    sooner: Notify,
 }
 
 #[derive(Default)]
@@ -46,6 +49,8 @@ struct State {
     /// A tree: it grows and shrinks by a few slots at a time, where a table of hashes stands twice while it grows, and keeps its size.
     slots: BTreeMap<Key, Slot>,
     streams: HashMap<StreamId, Stream>,
+    /// When objects at rest are due.
+    timers: Timers,
     busy: usize,
     /// How many events have told of objects.
     events: u64,
@@ -155,12 +160,31 @@ impl Queue {
     }
 
     /// A watch that is ended: its objects are not watched any more. What is at rest is forgotten, and workers are told.
-    pub(crate) fn close(&self, stream: StreamId) {
+    /// Hands over the workers of those that rest while their daemons and timers run.
+    pub(crate) fn close(&self, stream: StreamId) -> Vec<WorkerStart> {
+        let mut started = Vec::new();
         let mut state = self.lock();
-        if state.streams.remove(&stream).is_some() {
-            state.slots.retain(|_, slot| match &mut slot.work {
+        let State {
+            slots,
+            streams,
+            timers,
+            ..
+        } = &mut *state;
+        if let Some(Stream { kind, .. }) = streams.remove(&stream) {
+            slots.retain(|key, slot| match &mut slot.work {
                 _ if slot.stream != stream => true,
-                Work::Resting(_) => false,
+                Work::Resting(memory) if !memory.has_calls() => {
+                    timers.forget(memory, key);
+                    false
+                }
+                Work::Resting(_) => {
+                    // That it is not watched is read first; the other letter names it.
+                    let origin = slot.origin(key, &kind).map(Letter::Due);
+                    let worker = origin.and_then(|origin| slot.post(key, origin));
+                    started.extend(woken(timers, worker));
+                    slot.post(key, Letter::Unwatched);
+                    true
+                }
                 Work::Busy(busy) => {
                     busy.mailbox.post(Letter::Unwatched);
                     busy.wake.notify_one();
@@ -168,8 +192,45 @@ impl Queue {
                 }
             });
         }
+        state.busy += started.len();
         drop(state);
         self.changed.notify_waiters();
+        started
+    }
+
+    /// A letter for an object; a worker that is to be started for it. Lost where nothing is known of the object.
+    pub(crate) fn post(&self, key: &Key, letter: Letter) -> Option<WorkerStart> {
+        let mut state = self.lock();
+        let State { slots, timers, .. } = &mut *state;
+        let worker = slots.get_mut(key)?.post(key, letter);
+        let worker = woken(timers, worker);
+        state.busy += usize::from(worker.is_some());
+        worker
+    }
+
+    /// The calls of daemons and timers that have ended.
+    pub(crate) fn take_returned(&self, key: &Key) -> Vec<ReturnedCall> {
+        let mut state = self.lock();
+        let mailbox = state.mailbox(key);
+        mailbox.map(Mailbox::take_returned).unwrap_or_default()
+    }
+
+    /// Wait until objects at rest are due: the workers that are to be started for them.
+    pub(crate) async fn due(&self) -> Vec<WorkerStart> {
+        loop {
+            let first = self.lock().timers.first();
+            let is_due = async {
+                match first {
+                    Some(first) => tokio::time::sleep_until(first).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.sooner.notified() => {}
+                () = is_due => return self.lock().due(Instant::now()),
+            }
+        }
     }
 
     /// What waits for the object.
@@ -213,9 +274,14 @@ impl Queue {
             // Known is only what the former handlers have seen, or in the former version.
             memory.version = Version::Unknown;
         }
+        let due = memory.due();
         slot.work = Work::Resting(memory);
         state.busy -= 1;
+        let is_sooner = due.is_some_and(|due| state.timers.insert(due, key.clone()));
         drop(state);
+        if is_sooner {
+            self.sooner.notify_one();
+        }
         self.changed.notify_waiters();
         None
     }
@@ -343,6 +409,7 @@ impl State {
             }
         }
         let worker = slot.post(&key, Letter::State(state));
+        let worker = woken(&mut self.timers, worker);
         self.busy += usize::from(worker.is_some());
         worker
     }
@@ -358,8 +425,24 @@ impl State {
                 && slot.mark != mark
                 && let Some(deletion) = slot.deletion(key, &kind)
             {
-                started.extend(slot.post(key, Letter::State(deletion)));
+                let worker = slot.post(key, Letter::State(deletion));
+                started.extend(woken(&mut self.timers, worker));
             }
+        }
+        self.busy += started.len();
+        started
+    }
+
+    /// The workers of objects at rest that are due.
+    fn due(&mut self, now: Instant) -> Vec<WorkerStart> {
+        let mut started = Vec::new();
+        while let Some(key) = self.timers.pop(now) {
+            let Some(slot) = self.slots.get_mut(&key) else {
+                continue;
+            };
+            let stream = self.streams.get(&slot.stream);
+            let origin = stream.and_then(|stream| slot.origin(&key, &stream.kind));
+            started.extend(origin.and_then(|origin| slot.post(&key, Letter::Due(origin))));
         }
         self.busy += started.len();
         started
@@ -367,6 +450,9 @@ impl State {
 
     fn remove(&mut self, key: &Key) {
         if let Some(slot) = self.slots.remove(key) {
+            if let Work::Resting(memory) = &slot.work {
+                self.timers.forget(memory, key);
+            }
             self.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
         }
     }
@@ -417,7 +503,8 @@ impl Slot {
         }
     }
 
-    fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {
+    /// What is known of it: its name.
+    fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Origin> {
         let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
         let mut metadata = serde_json::json!({"name": name, "uid": key.uid()});
         if !namespace.is_empty() {
@@ -428,15 +515,31 @@ impl Slot {
             "kind": kind.resource.kind,
             "metadata": metadata,
         });
-        Some(Pending {
-            event: EventType::Deleted,
+        Some(Origin {
             raw: Raw::parse(&object.to_string()).ok()?,
             kind: kind.clone(),
+        })
+    }
+
+    fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {
+        let Origin { raw, kind } = self.origin(key, kind)?;
+        Some(Pending {
+            event: EventType::Deleted,
+            raw,
+            kind,
             arrived: Instant::now(),
             listing: None,
             concluded: true,
         })
     }
+}
+
+/// Its object has rested until now: it is not due by itself any more.
+fn woken(timers: &mut Timers, worker: Option<WorkerStart>) -> Option<WorkerStart> {
+    if let Some(WorkerStart { key, memory, .. }) = &worker {
+        timers.forget(memory, key);
+    }
+    worker
 }
 
 /// Whether waiting alone will not help.

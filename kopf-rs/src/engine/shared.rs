@@ -22,9 +22,10 @@ use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
 use crate::engine::noted_calls::NotedCalls;
-use crate::engine::queue::Queue;
+use crate::engine::queue::{Queue, WorkerStart};
 use crate::engine::report::report_about;
 use crate::engine::resource_handlers::ResourceHandlers;
+use crate::engine::running_calls::RunningCalls;
 use crate::engine::turns::Turns;
 use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
@@ -86,6 +87,12 @@ pub(crate) struct Shared {
     workers: Option<Arc<Semaphore>>,
     pub(super) turns: Turns,
     pub(super) tasks: TaskTracker,
+    /// Daemons and timers that run.
+    pub(super) running: RunningCalls,
+    /// Their tasks, and those that see to their end.
+    pub(super) calls: TaskTracker,
+    /// Starts a worker.
+    pub(super) start_worker: fn(&Arc<Shared>, WorkerStart),
     /// Everything ends now.
     pub(super) ended: CancellationToken,
     pub(super) failures: Failures,
@@ -98,7 +105,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(setup: Setup) -> Self {
+    pub(super) fn new(setup: Setup, start_worker: fn(&Arc<Self>, WorkerStart)) -> Self {
         let limits = &setup.limits;
         Self {
             queue: Queue::default(),
@@ -107,6 +114,9 @@ impl Shared {
             workers: limits.workers.map(places),
             turns: Turns::new(),
             tasks: TaskTracker::new(),
+            running: RunningCalls::default(),
+            calls: TaskTracker::new(),
+            start_worker,
             ended: CancellationToken::new(),
             failures: Failures::new(setup.once),
             lost_outcomes: LostOutcomes::default(),
@@ -137,6 +147,7 @@ impl Shared {
             persistence: &self.setup.persistence,
             resource: &kind.resource,
             seen: &memory.seen,
+            background: memory.background().map(|it| &it.memory),
         }
     }
 

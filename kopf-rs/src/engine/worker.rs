@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
-use crate::engine::mailbox::{Letter, Mailbox, Pending};
+use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending};
 use crate::engine::memory::{Memory, Missing, Version};
 use crate::engine::queue::WorkerStart;
 use crate::engine::report::{about, report_quietly};
@@ -26,6 +26,7 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
+use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::event::EventType;
@@ -40,13 +41,10 @@ use crate::wording::Line;
 
 /// Work for an object until it may rest.
 pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
-    let newest = |mailbox: &Mailbox| {
-        let state = mailbox.state()?;
-        Some((state.raw.clone(), state.kind.clone()))
-    };
+    let newest = |mailbox: &Mailbox| Some((mailbox.origin()?, mailbox.state().is_some()));
     loop {
-        if let Some((raw, kind)) = shared.queue.peek(&start.key, newest).flatten() {
-            let mut worker = Worker::new(shared, start, raw, kind);
+        if let Some(newest) = shared.queue.peek(&start.key, newest).flatten() {
+            let mut worker = Worker::new(shared, start, newest);
             while let Some(turn) = worker.next().await {
                 // Boxed, as is the stop: a worker that waits for its next turn must be small.
                 Box::pin(worker.turn(turn)).await;
@@ -68,6 +66,8 @@ pub(super) struct Worker {
     pub(super) kind: Arc<ResourceHandlers>,
     /// The newest state known.
     pub(super) raw: Raw,
+    /// There may be a newer one, which has to be read.
+    pub(super) outdated: bool,
     pub(super) memory: Memory,
     pub(super) writer: Writer,
     pub(super) trouble: Trouble,
@@ -124,7 +124,10 @@ pub(super) enum Due {
 // === impl Worker ===
 
 impl Worker {
-    fn new(shared: Arc<Shared>, start: WorkerStart, raw: Raw, kind: Arc<ResourceHandlers>) -> Self {
+    fn new(shared: Arc<Shared>, start: WorkerStart, (newest, is_state): (Origin, bool)) -> Self {
+        let Origin { raw, kind } = newest;
+        let version = Version::of(&raw.facts().resource_version);
+        let is_newest = is_state || version != Version::Unknown && version == start.memory.version;
         let facts = raw.facts();
         let about = Arc::new(about(&kind.resource, facts));
         let surroundings = CauseContext {
@@ -139,6 +142,7 @@ impl Worker {
             context,
             kind,
             raw,
+            outdated: !is_newest,
             memory: Memory::default(),
             trouble: Trouble::default(),
             due: Due::Never,
@@ -172,9 +176,15 @@ impl Worker {
                 return self.begin(has_letter).await;
             }
             if let Due::At(at) = self.due {
+                let at = self.shared().setup.clock.instant(at);
+                let at = self.memory.due().map_or(at, |due| at.min(due));
                 if self.context.sleep_until(at).await {
                     self.due = Due::Now;
                 }
+                continue;
+            }
+            if self.memory.due().is_some_and(|due| due <= Instant::now()) {
+                self.due = Due::Now;
                 continue;
             }
             let memory = self.rested();
@@ -247,9 +257,11 @@ impl Worker {
                 self.know(state.raw);
                 self.due = self.cycle(Some(state.event)).await;
             }
-            Turn::Again => {
+            Turn::Letter(Letter::Returned(calls)) => self.returned(calls),
+            Turn::Letter(Letter::Due(_)) | Turn::Again => {
                 self.due = match self.missing.take() {
                     Some(missing) => self.look_for_it(missing.event).await,
+                    None if self.outdated => self.look_for_it(None).await,
                     None => self.cycle(None).await,
                 };
             }
@@ -278,6 +290,7 @@ impl Worker {
         const REFUSED: u32 = 3;
         /// For so long, its version may not be served at all.
         const UNSERVED: Duration = Duration::from_secs(600);
+        self.stop_background(StopReason::RESOURCE_UNWATCHED).await;
         let until = Instant::now() + UNSERVED;
         while self.unwritten_outcome && self.trouble.refused < REFUSED {
             if self.context.has_state() {
@@ -290,7 +303,10 @@ impl Worker {
             match written.await.unwrap_or(Due::Never) {
                 Due::At(_) if is_last => break,
                 Due::Now => {}
-                Due::At(at) => drop(self.context.sleep_until(at).await),
+                Due::At(at) => {
+                    let at = self.shared().setup.clock.instant(at);
+                    self.context.sleep_until(at).await;
+                }
                 Due::Never | Due::Gone | Due::Unwatched | Due::Stopped => break,
             }
         }
@@ -346,6 +362,7 @@ impl Worker {
                 break;
             }
         }
+        self.release_background(StopReason::RESOURCE_DELETED);
         self.context.forget_calls();
         Due::Gone
     }
@@ -379,13 +396,15 @@ impl Worker {
             }
         };
         self.context.call(calls).await;
-        self.transformer().keep_identity(&self.raw, &mut patch);
+        self.keep_identity(&mut patch);
         self.deliver_extra(&patch).await;
     }
 
     /// Call what is planned.
     async fn act(&mut self, mut plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.report_all(std::mem::take(&mut plan.told));
+        let background = std::mem::take(&mut plan.background);
+        self.run_in_background(background, plan.body());
         for handler in &plan.suspended {
             self.context
                 .tell_suspended(handler, self.is_waited_for(handler));
@@ -393,7 +412,7 @@ impl Worker {
         let mut patch = Patch::new();
         let calls = self.call(&plan, watching, &mut patch);
         let called = self.context.call(calls).await;
-        self.transformer().keep_identity(&self.raw, &mut patch);
+        self.keep_identity(&mut patch);
         match called {
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
@@ -462,6 +481,7 @@ impl Worker {
     /// The operator stops: outcomes that are still to be written are, once more.
     async fn stop(&mut self) {
         let is_unfinished = matches!(self.due, Due::Now | Due::At(_) | Due::Stopped);
+        self.await_background().await;
         if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
             let (resource, about) = (&self.kind.resource, &self.context.about);
             let what = format!("{resource} {about}: its handlers had not finished");
@@ -513,6 +533,7 @@ impl Worker {
         self.memory.version = Version::of(&raw.facts().resource_version);
         self.memory.trace = self.shared().trace(&self.kind, &raw);
         self.raw = raw;
+        self.outdated = false;
     }
 
     /// The answer to an own write is the newest state from now on.
@@ -520,6 +541,11 @@ impl Worker {
         self.memory.lately.answered = Some(Instant::now());
         self.look_for_unknown_records(&reply);
         self.know(reply);
+    }
+
+    /// Leave to the server what is its own, whatever handlers have put into their patch.
+    pub(super) fn keep_identity(&self, patch: &mut Patch) {
+        self.transformer().keep_identity(&self.raw, patch);
     }
 
     fn transformer(&self) -> Transformer<'_> {

@@ -47,8 +47,31 @@ pub(crate) const ON_CLEANUP: Attribute = Attribute {
     options: &[RETRY],
 };
 
-const ALL: [Attribute; 8] = [
-    ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
+pub(crate) const DAEMON: Attribute = Attribute {
+    name: "daemon",
+    options: &[
+        RETRY,
+        FILTERS,
+        &[
+            "initial_delay",
+            "cancellation_backoff",
+            "cancellation_timeout",
+            "cancellation_polling",
+        ],
+    ],
+};
+pub(crate) const TIMER: Attribute = Attribute {
+    name: "timer",
+    options: &[
+        RETRY,
+        FILTERS,
+        &["initial_delay", "interval", "sharp", "idle"],
+    ],
+};
+
+const ALL: [Attribute; 10] = [
+    ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP, DAEMON,
+    TIMER,
 ];
 
 // === impl ===

@@ -16,6 +16,7 @@ use crate::handler::options::ErrorsMode;
 use crate::handler::required::RequiredState;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
+use crate::handler::timing::{BackgroundKind, Timing};
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
 
@@ -164,6 +165,11 @@ impl Handler {
     pub(crate) fn errors(&self) -> ErrorsMode {
         let errors = self.family.retry().errors;
         errors.unwrap_or(ErrorsMode::Temporary)
+    }
+
+    /// Whether it runs in the background, and when it is called there.
+    pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
+        self.family.background()
     }
 
     /// The activity it is part of; `None` for handlers of objects.

@@ -13,6 +13,7 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 
 pub mod arg;
+pub(crate) mod background;
 pub(crate) mod given;
 pub(crate) mod json;
 pub(crate) mod plain;

@@ -6,13 +6,16 @@
 
 use crate::handler::attribute::{Attribute, ON_EVENT};
 use crate::handler::family::activity::{ActivityHandler, ActivityOptions};
+use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions};
 use crate::handler::family::event::{EventHandler, EventOptions};
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::Activity;
+use crate::handler::timing::BackgroundKind;
 use crate::object::selector::{Selector, SelectorError};
 
 pub(crate) mod activity;
+pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
 
@@ -23,6 +26,8 @@ pub enum Declaration {
     Change(ChangeKind, MakeSelector, fn() -> ChangeOptions),
     /// `#[on_event]`
     Event(MakeSelector, fn() -> EventOptions),
+    /// `#[daemon]`, `#[timer]`
+    Background(BackgroundKind, MakeSelector, fn() -> BackgroundOptions),
     /// `#[on_startup]`, `#[on_cleanup]`
     Activity(Activity, fn() -> ActivityOptions),
 }
@@ -34,15 +39,20 @@ pub(crate) type MakeSelector = fn() -> Result<Selector, SelectorError>;
 
 impl Declaration {
     /// The attribute, and the rules of the family with selector and options made.
-    pub(crate) fn resolved(self) -> (Attribute, Result<Box<dyn FamilyRules>, SelectorError>) {
+    pub(crate) fn resolved(self) -> (Attribute, Result<Box<dyn FamilyRules>, String>) {
         match self {
             Self::Change(kind, selector, options) => {
-                let handler = selector().map(|it| ChangeHandler::new(kind, it, options()));
+                let handler = named(selector).map(|it| ChangeHandler::new(kind, it, options()));
                 (kind.attribute(), handler.map(boxed))
             }
             Self::Event(selector, options) => {
-                let handler = selector().map(|it| EventHandler::new(it, options()));
+                let handler = named(selector).map(|it| EventHandler::new(it, options()));
                 (ON_EVENT, handler.map(boxed))
+            }
+            Self::Background(kind, selector, options) => {
+                let made = |it| BackgroundHandler::new(kind, it, options());
+                let handler = named(selector).and_then(made);
+                (background::attribute(kind), handler.map(boxed))
             }
             Self::Activity(activity, options) => {
                 let handler = ActivityHandler::new(activity, options());
@@ -50,6 +60,10 @@ impl Declaration {
             }
         }
     }
+}
+
+fn named(selector: MakeSelector) -> Result<Selector, String> {
+    selector().map_err(|error| error.to_string())
 }
 
 fn boxed(handler: impl FamilyRules + 'static) -> Box<dyn FamilyRules> {

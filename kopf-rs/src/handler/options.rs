@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::handler::cause::Param;
 use crate::handler::filter::{Criterion, Filters};
 use crate::handler::required::RequiredState;
+use crate::handler::timing::Timing;
 use crate::object::path::FieldPath;
 
 /// The options that all attributes have.
@@ -72,6 +73,7 @@ pub(crate) struct CallbackOptions {
     pub(crate) new: Option<Criterion>,
     pub(crate) optional: bool,
     pub(crate) deleted: bool,
+    pub(crate) timing: Timing,
 }
 
 impl CallbackOptions {
@@ -80,12 +82,19 @@ impl CallbackOptions {
         let Self {
             filters, old, new, ..
         } = self;
-        filters.has_functions() || old.iter().chain(new).any(Criterion::is_function)
+        filters.has_functions()
+            || self.timing.has_functions()
+            || old.iter().chain(new).any(Criterion::is_function)
     }
 
     /// The names of the methods that were called, but for `param`, which each family has.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let Self { retry, filters, .. } = self;
+        let Self {
+            retry,
+            filters,
+            timing,
+            ..
+        } = self;
         let all = [
             ("errors", retry.errors.is_some()),
             ("timeout", retry.timeout.is_some()),
@@ -100,6 +109,22 @@ impl CallbackOptions {
             ("new", self.new.is_some()),
             ("optional", self.optional),
             ("deleted", self.deleted),
+            ("initial_delay", timing.initial_delay.is_some()),
+            ("interval", timing.interval.is_some()),
+            ("sharp", timing.sharp),
+            ("idle", timing.idle.is_some()),
+            (
+                "cancellation_backoff",
+                timing.cancellation_backoff.is_some(),
+            ),
+            (
+                "cancellation_timeout",
+                timing.cancellation_timeout.is_some(),
+            ),
+            (
+                "cancellation_polling",
+                timing.cancellation_polling.is_some(),
+            ),
         ];
         all.into_iter()
             .filter(|(_, given)| *given)

@@ -6,6 +6,7 @@ use crate::handler::attribute::Attribute;
 use crate::handler::filter::{Filters, Former, NO_FILTERS};
 use crate::handler::options::{CallbackOptions, NO_RETRY, RetryOptions};
 use crate::handler::subject::{Activity, Reason};
+use crate::handler::timing::{BackgroundKind, Timing};
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
 
@@ -90,6 +91,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
     /// Whether it is called for every watch event, whatever has changed.
     fn is_for_events(&self) -> bool {
         false
+    }
+
+    /// Whether it runs in the background, and when it is called there.
+    fn background(&self) -> Option<(BackgroundKind, &Timing)> {
+        None
     }
 
     /// The activity it is part of; `None` for handlers of objects.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::handler::live::Live;
+use crate::handler::stopped::Stopped;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::object::event::EventType;
@@ -18,6 +20,7 @@ use crate::object::resource::Resource;
 pub(crate) enum Subject {
     Change(ChangeSubject),
     Event(EventSubject),
+    Background(BackgroundSubject),
     Activity(Activity),
 }
 
@@ -70,6 +73,16 @@ pub(crate) struct EventSubject {
     pub(crate) event: EventType,
 }
 
+/// An object that is looked after in the background.
+#[derive(Clone, Debug)]
+pub(crate) struct BackgroundSubject {
+    /// As it was when the call began.
+    pub(crate) object: SubjectObject,
+    /// As it is now.
+    pub(crate) live: Live,
+    pub(crate) stopped: Stopped,
+}
+
 /// What an operator does for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -87,6 +100,7 @@ impl Subject {
         match self {
             Self::Change(subject) => Some(&subject.object),
             Self::Event(subject) => Some(&subject.object),
+            Self::Background(subject) => Some(&subject.object),
             Self::Activity(_) => None,
         }
     }

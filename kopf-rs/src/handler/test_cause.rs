@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 
 use crate::handler::cause::{Attempt, Cause, CauseContext};
 use crate::handler::extensions::Extensions;
+use crate::handler::live::Live;
 use crate::handler::memo::Memo;
+use crate::handler::stopped::Stopped;
 use crate::handler::subject::{
-    Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
+    BackgroundSubject, Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
 };
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -124,6 +126,19 @@ impl TestCause {
         if let Subject::Change(ChangeSubject { object, .. }) = &self.cause.subject {
             let object = object.clone();
             self.cause.subject = Subject::Event(EventSubject { object, event });
+        }
+        self
+    }
+    /// As a daemon or timer is told, with this stop flag.
+    #[must_use]
+    pub fn stopped(mut self, stopped: Stopped) -> Self {
+        if let Some(object) = self.cause.subject.object().cloned() {
+            let live = Live::of(object.body.clone());
+            self.cause.subject = Subject::Background(BackgroundSubject {
+                object,
+                live,
+                stopped,
+            });
         }
         self
     }

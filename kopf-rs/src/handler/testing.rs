@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 use crate::handler::callee::{Callee, Function, Returned};
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::live::Live;
+use crate::handler::stopped::Stopped;
 use crate::handler::subject::{
-    Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
+    BackgroundSubject, Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
 };
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -51,6 +53,12 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         Subject::Event(EventSubject {
             object,
             event: EventType::Listed,
+        })
+    } else if handler.background().is_some() {
+        Subject::Background(BackgroundSubject {
+            live: Live::of(object.body.clone()),
+            stopped: Stopped::unset(None),
+            object,
         })
     } else {
         Subject::Change(ChangeSubject {

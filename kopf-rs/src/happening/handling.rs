@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
+use crate::happening::background::Background;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::state::Damaged;
@@ -59,6 +60,10 @@ pub(crate) enum Handling {
     /// A filter, or the framework itself, has panicked: the object is looked at again after a pause.
     Throttled { panic: String, pause: Duration },
 
+    // === daemons and timers ===
+    /// Beside attempts.
+    Background(Background),
+
     // === deletion ===
     /// Handlers want to see the deletion.
     FinalizerAdded,
@@ -70,6 +75,8 @@ pub(crate) enum Handling {
     DeletionOfOthers,
     /// It is no more.
     Deleted,
+    /// Daemons and timers that are to end hold it up.
+    DeletionAwaitsBackground,
     /// Deletion handlers that are not served now hold it up.
     DeletionWithheld { handlers: Vec<Arc<str>> },
 

@@ -294,7 +294,8 @@ fn is_unwatchable(resource: &Resource) -> bool {
 
 /// Whether the handler's progress cannot be kept on such objects.
 fn is_unpatchable(resource: &Resource, handler: &Handler) -> bool {
-    lacks(resource, "patch") && !is_being_deleted(resource) && handler.persists_progress()
+    let writes = handler.persists_progress() || handler.background().is_some();
+    lacks(resource, "patch") && !is_being_deleted(resource) && writes
 }
 
 /// Whether its definition is being deleted. Discovery names no verb that writes then, though only creations are refused: the objects that

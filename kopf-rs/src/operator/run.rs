@@ -429,6 +429,7 @@ impl CheckedOperator {
             _ = until => Ok(Vec::new()),
             ended = observer.run(self.once) => ended,
             never = engine.give_back_memory(), if self.on_mimalloc => match never {},
+            never = engine.look_after_timers() => match never {},
         };
         drop(observer);
         engine.drain().await;
@@ -473,6 +474,7 @@ impl CheckedOperator {
             policy: Policy {
                 lifecycle: execution.lifecycle.clone(),
                 backoff: execution.backoff(),
+                cancellation_polling: settings.background.cancellation_polling,
             },
             limits: Limits {
                 workers: settings.queueing.worker_limit,

@@ -14,6 +14,8 @@ use crate::state::Persistence;
 pub struct Settings {
     /// How handlers are picked, retried and run.
     pub execution: Execution,
+    /// How daemons and timers are stopped.
+    pub background: Background,
     /// How objects are queued.
     pub queueing: Queueing,
     /// How kinds are watched.
@@ -41,6 +43,14 @@ pub struct Execution {
     pub longest_backoff: Duration,
     /// How many blocking handlers run at the same time.
     pub max_workers: usize,
+}
+
+/// How daemons and timers are stopped.
+#[derive(Clone, Debug)]
+pub struct Background {
+    /// How often it is told of a daemon that still runs while its object is to be deleted, where it has no `cancellation_polling` of its own.
+    /// Default: 60 seconds.
+    pub cancellation_polling: Duration,
 }
 
 /// How objects are queued.
@@ -130,6 +140,14 @@ impl Default for Execution {
             first_backoff: Duration::from_secs(1),
             longest_backoff: Duration::from_secs(60),
             max_workers: (processors + 4).min(32),
+        }
+    }
+}
+
+impl Default for Background {
+    fn default() -> Self {
+        Self {
+            cancellation_polling: Duration::from_secs(60),
         }
     }
 }

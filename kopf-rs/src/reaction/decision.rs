@@ -2,12 +2,13 @@
 //!
 //! | The object | Handlers whose filters let it pass | What is done |
 //! |---|---|---|
-//! | lives | one needs the finalizer, which is not on | add the finalizer |
-//! | lives | none needs the finalizer, which is on, and nothing keeps it there | remove the finalizer |
+//! | lives | one needs the finalizer, or runs in the background; it is not on | add the finalizer |
+//! | lives | none needs the finalizer, or runs in the background; it is on, and nothing keeps it there | remove the finalizer |
 //! | lives | none | nothing: what is remembered stays remembered |
 //! | lives | some, and there is a reason: creation, update, resuming | handle that |
 //! | lives | some, and nothing that counts has changed | take off what is left of former cycles |
 //! | is terminating, with the finalizer | some that are not served now | wait for them |
+//! | is terminating, with the finalizer | none is for deletions, some have not ended in the background | wait for them |
 //! | is terminating, with the finalizer | none is for deletions | remove the finalizer |
 //! | is terminating, with the finalizer | some are for deletions | handle the deletion |
 //! | is terminating without the finalizer, or gone | some optional ones for deletions, not called yet | handle the deletion as well as that goes |
@@ -26,6 +27,8 @@ pub(super) enum Decision {
     Nothing,
     /// Nothing until the deletion handlers are served again.
     AwaitDeletionHandlers,
+    /// Nothing until daemons and timers have ended.
+    AwaitBackground,
     /// Forget what is remembered of an object whose deletion concerns nobody.
     Forget,
     /// Take off what is left of former cycles.
@@ -60,10 +63,10 @@ pub(super) fn decide(facts: &Facts) -> Decision {
     match facts.life {
         Life::Living {
             has_finalizer: false,
-        } if facts.needs_finalizer() => Decision::AddFinalizer,
+        } if facts.is_held() => Decision::AddFinalizer,
         Life::Living {
             has_finalizer: true,
-        } if !facts.needs_finalizer() && !is_kept => Decision::RemoveFinalizer,
+        } if !facts.is_held() && !is_kept => Decision::RemoveFinalizer,
         Life::Living { .. } if !facts.is_in_scope() => Decision::Nothing,
         Life::Living { .. } => match facts.reason {
             Some(reason) => Decision::Handle {
@@ -78,7 +81,11 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         Life::Terminating {
             has_finalizer: true,
         } if !facts.needs_finalizer() && !facts.wants_to_see_deletion() => {
-            Decision::RemoveFinalizer
+            if facts.is_held_in_background {
+                Decision::AwaitBackground
+            } else {
+                Decision::RemoveFinalizer
+            }
         }
         Life::Terminating {
             has_finalizer: true,

@@ -26,6 +26,8 @@ pub(super) struct Facts {
     /// Another operator adds the finalizer again and again.
     pub(super) finalizer_is_contested: bool,
     pub(super) deletion_was_handled: bool,
+    /// It has to stay for its daemons and timers.
+    pub(super) is_held_in_background: bool,
 }
 
 /// What handlers there are for what has changed.
@@ -56,6 +58,10 @@ impl Facts {
     pub(super) fn needs_finalizer(&self) -> bool {
         self.candidates().any(Candidate::needs_finalizer)
     }
+    /// Whether the object must not vanish before it has been let go.
+    pub(super) fn is_held(&self) -> bool {
+        self.needs_finalizer() || self.is_held_in_background
+    }
     /// Whether some handler wants to see the deletion without holding it up.
     pub(super) fn wants_to_see_deletion(&self) -> bool {
         self.candidates().any(Candidate::is_optional_deletion)
@@ -84,6 +90,7 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
         withheld: Vec::new(),
         finalizer_is_contested: input.finalizer_is_contested,
         deletion_was_handled: input.seen.deletion_was_handled,
+        is_held_in_background: false,
     };
     let may_concern = if holds {
         !(changing.is_empty() && input.withheld.is_empty())
@@ -111,7 +118,7 @@ pub(super) fn observe(input: &Input<'_>, told: &mut Vec<Handling>) -> Facts {
     facts
 }
 
-fn life(input: &Input<'_>) -> Life {
+pub(super) fn life(input: &Input<'_>) -> Life {
     let has_finalizer = finalizer::is_on(input.body, &input.persistence.finalizer);
     if input.event == Some(EventType::Deleted) {
         Life::Gone

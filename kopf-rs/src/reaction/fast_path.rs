@@ -10,6 +10,7 @@ use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
+use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
 use crate::state::Persistence;
 
@@ -19,6 +20,8 @@ pub(crate) struct FastPath<'a> {
     pub(crate) persistence: &'a Persistence,
     pub(crate) resource: &'a Resource,
     pub(crate) seen: &'a ObjectMemory,
+    /// Nothing where the object has no daemons and timers that are known.
+    pub(crate) background: Option<&'a BackgroundMemory>,
 }
 
 impl FastPath<'_> {
@@ -44,12 +47,18 @@ impl FastPath<'_> {
 
     /// Whether an object that was handled carries the finalizer; `None` where that, or the essence, depends on more than its text tells.
     fn held(&self) -> Option<bool> {
-        let mut held = false;
+        let mut held = self.background.is_some_and(BackgroundMemory::holds);
         for handler in self.handlers {
             if handler.field().is_some_and(is_extra)
                 || handler.is_for_resuming() && self.seen.is_initial()
             {
                 return None;
+            }
+            if handler.background().is_some() {
+                let background = self.background?;
+                if background.is_running() || handler.filters().has_functions() {
+                    return None;
+                }
             }
             if handler.needs_finalizer() {
                 let filters = handler.filters();

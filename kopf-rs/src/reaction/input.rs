@@ -11,6 +11,7 @@ use crate::handler::lifecycle::Lifecycle;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
+use crate::reaction::background::BackgroundMemory;
 use crate::reaction::member::Standing;
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::suspension::{Suspension, state_for};
@@ -27,6 +28,8 @@ pub(crate) struct Input<'a> {
     /// The watch event being handled; `None` for the reply of an own write and for a wake-up.
     pub(crate) event: Option<EventType>,
     pub(crate) seen: &'a ObjectMemory,
+    /// Its daemons and timers, where it has any.
+    pub(crate) background: Option<&'a BackgroundMemory>,
     pub(crate) surroundings: &'a CauseContext,
     /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
     pub(crate) finalizer_is_contested: bool,
@@ -45,9 +48,16 @@ pub(crate) struct Policy {
     pub(crate) lifecycle: Lifecycle,
     /// First and longest delay after arbitrary errors of handlers without `backoff`; doubled in between, with jitter.
     pub(crate) backoff: (Duration, Duration),
+    /// How often is told of daemons that run on, where they do not say.
+    pub(crate) cancellation_polling: Duration,
 }
 
 impl Input<'_> {
+    /// Whether the object was there before the operator, and is seen for the first time.
+    pub(super) fn is_first_listing(&self) -> bool {
+        self.event == Some(EventType::Listed) && self.seen.is_initial()
+    }
+
     /// Whether the handler may be called for the object as it is.
     pub(super) fn standing(&self, handler: &Handler) -> Standing {
         let is_of_handler = |it: &&Suspension| it.handler == handler.id;
@@ -69,6 +79,7 @@ impl Default for Policy {
         Self {
             lifecycle: Lifecycle::default(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
+            cancellation_polling: Duration::from_secs(60),
         }
     }
 }

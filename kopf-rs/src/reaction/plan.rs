@@ -13,10 +13,11 @@ use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
 use crate::object::discreet;
+use crate::reaction::background_plan::background;
 use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
-use crate::reaction::facts::{ChangeFacts, Facts, Life, observe};
+use crate::reaction::facts::{ChangeFacts, Facts, Life, life, observe};
 use crate::reaction::input::Input;
 use crate::reaction::ledger::Ledger;
 use crate::reaction::member::{Member, Standing};
@@ -25,13 +26,18 @@ use crate::reaction::planned::{Plan, PlanContext};
 /// Detect the cause, pick the due calls, decide on the finalizer.
 pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let mut told = Vec::new();
-    let facts = observe(input, &mut told);
+    let lives = matches!(life(input), Life::Living { .. });
+    let mut background = background(input, lives, &mut told);
+    let mut facts = observe(input, &mut told);
+    facts.is_held_in_background = background.memory.holds();
     let decision = decide(&facts);
     let is_suspended = |call: &HandlerCall| input.standing(&call.handler) == Standing::Suspended;
     let (suspended, watching): (Vec<_>, Vec<_>) =
         watching(input).into_iter().partition(is_suspended);
+    let not_called = std::mem::take(&mut background.suspended);
     let mut plan = Plan {
         told,
+        background,
         watching,
         changing: Vec::new(),
         suspended: Vec::new(),
@@ -45,12 +51,14 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             random: input.random,
             body: input.body.clone(),
             gone: facts.life == Life::Gone,
+            is_held_in_background: facts.is_held_in_background,
             seen: input.seen.clone(),
         },
     };
     prepare(input, facts, &mut plan);
     let of_events = suspended.into_iter().map(|call| call.handler);
     plan.suspended.extend(of_events);
+    plan.suspended.extend(not_called);
     plan
 }
 
@@ -62,6 +70,7 @@ fn prepare(input: &Input<'_>, facts: Facts, plan: &mut Plan) {
         Decision::AwaitDeletionHandlers => told.push(Handling::DeletionWithheld {
             handlers: facts.withheld,
         }),
+        Decision::AwaitBackground => told.push(Handling::DeletionAwaitsBackground),
         Decision::Forget => told.push(match facts.life {
             Life::Gone => Handling::Deleted,
             _ => Handling::DeletionOfOthers,

@@ -8,6 +8,7 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::lifecycle::Lifecycle;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
+use crate::reaction::background_plan::BackgroundPlan;
 use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::ledger::Ledger;
@@ -19,6 +20,8 @@ use crate::state::Persistence;
 pub(crate) struct Plan {
     /// To be told before the calls.
     pub(crate) told: Vec<Handling>,
+    /// What is to be done about daemons and timers.
+    pub(crate) background: BackgroundPlan,
     /// Raw-event handlers: each is called once, its failure only logged.
     pub(crate) watching: Vec<HandlerCall>,
     /// Changing handlers that are due and picked.
@@ -41,6 +44,8 @@ pub(super) struct PlanContext {
     pub(super) random: f64,
     pub(super) body: Arc<Body>,
     pub(super) gone: bool,
+    /// The object has to stay for its daemons and timers.
+    pub(super) is_held_in_background: bool,
     pub(super) seen: ObjectMemory,
 }
 

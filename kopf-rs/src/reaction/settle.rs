@@ -102,9 +102,13 @@ pub(crate) fn settle(
         (Decision::RemoveFinalizer, _) => settling.change_finalizer(finalizer::remove, &plan.left),
         (Decision::Purge, _) => settling.purge_all(plan.left),
         (Decision::Forget, _) => settling.forget(),
-        (Decision::Nothing | Decision::AwaitDeletionHandlers | Decision::Handle { .. }, _) => {
-            settling.wait(&plan.left)
-        }
+        (
+            Decision::Nothing
+            | Decision::AwaitDeletionHandlers
+            | Decision::AwaitBackground
+            | Decision::Handle { .. },
+            _,
+        ) => settling.wait(&plan.left),
     }
 }
 
@@ -124,6 +128,8 @@ impl Settling {
     fn wait(mut self, left: &Ledger) -> Effects {
         let patch = self.write_unwritten(left);
         self.hold(None);
+        let in_progress = self.effects.seen.in_progress.take();
+        self.effects.seen.in_progress = in_progress.and_then(|it| it.boxed());
         self.finish(patch)
     }
 
@@ -192,7 +198,9 @@ impl Settling {
         if cycle.mode != Mode::Persisted {
             return self.best_effort_deletion(&cycle, over);
         }
-        if over {
+        // What is done stands on the object until it can be let go: nobody is called again for its deletion.
+        let is_held = cycle.reason == Reason::Delete && self.context.is_held_in_background;
+        if over && !is_held {
             self.conclude(cycle)
         } else {
             self.proceed(&cycle)
@@ -345,6 +353,7 @@ impl Settling {
                 cycle.ledger.records()
             },
             last,
+            announced: cycle.is_over().then_some(cycle.reason),
             ..InProgress::default()
         });
         self.finish(written.patch)
@@ -491,7 +500,7 @@ fn open(subhandlers: &[SubhandlerRecord]) -> impl Iterator<Item = &Record> {
 }
 
 /// Put a result into `status.{id}`: members of an object beside those that are there, anything else in their place.
-fn deliver(patch: &mut Patch, id: &str, result: Value) {
+pub(crate) fn deliver(patch: &mut Patch, id: &str, result: Value) {
     let at = ["status", id];
     match (result, patch.get(&at)) {
         (Value::Object(members), Some(Value::Object(found))) => {

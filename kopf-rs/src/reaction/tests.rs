@@ -1,6 +1,7 @@
 //! The heart against the scenarios and rows of `tests/ledger.yaml`: small worlds in, calls and writes out.
 
 mod ahead;
+mod background;
 mod change;
 mod decision;
 mod deletion;

@@ -93,6 +93,7 @@ pub(super) fn runs_on(handler: &Handler, end: EndOfCall, f: &mut Formatter<'_>) 
             write!(f, "{handler} runs past its timeout of {seconds} seconds: ")?;
         }
         EndOfCall::Stop => write!(f, "{handler} still runs although the operator stops: ")?,
+        EndOfCall::CutOff => write!(f, "{handler} still runs although it is cut off: ")?,
     }
     f.write_str(if handler.is_blocking() {
         "a blocking function cannot be interrupted."
@@ -105,6 +106,7 @@ fn waiting(waits: WaitsForCall) -> &'static str {
     match waits {
         WaitsForCall::Object => "the object",
         WaitsForCall::Deletion => "the deletion of the object",
+        WaitsForCall::Tick => "its next call",
         WaitsForCall::Operator => "the operator",
     }
 }

@@ -11,6 +11,7 @@ use crate::happening::handling::{AttemptEnd, Fate, Handling, StateTrouble};
 use crate::object::python::{Python, seconds, timedelta};
 use crate::state::budget;
 use crate::state::changes::WriteTrouble;
+use crate::wording::background;
 
 /// The line on an attempt. Kopf keeps some of these as messages of records, too.
 pub(crate) struct Attempt<'a>(pub(crate) &'a Handler, pub(crate) &'a AttemptEnd);
@@ -37,8 +38,10 @@ pub(super) fn level(handling: &Handling) -> Level {
         | Handling::FinalizerAdded
         | Handling::FinalizerNotNeeded
         | Handling::FinalizerReleased
+        | Handling::DeletionAwaitsBackground
         | Handling::DeletionOfOthers
         | Handling::Deleted => Level::DEBUG,
+        Handling::Background(background) => background::level(background),
         Handling::LeftUndone { .. } | Handling::DeletionWithheld { .. } | Handling::State(_) => {
             Level::WARN
         }
@@ -90,11 +93,13 @@ pub(super) fn write(f: &mut Formatter<'_>, handling: &Handling) -> fmt::Result {
         | Handling::SleepInterrupted { .. }
         | Handling::Throttled { .. } => write_pause(f, handling),
         Handling::State(trouble) => state(f, trouble),
+        Handling::Background(background) => background::write(f, background),
         Handling::Unchanged
         | Handling::CycleFinished
         | Handling::FinalizerAdded
         | Handling::FinalizerNotNeeded
         | Handling::FinalizerReleased
+        | Handling::DeletionAwaitsBackground
         | Handling::DeletionOfOthers
         | Handling::Deleted => f.write_str(fixed(handling)),
     }
@@ -132,6 +137,7 @@ fn fixed(handling: &Handling) -> &'static str {
             "Removing the finalizer, as there are no handlers requiring it."
         }
         Handling::FinalizerReleased => "Removing the finalizer, thus allowing the actual deletion.",
+        Handling::DeletionAwaitsBackground => "Deletion waits for daemons and timers to exit.",
         Handling::DeletionOfOthers => "Deletion, but we are done with it, and we do not care.",
         _ => "Deleted, really deleted, and we are notified.",
     }

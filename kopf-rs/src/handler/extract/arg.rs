@@ -80,6 +80,8 @@ markers! {
     new
     /// The differences from `old` to `new`: [`&Diff`](crate::Diff), `Diff`. Not for `on_event`.
     diff
+    /// Only for `daemon` and `timer`, the stop flag: [`&Stopped`](crate::Stopped), `Stopped`.
+    stopped
     /// Only for activities, the operator's settings, which `on_startup` may change: [`LiveSettings`](crate::LiveSettings).
     settings
     /// Only for activities, `startup` or `cleanup`: `&str`, `String`.

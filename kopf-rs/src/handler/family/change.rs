@@ -16,6 +16,7 @@ use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subhandlers::GivesSubhandlers;
 use crate::handler::subject::{Change, Reason, Subject};
+use crate::handler::timing::Timing;
 use crate::object::diff::Diff;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
@@ -119,6 +120,7 @@ impl From<ChangeOptions> for CallbackOptions {
             new: given.new,
             optional: given.optional,
             deleted: given.deleted,
+            timing: Timing::default(),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Registry {
             required_state: common.required_state,
             callee: Callee::Fn(decl.call),
         };
-        self.push(attribute, base, family.map_err(|error| error.to_string()));
+        self.push(attribute, base, family);
     }
 }
 

@@ -194,9 +194,9 @@ fn options_of_other_attributes_are_refused() {
         .map_or_else(|error| error.to_string(), |()| String::new());
     let wanted = [
         "on_event of handler `tried`: `retries` is no option of on_event: it belongs to on_create, on_update, on_delete, on_resume, \
-         on_field, on_startup and on_cleanup",
+         on_field, on_startup, on_cleanup, daemon and timer",
         "on_startup of handler `tried`: `field` is no option of on_startup: it belongs to on_create, on_update, on_delete, on_resume, \
-         on_field and on_event",
+         on_field, on_event, daemon and timer",
         "on_update of handler `tried`: `optional` is no option of on_update: it belongs to on_delete",
     ];
     let lines: Vec<_> = text.lines().collect();
@@ -236,4 +236,32 @@ fn annotated_functions_carry_their_options() {
     );
     let when = options.filters.when.as_ref().unwrap();
     assert!(when(&cause(handler, myapp())));
+}
+
+#[test]
+fn schedules_that_cannot_be_meant_are_refused() {
+    let tried = || handler("tried", |_| async { Ok(()) });
+    for (callback, wanted) in [
+        (tried().interval(0), Some("an `interval` of zero")),
+        (tried().interval(-5.0), Some("an `interval` of zero")),
+        (tried().interval(f64::INFINITY), Some("a hundred years")),
+        (tried().interval(1e12), Some("a hundred years")),
+        (tried().sharp(), Some("`sharp` is about the `interval`")),
+        (tried().idle(0), Some("must be longer than zero")),
+        (
+            tried().cancellation_timeout(5),
+            Some("`cancellation_timeout` is no option of timer"),
+        ),
+        (tried().interval(365 * 24 * 3600).sharp(), None),
+        (
+            tried().interval(|cause: &Cause| u64::from(cause.retry())),
+            None,
+        ),
+        (tried().idle(0.5).initial_delay(0), None),
+    ] {
+        let checked = Registry::new().timer("myapps", callback).check();
+        let text = checked.map_or_else(|error| error.to_string(), |()| String::new());
+        assert_eq!(wanted.is_some(), !text.is_empty(), "{text}");
+        assert!(text.contains(wanted.unwrap_or_default()), "{text}");
+    }
 }

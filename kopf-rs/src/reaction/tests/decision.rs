@@ -19,6 +19,7 @@ use crate::state::diffbase::KnownEssence;
 type Presence = Option<bool>;
 
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is varied by itself")]
 struct Case {
     life: Life,
     reason: Option<Reason>,
@@ -27,22 +28,23 @@ struct Case {
     withheld: bool,
     finalizer_is_contested: bool,
     deletion_was_handled: bool,
+    is_held_in_background: bool,
 }
 
 /// One row of the table: which objects and handlers it is for, and what is done.
 type Row = (&'static str, fn(&Case) -> bool, fn(&Case) -> Decision);
 
-const TABLE: [Row; 10] = [
+const TABLE: [Row; 11] = [
     (
-        "lives; one needs the finalizer, which is not on",
-        |it| it.lives() && it.needs_finalizer() && !it.has_finalizer(),
+        "lives; one needs the finalizer, or runs in the background; it is not on",
+        |it| it.lives() && it.is_held() && !it.has_finalizer(),
         |_| Decision::AddFinalizer,
     ),
     (
-        "lives; none needs the finalizer, which is on, and nothing keeps it there",
+        "lives; none needs the finalizer, or runs in the background; it is on, and nothing keeps it there",
         |it| {
             let is_kept = it.withheld || it.finalizer_is_contested;
-            it.lives() && !it.needs_finalizer() && it.has_finalizer() && !is_kept
+            it.lives() && !it.is_held() && it.has_finalizer() && !is_kept
         },
         |_| Decision::RemoveFinalizer,
     ),
@@ -65,6 +67,14 @@ const TABLE: [Row; 10] = [
         "is terminating, with the finalizer; some that are not served now",
         |it| it.has_finalizer() && it.withheld,
         |_| Decision::AwaitDeletionHandlers,
+    ),
+    (
+        "is terminating, with the finalizer; none is for deletions, some have not ended in the background",
+        |it| {
+            let is_seen = it.needs_finalizer() || it.has_optional();
+            it.has_finalizer() && !is_seen && it.is_held_in_background
+        },
+        |_| Decision::AwaitBackground,
     ),
     (
         "is terminating, with the finalizer; none is for deletions",
@@ -109,6 +119,9 @@ impl Case {
     fn needs_finalizer(&self) -> bool {
         self.handlers[0] == Some(true)
     }
+    fn is_held(&self) -> bool {
+        self.needs_finalizer() || self.is_held_in_background
+    }
     fn has_optional(&self) -> bool {
         self.handlers[1] == Some(true)
     }
@@ -136,6 +149,7 @@ impl Case {
             withheld: self.withheld.then(|| "w".into()).into_iter().collect(),
             finalizer_is_contested: self.finalizer_is_contested,
             deletion_was_handled: self.deletion_was_handled,
+            is_held_in_background: self.is_held_in_background,
         }
     }
 }
@@ -148,6 +162,7 @@ fn cases() -> Vec<Case> {
         withheld: false,
         finalizer_is_contested: false,
         deletion_was_handled: false,
+        is_held_in_background: false,
     }];
     let flags = [false, true];
     vary(&mut cases, flags, |case, it| case.withheld = it);
@@ -155,6 +170,9 @@ fn cases() -> Vec<Case> {
         case.finalizer_is_contested = it;
     });
     vary(&mut cases, flags, |case, it| case.deletion_was_handled = it);
+    vary(&mut cases, flags, |case, it| {
+        case.is_held_in_background = it;
+    });
     for at in 0..3 {
         let presences = [None, Some(false), Some(true)];
         vary(&mut cases, presences, |case, it| case.handlers[at] = it);
@@ -210,6 +228,6 @@ fn every_combination_is_decided_by_the_first_row_that_fits() {
         assert_eq!(decided, decision(&case), "{name}: {case:?}");
         met[row] += 1;
     }
-    assert_eq!(met.iter().sum::<usize>(), 5 * 5 * 27 * 8);
+    assert_eq!(met.iter().sum::<usize>(), 5 * 5 * 27 * 16);
     assert!(!met.contains(&0), "{met:?}");
 }

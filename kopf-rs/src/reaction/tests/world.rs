@@ -14,12 +14,14 @@ use crate::handler::callee::Callee;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::family::Declaration;
+use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions};
 use crate::handler::family::event::EventOptions;
 use crate::handler::location::DeclaredAt;
 use crate::handler::outcome::Outcome;
 use crate::handler::registry::callback::{self, Callback};
 use crate::handler::rules::FamilyRules;
+use crate::handler::timing::{BackgroundKind, pause};
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
@@ -29,6 +31,7 @@ use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
+use crate::reaction::background::BackgroundMemory;
 use crate::reaction::fast_path::FastPath;
 use crate::reaction::input::{Input, Policy};
 use crate::reaction::memory::ObjectMemory;
@@ -76,6 +79,9 @@ pub(super) struct World {
     pub(super) quiet: usize,
     pub(super) persistence: Persistence,
     pub(super) suspended: Vec<Suspension>,
+    pub(super) background: BackgroundMemory,
+    /// Calls of daemons and timers that run.
+    pub(super) running: Vec<HandlerCall>,
     revision: u64,
 }
 
@@ -94,6 +100,19 @@ fn on_event(id: &str) -> Handler {
     let selector = || Selector::positional(&["kopfexamples"]);
     let (_, family) = Declaration::Event(selector, EventOptions::default).resolved();
     of_family(family.unwrap(), id)
+}
+
+/// A daemon or timer with these options.
+pub(super) fn in_background(
+    kind: BackgroundKind,
+    id: &str,
+    options: impl FnOnce(&mut BackgroundOptions),
+) -> Handler {
+    let selector = Selector::positional(&["kopfexamples"]).unwrap();
+    let mut given = BackgroundOptions::default();
+    options(&mut given);
+    let family = BackgroundHandler::new(kind, selector, given);
+    of_family(Box::new(family.unwrap()), id)
 }
 
 fn of_family(family: Box<dyn FamilyRules>, id: &str) -> Handler {
@@ -135,6 +154,10 @@ pub(super) fn handlers(words: &str) -> Vec<Handler> {
             "optional" => with(handler(ChangeKind::Delete, id), |it| it.optional = true),
             "resume" => handler(ChangeKind::Resume, id),
             "event" => on_event(id),
+            "daemon" => in_background(BackgroundKind::Daemon, id, |_| {}),
+            "timer" => in_background(BackgroundKind::Timer, id, |it| {
+                it.interval = Some(pause(10));
+            }),
             "field" => on_field(id, &format!("spec.{}", id.split('/').next_back().unwrap())),
             kind => panic!("{kind}"),
         }
@@ -165,6 +188,8 @@ impl World {
             quiet: 0,
             persistence: Persistence::named("op"),
             suspended: Vec::new(),
+            background: BackgroundMemory::default(),
+            running: Vec::new(),
             revision: 0,
         }
     }
@@ -215,6 +240,8 @@ impl World {
     pub(super) fn restart(&mut self) -> &mut Self {
         self.seen = None;
         self.wake_at = None;
+        self.background = BackgroundMemory::default();
+        self.running.clear();
         self.see(EventType::Listed)
     }
     fn bump(&mut self) {
@@ -294,6 +321,8 @@ impl World {
         let quiet = event != Some(EventType::Deleted) && self.is_already_handled(body);
         let (calls, watched) = (plan.changing.len(), !plan.watching.is_empty());
         self.hear(&plan.told);
+        let mut plan = plan;
+        self.run_in_background(std::mem::take(&mut plan.background), body);
         let effects = self.act(plan);
         self.hear(&effects.told);
         self.failed
@@ -311,7 +340,7 @@ impl World {
         self.write(effects)
     }
 
-    fn hear(&mut self, told: &[Handling]) {
+    pub(super) fn hear(&mut self, told: &[Handling]) {
         let told = told.iter().cloned().map(Happening::Handling);
         let told = told.filter(|it| Line(it).level() <= Level::INFO);
         self.lines.extend(told.map(|it| Line(&it).to_string()));
@@ -328,6 +357,7 @@ impl World {
             body,
             event,
             seen,
+            background: Some(&self.background),
             surroundings: &CauseContext::default(),
             finalizer_is_contested: false,
             withheld: &self.withheld,
@@ -344,6 +374,7 @@ impl World {
             persistence: &self.persistence,
             resource: &Resource::default(),
             seen: self.seen.as_ref().unwrap(),
+            background: Some(&self.background),
         };
         fast_path.is_already_handled(&Raw::parse(&body.to_string()).unwrap())
     }
@@ -523,7 +554,7 @@ pub(super) fn sub_handler(words: &str) -> Callback {
     }
 }
 
-fn outcome_of(text: &str) -> Outcome {
+pub(super) fn outcome_of(text: &str) -> Outcome {
     let message = "not yet".to_owned();
     if let Some(delay) = text.strip_prefix('t').and_then(|it| it.parse().ok()) {
         return Outcome::Temporary {

@@ -1,0 +1,124 @@
+async fn watch_over(name: &str, stopped: &Stopped, live: Live) -> HandlerResult {
+    Ok(())
+}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_watch_over<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+            __kopf::ByType::<Live, __kopf::BackgroundOptions>::is_given();
+            let __kopf_argument_0 = <str as __kopf::LendArg<
+                '_,
+                __kopf::arg::name,
+            >>::hold(__kopf_cause)?;
+            let __kopf_argument_1 = <Stopped as __kopf::LendArg<
+                '_,
+                __kopf::arg::stopped,
+            >>::hold(__kopf_cause)?;
+            let __kopf_argument_2 = <Live as __kopf::FromCause<
+                '_,
+            >>::from_cause(__kopf_cause)?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    watch_over(
+                        &*__kopf_argument_0,
+                        &*__kopf_argument_1,
+                        __kopf_argument_2,
+                    ),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "watch_over",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Background(
+                __kopf::BackgroundKind::Daemon,
+                || __kopf::Selector::positional(&["demo.rtfm.co.ua", "v1", "myapps"]),
+                || __kopf::BackgroundOptions {
+                    retry: __kopf::RetryOptions {
+                        retries: __kopf::Option::Some(3),
+                        ..__kopf::RetryOptions::default()
+                    },
+                    initial_delay: __kopf::Option::Some(__kopf::Pause::of(|cause| 5)),
+                    cancellation_timeout: __kopf::Option::Some(
+                        __kopf::Duration::from_secs(20),
+                    ),
+                    ..__kopf::BackgroundOptions::default()
+                },
+            ),
+            common: || {
+                use __kopf::GivenToAll as _;
+                __kopf::CommonOptions::default()
+                    .requiring(
+                        __kopf::ByType::<
+                            Live,
+                            __kopf::BackgroundOptions,
+                        >::required_state(),
+                    )
+            },
+            call: __kopf::Function::Async(__kopf_call_watch_over),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};
+fn tick(name: &str) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_tick(
+        __kopf_cause: &__kopf::Cause,
+        __kopf_patch: &mut __kopf::Patch,
+    ) -> __kopf::Returned {
+        use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+        let __kopf_argument_0 = <str as __kopf::LendArg<
+            '_,
+            __kopf::arg::name,
+        >>::hold(__kopf_cause)?;
+        let __kopf_returned = tick(&*__kopf_argument_0);
+        (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "tick",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Declaration::Background(
+                __kopf::BackgroundKind::Timer,
+                || __kopf::Selector::positional(&["myapps"]),
+                || __kopf::BackgroundOptions {
+                    initial_delay: __kopf::Option::Some(
+                        __kopf::pause(__kopf::duration(1.5)),
+                    ),
+                    interval: __kopf::Option::Some(__kopf::pause(EVERY)),
+                    sharp: true,
+                    idle: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
+                    ..__kopf::BackgroundOptions::default()
+                },
+            ),
+            common: || __kopf::CommonOptions::default(),
+            call: __kopf::Function::Blocking(__kopf_call_tick),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

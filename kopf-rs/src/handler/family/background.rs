@@ -1,0 +1,222 @@
+//! Handlers in the background: `daemon`, `timer`. They run beside everything else for as long as the object is there and their filters let it
+//! pass; their progress is in memory.
+
+use std::time::Duration;
+
+use crate::handler::attribute::{Attribute, DAEMON, TIMER};
+use crate::handler::extract::background::IsStopped;
+use crate::handler::filter::Filters;
+use crate::handler::options::{CallbackOptions, RetryOptions};
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::Callback;
+use crate::handler::registry::selectors::IntoSelector;
+use crate::handler::rules::FamilyRules;
+use crate::handler::seconds::Seconds;
+use crate::handler::timing::{BackgroundKind, IntoPause, Pause, Timing};
+use crate::object::path::FieldPath;
+use crate::object::selector::Selector;
+
+/// The options of `daemon` and `timer`.
+#[derive(Clone, Default)]
+pub struct BackgroundOptions {
+    /// How failed attempts are repeated.
+    pub retry: RetryOptions,
+    /// The field the handler is for.
+    pub field: Option<FieldPath>,
+    /// `labels annotations when value`
+    pub filters: Filters,
+    /// How long the first call waits.
+    pub initial_delay: Option<Pause>,
+    /// `daemon`: how long it may end by itself, before it is cut off.
+    pub cancellation_backoff: Option<Duration>,
+    /// `daemon`: how long it is waited for once it is cut off.
+    pub cancellation_timeout: Option<Duration>,
+    /// `daemon`: how often it is told that it still runs.
+    pub cancellation_polling: Option<Duration>,
+    /// `timer`: the time from the end of a call to the next one.
+    pub interval: Option<Pause>,
+    /// `timer`: the interval counts from begin to begin.
+    pub sharp: bool,
+    /// `timer`: how long the object must have been unchanged.
+    pub idle: Option<Duration>,
+}
+
+/// A daemon or timer.
+pub(crate) struct BackgroundHandler {
+    kind: BackgroundKind,
+    selector: Selector,
+    retry: RetryOptions,
+    field: Option<FieldPath>,
+    filters: Filters,
+    timing: Timing,
+}
+
+impl IsStopped for BackgroundOptions {}
+
+// === impl ===
+
+pub(super) fn attribute(kind: BackgroundKind) -> Attribute {
+    match kind {
+        BackgroundKind::Daemon => DAEMON,
+        BackgroundKind::Timer => TIMER,
+    }
+}
+
+impl BackgroundHandler {
+    pub(crate) fn new(
+        kind: BackgroundKind,
+        selector: Selector,
+        options: BackgroundOptions,
+    ) -> Result<Self, String> {
+        let timing = Timing {
+            initial_delay: options.initial_delay,
+            interval: options.interval,
+            sharp: options.sharp,
+            idle: options.idle,
+            cancellation_backoff: options.cancellation_backoff,
+            cancellation_timeout: options.cancellation_timeout,
+            cancellation_polling: options.cancellation_polling,
+        };
+        timing.check()?;
+        options.filters.check(options.field.as_ref())?;
+        Ok(Self {
+            kind,
+            selector,
+            retry: options.retry,
+            field: options.field,
+            filters: options.filters,
+            timing,
+        })
+    }
+}
+
+impl FamilyRules for BackgroundHandler {
+    fn attribute(&self) -> Attribute {
+        attribute(self.kind)
+    }
+
+    fn id_scope(&self) -> &'static str {
+        "background"
+    }
+
+    fn noun(&self) -> &'static str {
+        match self.kind {
+            BackgroundKind::Daemon => "Daemon",
+            BackgroundKind::Timer => "Timer",
+        }
+    }
+
+    fn selector(&self) -> Option<&Selector> {
+        Some(&self.selector)
+    }
+
+    fn field(&self) -> Option<&FieldPath> {
+        self.field.as_ref()
+    }
+
+    fn filters(&self) -> &Filters {
+        &self.filters
+    }
+
+    fn has_filter_functions(&self) -> bool {
+        self.filters.has_functions() || self.timing.has_functions()
+    }
+
+    fn retry(&self) -> &RetryOptions {
+        &self.retry
+    }
+
+    fn background(&self) -> Option<(BackgroundKind, &Timing)> {
+        Some((self.kind, &self.timing))
+    }
+}
+
+impl From<CallbackOptions> for BackgroundOptions {
+    fn from(given: CallbackOptions) -> Self {
+        let timing = given.timing;
+        Self {
+            retry: given.retry,
+            field: given.field,
+            filters: given.filters,
+            initial_delay: timing.initial_delay,
+            cancellation_backoff: timing.cancellation_backoff,
+            cancellation_timeout: timing.cancellation_timeout,
+            cancellation_polling: timing.cancellation_polling,
+            interval: timing.interval,
+            sharp: timing.sharp,
+            idle: timing.idle,
+        }
+    }
+}
+
+impl Registry {
+    /// Run `handler` for each object, for as long as the object is there.
+    #[must_use]
+    pub fn daemon(self, resources: impl IntoSelector, handler: Callback) -> Self {
+        self.with_background(BackgroundKind::Daemon, resources, handler)
+    }
+
+    /// Call `handler` for each object again and again.
+    #[must_use]
+    pub fn timer(self, resources: impl IntoSelector, handler: Callback) -> Self {
+        self.with_background(BackgroundKind::Timer, resources, handler)
+    }
+
+    fn with_background(
+        self,
+        kind: BackgroundKind,
+        resources: impl IntoSelector,
+        handler: Callback,
+    ) -> Self {
+        let selector = resources.into_selector();
+        self.with(attribute(kind), handler, |options| {
+            let handler = BackgroundHandler::new(kind, selector?, options.into())?;
+            Ok(Box::new(handler))
+        })
+    }
+}
+
+impl Callback {
+    /// For `daemon` and `timer`: how long the first call waits. A function of the cause may say it: `|cause: &Cause| 5`.
+    #[must_use]
+    pub fn initial_delay<M>(mut self, delay: impl IntoPause<M>) -> Self {
+        self.options.timing.initial_delay = Some(delay.into_pause());
+        self
+    }
+    /// For `timer`: the time from the end of a call to the next one. A function of the cause may say it: `|cause: &Cause| 5`.
+    #[must_use]
+    pub fn interval<M>(mut self, interval: impl IntoPause<M>) -> Self {
+        self.options.timing.interval = Some(interval.into_pause());
+        self
+    }
+    /// For `timer`: the interval counts from begin to begin; what is missed is left out.
+    #[must_use]
+    pub fn sharp(mut self) -> Self {
+        self.options.timing.sharp = true;
+        self
+    }
+    /// For `timer`: call it only when the object has been unchanged for so long.
+    #[must_use]
+    pub fn idle(mut self, idle: impl Into<Seconds>) -> Self {
+        self.options.timing.idle = Some(idle.into().duration());
+        self
+    }
+    /// For `daemon`: how long it may end by itself, before it is cut off.
+    #[must_use]
+    pub fn cancellation_backoff(mut self, backoff: impl Into<Seconds>) -> Self {
+        self.options.timing.cancellation_backoff = Some(backoff.into().duration());
+        self
+    }
+    /// For `daemon`: how long it is waited for once it is cut off.
+    #[must_use]
+    pub fn cancellation_timeout(mut self, timeout: impl Into<Seconds>) -> Self {
+        self.options.timing.cancellation_timeout = Some(timeout.into().duration());
+        self
+    }
+    /// For `daemon`: how often it is told that it still runs, where nothing cuts it off.
+    #[must_use]
+    pub fn cancellation_polling(mut self, polling: impl Into<Seconds>) -> Self {
+        self.options.timing.cancellation_polling = Some(polling.into().duration());
+        self
+    }
+}

@@ -1,0 +1,256 @@
+//! The stop flag of daemons and timers: why they are to end, and how they wait for that.
+//!
+//! Must not know who sets it. Whoever makes a flag lends it a way to sleep.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::BitOr;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The stop flag of a daemon or timer: once it is set, the function is to end soon.
+///
+/// It is set when the object is deleted, when the filters do not let it pass any more, and when the operator ends. An `async fn` awaits it, a
+/// blocking `fn` waits for it. An `async fn` that does not look at it is cut off where it awaits something; a blocking one cannot be.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kopf_rs::prelude::*;
+///
+/// #[daemon("kopfexamples")]
+/// async fn ping(name: &str, stopped: &Stopped) {
+///     while !stopped.wait_for(Duration::from_secs(5)).await {
+///         info!("{name} is still there");
+///     }
+///     info!("{name} is not looked after any more: {:?}", stopped.reason());
+/// }
+///
+/// #[daemon("kopfexamples")]
+/// fn ping_in_a_thread(name: &str, stopped: &Stopped) {
+///     while !stopped.wait_blocking(Duration::from_secs(5)) {
+///         info!("{name} is still there");
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// // In a unit test:
+/// let stopped = Stopped::new();
+/// stopped.set(StopReason::RESOURCE_DELETED);
+/// ping("one", &stopped).await;
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Stopped(Arc<Flag>);
+
+/// Why a daemon or timer is to end, and how far that has come: a set, in which reasons add up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct StopReason(u16);
+
+struct Flag {
+    state: Mutex<State>,
+    changed: Condvar,
+    sleep: Option<Sleep>,
+}
+
+#[derive(Default)]
+struct State {
+    reason: StopReason,
+    /// Who waits, by the order of coming.
+    wakers: Vec<(u64, Waker)>,
+    next: u64,
+}
+
+/// Makes a future that is ready after a while.
+pub(crate) type Sleep = fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Takes a waker back when nobody waits any more.
+struct Waiting<'a> {
+    flag: &'a Flag,
+    place: Option<u64>,
+}
+
+impl Stopped {
+    /// A flag that is not set.
+    pub(crate) fn unset(sleep: Option<Sleep>) -> Self {
+        Self(Arc::new(Flag {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            sleep,
+        }))
+    }
+
+    /// Whether the function is to end.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.reason().is_some()
+    }
+
+    /// Why it is to end; `None` as long as it is not.
+    #[must_use]
+    pub fn reason(&self) -> Option<StopReason> {
+        let reason = self.0.lock().reason;
+        (reason != StopReason::NONE).then_some(reason)
+    }
+
+    /// Wait until the function is to end. The reason.
+    pub async fn wait(&self) -> StopReason {
+        let mut waiting = Waiting {
+            flag: &self.0,
+            place: None,
+        };
+        poll_fn(|context| waiting.poll(context)).await
+    }
+
+    /// Wait until the function is to end, but not for longer than this. Whether it is to end.
+    ///
+    /// Longer than some centuries is for ever.
+    pub async fn wait_for(&self, longest: Duration) -> bool {
+        let Some(sleep) = self.0.sleep else {
+            return self.is_set();
+        };
+        let mut time = sleep(longest);
+        let mut set = pin!(self.wait());
+        poll_fn(|context| {
+            if set.as_mut().poll(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            time.as_mut().poll(context).map(|()| self.is_set())
+        })
+        .await
+    }
+
+    /// As [`wait_for`](Self::wait_for), for a blocking `fn`: the thread waits.
+    #[must_use]
+    pub fn wait_blocking(&self, longest: Duration) -> bool {
+        let state = self.0.lock();
+        let is_unset = |state: &mut State| state.reason == StopReason::NONE;
+        let waited = self.0.changed.wait_timeout_while(state, longest, is_unset);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.reason != StopReason::NONE
+    }
+
+    /// Set the flag, or one more reason of one that is set. For unit tests; nobody else listens to what a handler sets.
+    pub fn set(&self, reason: StopReason) {
+        if reason == StopReason::NONE {
+            return;
+        }
+        let wakers = {
+            let mut state = self.0.lock();
+            state.reason = state.reason | reason;
+            std::mem::take(&mut state.wakers)
+        };
+        self.0.changed.notify_all();
+        for (_, waker) in wakers {
+            waker.wake();
+        }
+    }
+}
+
+impl Flag {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting<'_> {
+    fn poll(&mut self, context: &Context<'_>) -> Poll<StopReason> {
+        let mut state = self.flag.lock();
+        if state.reason != StopReason::NONE {
+            return Poll::Ready(state.reason);
+        }
+        let waker = context.waker().clone();
+        let place = *self.place.get_or_insert_with(|| {
+            state.next += 1;
+            state.next
+        });
+        match state.wakers.iter_mut().find(|(at, _)| *at == place) {
+            Some((_, known)) => *known = waker,
+            None => state.wakers.push((place, waker)),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.flag.lock().wakers.retain(|(at, _)| *at != place);
+        }
+    }
+}
+
+impl fmt::Debug for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stopped").field(&self.reason()).finish()
+    }
+}
+
+// === impl StopReason ===
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
+        impl StopReason {
+            $($(#[$doc])* pub const $name: Self = Self($bit);)*
+
+            const NAMES: &[(Self, &str)] = &[$((Self::$name, stringify!($name))),*];
+        }
+    };
+}
+
+reasons! {
+    /// The function has ended: whoever has kept the flag is told.
+    DONE = 1;
+    /// The filters do not let the object pass any more.
+    FILTERS_MISMATCH = 2;
+    /// The object is deleted, or to be deleted.
+    RESOURCE_DELETED = 4;
+    /// The operator is paused.
+    OPERATOR_PAUSING = 8;
+    /// The operator ends.
+    OPERATOR_EXITING = 16;
+    /// The function was asked to end by itself: `cancellation_backoff` runs.
+    DAEMON_SIGNALLED = 32;
+    /// It is cut off where it awaits something: `cancellation_timeout` runs.
+    DAEMON_CANCELLED = 64;
+    /// It is not waited for any more.
+    DAEMON_ABANDONED = 128;
+    /// The object is not watched any more, and may well be there: its kind is not served, or its namespace is out of scope.
+    RESOURCE_UNWATCHED = 256;
+}
+
+impl StopReason {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Whether all of `other` is in it.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for StopReason {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = Self::NAMES.iter().filter(|(it, _)| self.contains(*it));
+        let names: Vec<_> = set.map(|(_, name)| *name).collect();
+        f.pad(&names.join("|"))
+    }
+}
+
+impl fmt::Debug for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StopReason({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

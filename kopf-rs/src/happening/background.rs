@@ -1,0 +1,54 @@
+//! What happens to daemons and timers beside their attempts.
+//!
+//! Must not know any wording.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::definition::Handler;
+use crate::handler::stopped::StopReason;
+
+/// Something that has happened to a daemon or timer.
+#[derive(Clone, Debug)]
+pub(crate) enum Background {
+    /// It is called no more; as it was told to, or by itself.
+    Exited {
+        handler: Arc<Handler>,
+        requested: bool,
+    },
+    /// It was cut off before it has ended.
+    CutOff { handler: Arc<Handler> },
+    /// It is to end.
+    Exits { handler: Arc<Handler>, exit: Exit },
+    /// Its interval, as its function says, is none.
+    ZeroInterval {
+        handler: Arc<Handler>,
+        instead: Duration,
+    },
+    /// The function that says its interval has panicked.
+    NoInterval {
+        handler: Arc<Handler>,
+        panic: String,
+        instead: Duration,
+    },
+}
+
+/// How far the end of a daemon has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It was told to end.
+    Told(StopReason),
+    /// It may end by itself for a while.
+    Signalled,
+    /// It is cut off.
+    Cancelled,
+    /// It is not waited for any more.
+    Abandoned,
+    /// It runs on, and nothing cuts it off.
+    Awaited {
+        age: Duration,
+        next: Duration,
+        /// The deletion of the object waits for it.
+        deletion: bool,
+    },
+}

@@ -1,0 +1,330 @@
+//! What is remembered of an object's daemons and timers, and what becomes of them when a call has ended.
+//!
+//! All of it is in the process only. Promises that none is called while it runs, and that a tick that takes long delays the next one. Must
+//! not know the object, nor how anything is called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::outcome::Outcome;
+use crate::handler::stopped::StopReason;
+use crate::handler::timing::{BackgroundKind, Timing};
+use crate::happening::background::Background;
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::reaction::exiting::Exiting;
+use crate::reaction::judge::Judge;
+use crate::reaction::member::since;
+use crate::state::progress::Record;
+
+/// What is remembered of an object's daemons and timers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BackgroundMemory {
+    pub(super) runs: Vec<Run>,
+    /// What tells one essence from another.
+    pub(super) essence: u64,
+    /// When that has changed last, as far as this process has seen.
+    pub(super) changed: Timestamp,
+}
+
+/// A daemon or timer of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) handler: Arc<Handler>,
+    pub(super) phase: Phase,
+    /// Attempts that have failed since the last success.
+    pub(super) retries: u32,
+    /// When the first of these was made.
+    pub(super) started: Option<Timestamp>,
+}
+
+/// How far a daemon or timer has come.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// It is called then, or once the object has been unchanged for long enough.
+    Waits(Timestamp),
+    /// It is called once after each change, and has been called after the last one.
+    AwaitsChange,
+    Runs {
+        since: Timestamp,
+        exiting: Option<Exiting>,
+    },
+    /// It is called no more; a timer that has failed is, once the object has changed.
+    Ended { revives: bool },
+}
+
+/// What has come of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Returned {
+    pub(crate) result: Option<Value>,
+    /// It has failed for good.
+    pub(crate) failed: bool,
+    /// It is called no more: the object may not be held any longer, or may have it again.
+    pub(crate) is_over: bool,
+}
+
+/// In place of an interval that a function has panicked over.
+const INSTEAD_OF_A_PANIC: Duration = Duration::from_secs(60);
+/// In place of an interval of zero that a function has given.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Whether both are the same to their object: attributes on one function declare it once.
+pub(super) fn is_same(one: &Handler, other: &Handler) -> bool {
+    let kind = |it: &Handler| it.background().map(|(kind, _)| kind);
+    one.id == other.id && kind(one) == kind(other)
+}
+
+pub(super) fn timing(handler: &Handler) -> Option<&Timing> {
+    handler.background().map(|(_, timing)| timing)
+}
+
+// === what is asked ===
+
+impl BackgroundMemory {
+    /// Whether there is nothing to remember.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Whether the object has to stay for its daemons and timers.
+    pub(crate) fn holds(&self) -> bool {
+        self.runs.iter().any(|run| match &run.phase {
+            Phase::Waits(_) | Phase::AwaitsChange => true,
+            Phase::Runs { exiting, .. } => !exiting.as_ref().is_some_and(Exiting::is_abandoned),
+            Phase::Ended { .. } => false,
+        })
+    }
+
+    /// Whether some of them run.
+    pub(crate) fn is_running(&self) -> bool {
+        let runs = |run: &Run| matches!(run.phase, Phase::Runs { .. });
+        self.runs.iter().any(runs)
+    }
+
+    /// When to look at them again, where nothing changes.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        let due = |run: &Run| match &run.phase {
+            Phase::Waits(at) => Some(self.not_before(run, *at)),
+            Phase::Runs { exiting, .. } => exiting.as_ref()?.next_look(),
+            Phase::AwaitsChange | Phase::Ended { .. } => None,
+        };
+        self.runs.iter().filter_map(due).min()
+    }
+
+    /// When it is called that waits until `at`.
+    pub(super) fn not_before(&self, run: &Run, at: Timestamp) -> Timestamp {
+        let idle = timing(&run.handler).and_then(|timing| timing.idle);
+        idle.map_or(at, |idle| at.max(after(self.changed, idle)))
+    }
+}
+
+impl Run {
+    pub(super) fn record(&self, now: Timestamp) -> Record {
+        let mut record = Record::begun(self.started.unwrap_or(now));
+        record.retries = self.retries;
+        record
+    }
+
+    /// Whether a change of the object calls it again once it has failed for good.
+    pub(super) fn revives(&self) -> bool {
+        let kind = self.handler.background().map(|(kind, _)| kind);
+        kind == Some(BackgroundKind::Timer)
+    }
+}
+
+// === what comes back ===
+
+impl BackgroundMemory {
+    /// A call has ended; without an outcome where it was cut off. Nothing where none was running.
+    pub(crate) fn returned(
+        &mut self,
+        call: &HandlerCall,
+        outcome: Option<Outcome>,
+        judge: Judge,
+        told: &mut Vec<Handling>,
+    ) -> Option<Returned> {
+        let handler = &call.handler;
+        let mut runs = self.runs.iter();
+        let place = runs.position(|run| is_same(&run.handler, handler))?;
+        let Phase::Runs { since, exiting } = &self.runs[place].phase else {
+            return None;
+        };
+        let has_changed = self.changed > *since;
+        match outcome {
+            Some(outcome) if exiting.is_none() => {
+                let run = &mut self.runs[place];
+                Some(run.judged(call, outcome, (judge, has_changed), told))
+            }
+            last => {
+                self.runs.swap_remove(place);
+                Some(Returned {
+                    result: judge_the_last(handler, last, told),
+                    failed: false,
+                    is_over: true,
+                })
+            }
+        }
+    }
+
+    /// The function that says when the timer is called next has panicked.
+    pub(crate) fn without_interval(
+        &mut self,
+        call: &HandlerCall,
+        panic: String,
+        now: Timestamp,
+    ) -> Handling {
+        let handler = call.handler.clone();
+        let mut runs = self.runs.iter_mut();
+        if let Some(run) = runs.find(|run| is_same(&run.handler, &handler)) {
+            run.phase = Phase::Waits(after(now, INSTEAD_OF_A_PANIC));
+            (run.retries, run.started) = (0, None);
+        }
+        Handling::Background(Background::NoInterval {
+            handler,
+            panic,
+            instead: INSTEAD_OF_A_PANIC,
+        })
+    }
+
+    /// All that runs is told to end, and nothing is called any more; who does so goes through the stages.
+    pub(crate) fn stop(&mut self, reason: StopReason, now: Timestamp) {
+        self.runs
+            .retain(|run| matches!(run.phase, Phase::Runs { .. }));
+        for run in &mut self.runs {
+            if let Phase::Runs { exiting, .. } = &mut run.phase {
+                let exiting = exiting.get_or_insert_with(|| Exiting::begun(now));
+                exiting.note(reason);
+            }
+        }
+    }
+}
+
+impl Run {
+    /// A call has ended by itself.
+    fn judged(
+        &mut self,
+        call: &HandlerCall,
+        outcome: Outcome,
+        (judge, has_changed): (Judge, bool),
+        told: &mut Vec<Handling>,
+    ) -> Returned {
+        let Phase::Runs { since, .. } = self.phase else {
+            return Returned::default();
+        };
+        let mut record = self.record(judge.now);
+        let result = judge.attempted(&call.handler, &mut record, outcome, told);
+        self.phase = if record.success {
+            (self.retries, self.started) = (0, None);
+            let next = next_tick(call, (since, judge.now), has_changed, told);
+            next.unwrap_or(Phase::Ended { revives: false })
+        } else if !record.failure {
+            self.retries = record.retries;
+            Phase::Waits(record.delayed.unwrap_or(judge.now))
+        } else if self.revives() && has_changed {
+            (self.retries, self.started) = (0, None);
+            Phase::Waits(judge.now)
+        } else {
+            let revives = self.revives();
+            Phase::Ended { revives }
+        };
+        let is_over = matches!(self.phase, Phase::Ended { .. });
+        if is_over {
+            told.push(exited(&call.handler, false));
+        }
+        Returned {
+            result,
+            failed: record.failure,
+            is_over,
+        }
+    }
+}
+
+fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
+    let handler = handler.clone();
+    Handling::Background(Background::Exited { handler, requested })
+}
+
+/// The outcome of a call that is not repeated, since it was to end; nothing where it was cut off. Gives the result.
+fn judge_the_last(
+    handler: &Arc<Handler>,
+    outcome: Option<Outcome>,
+    told: &mut Vec<Handling>,
+) -> Option<Value> {
+    let fate = Fate::Stopped;
+    let mut result = None;
+    let end = match outcome {
+        Some(Outcome::Succeeded(given)) => {
+            result = given.filter(|it| !it.is_null());
+            AttemptEnd::Succeeded
+        }
+        Some(Outcome::Temporary { message, .. }) => AttemptEnd::Temporary { message, fate },
+        Some(Outcome::Permanent { message }) => AttemptEnd::Permanent { message },
+        Some(Outcome::Arbitrary { message }) => AttemptEnd::Arbitrary { message, fate },
+        Some(Outcome::TimedOut { after }) => AttemptEnd::TimedOut { after },
+        None | Some(Outcome::Waiting) => {
+            let handler = handler.clone();
+            told.push(Handling::Background(Background::CutOff { handler }));
+            return None;
+        }
+    };
+    let of_attempt = handler.clone();
+    told.push(Handling::Attempted {
+        handler: of_attempt,
+        end,
+    });
+    told.push(exited(handler, true));
+    result
+}
+
+/// When a timer that has succeeded is called next; nothing for a daemon, and for a timer that is called once.
+fn next_tick(
+    call: &HandlerCall,
+    (began, now): (Timestamp, Timestamp),
+    has_changed: bool,
+    told: &mut Vec<Handling>,
+) -> Option<Phase> {
+    let (kind, timing) = call.handler.background()?;
+    if kind == BackgroundKind::Daemon {
+        return None;
+    }
+    let Some(interval) = &timing.interval else {
+        timing.idle?;
+        return Some(if has_changed {
+            Phase::Waits(now)
+        } else {
+            Phase::AwaitsChange
+        });
+    };
+    let mut interval = interval.length(&call.cause);
+    if interval.is_zero() {
+        let handler = call.handler.clone();
+        told.push(Handling::Background(Background::ZeroInterval {
+            handler,
+            instead: SHORTEST_INTERVAL,
+        }));
+        interval = SHORTEST_INTERVAL;
+    }
+    Some(Phase::Waits(if timing.sharp {
+        on_the_grid(began, interval, now)
+    } else {
+        after(now, interval)
+    }))
+}
+
+/// The first time after `now` that is whole intervals after `began`.
+fn on_the_grid(began: Timestamp, interval: Duration, now: Timestamp) -> Timestamp {
+    let elapsed = since(began, now).as_nanos();
+    let whole = elapsed / interval.as_nanos().max(1) + 1;
+    let nanos = whole.saturating_mul(interval.as_nanos());
+    after(
+        began,
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
+    )
+}
+
+pub(super) fn after(time: Timestamp, pause: Duration) -> Timestamp {
+    time.checked_add(pause).unwrap_or(Timestamp::MAX)
+}

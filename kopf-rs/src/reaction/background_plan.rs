@@ -1,0 +1,310 @@
+//! What runs in the background for an object: which daemons and timers it should have now, which are called, and which are to end.
+//!
+//! Filters of daemons and timers are asked here, once per plan. Must not know how anything is called or cut off, nor the object's other
+//! handlers.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::cause::Attempt;
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::filter::Former;
+use crate::handler::live::Live;
+use crate::handler::stopped::{StopReason, Stopped};
+use crate::handler::subject::{BackgroundSubject, Subject};
+use crate::happening::background::Background;
+use crate::happening::handling::Handling;
+use crate::reaction::background::{BackgroundMemory, Phase, Run, after, is_same, timing};
+use crate::reaction::comparison::{first_attempt, object};
+use crate::reaction::exiting::{Exiting, Look, Order};
+use crate::reaction::input::Input;
+use crate::reaction::judge::{Judge, next_random};
+use crate::reaction::member::{Exhausted, Standing, since};
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundPlan {
+    /// What is to be remembered once that is done.
+    pub(crate) memory: BackgroundMemory,
+    pub(crate) steps: Vec<Step>,
+    /// Daemons and timers that are not called for the object as it is.
+    pub(super) suspended: Vec<Arc<Handler>>,
+}
+
+/// One thing to be done.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Call it.
+    Call {
+        handler: Arc<Handler>,
+        attempt: Attempt,
+    },
+    /// Set the stop flag of what runs.
+    Signal {
+        handler: Arc<Handler>,
+        reason: StopReason,
+    },
+    /// Cut it off.
+    Cancel { handler: Arc<Handler> },
+}
+
+/// For the objects that are there when the operator starts, first calls of timers are spread over at most that long.
+const LONGEST_SPREAD: Duration = Duration::from_secs(60);
+/// One look at an object's daemons and timers.
+struct Looking<'a, 'b> {
+    input: &'a Input<'a>,
+    /// What they are called with, for filters and for functions that say how long to wait.
+    subject: Subject,
+    lives: bool,
+    random: f64,
+    memory: BackgroundMemory,
+    steps: Vec<Step>,
+    told: &'b mut Vec<Handling>,
+}
+
+/// What the object should have now. `lives`: it is not to be deleted.
+pub(super) fn background(
+    input: &Input<'_>,
+    lives: bool,
+    told: &mut Vec<Handling>,
+) -> BackgroundPlan {
+    let none = BackgroundMemory::default();
+    let memory = input.background.unwrap_or(&none);
+    let handlers = input.handlers.iter().filter(|it| it.background().is_some());
+    let handlers: Vec<_> = handlers.collect();
+    if handlers.is_empty() && memory.is_empty() {
+        return BackgroundPlan::default();
+    }
+    let essence = essence(input, &handlers);
+    let has_changed = memory.essence != essence;
+    let mut looking = Looking {
+        input,
+        subject: Subject::Background(BackgroundSubject {
+            object: object(input),
+            live: Live::of(input.body.clone()),
+            stopped: Stopped::unset(None),
+        }),
+        lives,
+        random: input.random,
+        memory: BackgroundMemory {
+            runs: Vec::with_capacity(memory.runs.len()),
+            essence,
+            changed: if has_changed {
+                input.now
+            } else {
+                memory.changed
+            },
+        },
+        steps: Vec::new(),
+        told,
+    };
+    let suspended = looking.look(memory, &handlers, has_changed);
+    BackgroundPlan {
+        memory: looking.memory,
+        steps: looking.steps,
+        suspended,
+    }
+}
+
+/// What tells the essence from others, fields of daemons and timers included.
+fn essence(input: &Input<'_>, handlers: &[&Arc<Handler>]) -> u64 {
+    let fields = handlers.iter().filter_map(|it| it.field());
+    let essence = input.persistence.essence_of(input.body, fields);
+    let mut hasher = DefaultHasher::new();
+    essence.digest().hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Looking<'_, '_> {
+    fn look(
+        &mut self,
+        memory: &BackgroundMemory,
+        handlers: &[&Arc<Handler>],
+        has_changed: bool,
+    ) -> Vec<Arc<Handler>> {
+        let mut suspended = Vec::new();
+        let mut left: Vec<Run> = memory.runs.clone();
+        for (at, handler) in handlers.iter().enumerate() {
+            let is_known = |other: &&&Arc<Handler>| is_same(other, handler);
+            if handlers[..at].iter().any(|it| is_known(&it)) {
+                continue;
+            }
+            let mut wanted = handlers[at..].iter().filter(is_known);
+            let wanted = wanted.find(|it| self.lives && self.lets_through(it));
+            let standing = wanted.map(|handler| self.input.standing(handler));
+            let wanted = match (wanted, standing) {
+                (Some(handler), Some(Standing::Suspended)) => {
+                    suspended.push(Arc::clone(handler));
+                    None
+                }
+                (wanted, _) => wanted,
+            };
+            let known = left.iter().position(|run| is_same(&run.handler, handler));
+            let known = known.map(|at| left.swap_remove(at));
+            let run = match (known, wanted) {
+                (Some(run), _) => self.go_on(run, wanted.is_some(), has_changed),
+                (None, Some(handler)) => Some(self.begun(handler)),
+                (None, None) => None,
+            };
+            let run = run.map(|run| self.called_if_due(run));
+            self.memory.runs.extend(run);
+        }
+        // Nobody declares these any more.
+        for run in left {
+            let run = self.go_on(run, false, has_changed);
+            self.memory.runs.extend(run);
+        }
+        suspended
+    }
+
+    fn lets_through(&self, handler: &Arc<Handler>) -> bool {
+        let (body, field) = (self.input.body, handler.field());
+        let value = field.and_then(|field| field.resolve(body));
+        handler.filtered(|filters| {
+            filters.accept_object(body, field, Former::Known(value), value)
+                && filters
+                    .when
+                    .as_ref()
+                    .is_none_or(|when| when(&self.cause(handler)))
+        })
+    }
+
+    fn cause(&self, handler: &Arc<Handler>) -> HandlerCall {
+        HandlerCall::new(
+            handler.clone(),
+            self.input.surroundings.clone(),
+            first_attempt(self.input),
+            self.subject.clone(),
+        )
+    }
+
+    /// It is there from now on.
+    fn begun(&mut self, handler: &Arc<Handler>) -> Run {
+        let delay = timing(handler).map_or(Duration::ZERO, |timing| {
+            match (&timing.initial_delay, &timing.interval) {
+                (Some(delay), _) => delay.length(&self.cause(handler)),
+                (None, Some(interval)) if self.input.is_first_listing() && !timing.sharp => {
+                    let interval = interval.length(&self.cause(handler)).min(LONGEST_SPREAD);
+                    self.random = next_random(self.random);
+                    interval.mul_f64(self.random.clamp(0.0, 1.0))
+                }
+                _ => Duration::ZERO,
+            }
+        });
+        Run {
+            handler: handler.clone(),
+            phase: Phase::Waits(after(self.input.now, delay)),
+            retries: 0,
+            started: None,
+        }
+    }
+
+    /// What becomes of it; nothing where it ends without another call.
+    fn go_on(&mut self, mut run: Run, is_wanted: bool, has_changed: bool) -> Option<Run> {
+        let now = self.input.now;
+        match &mut run.phase {
+            Phase::Runs { exiting, .. } => {
+                if !is_wanted || exiting.is_some() {
+                    let mut order = exiting.take().unwrap_or_else(|| Exiting::begun(now));
+                    let reason = self.reason(is_wanted);
+                    self.exit(&run.handler, &mut order, reason);
+                    *exiting = Some(order);
+                }
+            }
+            Phase::Ended { revives } => {
+                if *revives && has_changed && self.lives {
+                    if !is_wanted {
+                        return None;
+                    }
+                    run.phase = Phase::Waits(now);
+                    (run.retries, run.started) = (0, None);
+                }
+            }
+            Phase::Waits(_) | Phase::AwaitsChange if !is_wanted => {
+                if run.retries > 0 {
+                    self.tell_exit(&run.handler, true);
+                }
+                return None;
+            }
+            Phase::AwaitsChange if has_changed => run.phase = Phase::Waits(now),
+            Phase::Waits(_) | Phase::AwaitsChange => {}
+        }
+        Some(run)
+    }
+
+    /// Why what is not wanted is to end; nothing where it has been told already, and is wanted again.
+    fn reason(&self, is_wanted: bool) -> StopReason {
+        match (self.lives, is_wanted) {
+            (false, _) => StopReason::RESOURCE_DELETED,
+            (true, false) => StopReason::FILTERS_MISMATCH,
+            (true, true) => StopReason::NONE,
+        }
+    }
+
+    /// The next stage of its end, where it is time for that.
+    fn exit(&mut self, handler: &Arc<Handler>, exiting: &mut Exiting, reason: StopReason) {
+        let polling = self.input.policy.cancellation_polling;
+        let look = Look {
+            now: self.input.now,
+            polling,
+            is_waited_for: !self.lives,
+        };
+        for order in exiting.look(timing(handler), reason, look) {
+            let handler = handler.clone();
+            match order {
+                Order::Signal(reason) => self.steps.push(Step::Signal { handler, reason }),
+                Order::Cancel => self.steps.push(Step::Cancel { handler }),
+                Order::Tell(exit) => {
+                    let exits = Background::Exits { handler, exit };
+                    self.told.push(Handling::Background(exits));
+                }
+            }
+        }
+    }
+
+    /// Call it, where it is time for that.
+    fn called_if_due(&mut self, mut run: Run) -> Run {
+        let Phase::Waits(at) = run.phase else {
+            return run;
+        };
+        let now = self.input.now;
+        // What a former attempt wants changed is to be seen by the next one.
+        if self.memory.not_before(&run, at) > now || self.input.seen.wants() {
+            return run;
+        }
+        let mut record = run.record(now);
+        if let Some(exhausted) = Exhausted::of(&run.handler, &record, now) {
+            let judge = Judge {
+                now,
+                backoff: self.input.policy.backoff,
+                random: self.random,
+            };
+            judge.exhausted(&run.handler, &mut record, exhausted, self.told);
+            let revives = run.revives();
+            run.phase = Phase::Ended { revives };
+            return run;
+        }
+        let started = *run.started.get_or_insert(now);
+        self.steps.push(Step::Call {
+            handler: run.handler.clone(),
+            attempt: Attempt {
+                retry: run.retries,
+                is_first: run.retries == 0,
+                started,
+                runtime: since(started, now),
+            },
+        });
+        run.phase = Phase::Runs {
+            since: now,
+            exiting: None,
+        };
+        run
+    }
+
+    fn tell_exit(&mut self, handler: &Arc<Handler>, requested: bool) {
+        let handler = handler.clone();
+        let exited = Background::Exited { handler, requested };
+        self.told.push(Handling::Background(exited));
+    }
+}

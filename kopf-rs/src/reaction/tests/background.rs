@@ -1,0 +1,567 @@
+//! Daemons and timers: what runs, when it is called, how it ends (engines.md D, T; rows 7, 17 and 18).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::world::{FINALIZER, World, handlers, in_background, outcome_of};
+use crate::handler::cause::CauseContext;
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::family::background::BackgroundOptions;
+use crate::handler::filter::Criterion;
+use crate::handler::live::Live;
+use crate::handler::options::RetryOptions;
+use crate::handler::stopped::Stopped;
+use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
+use crate::handler::timing::{BackgroundKind, Pause, pause};
+use crate::object::body::Body;
+use crate::object::event::EventType;
+use crate::object::patch::Patch;
+use crate::object::resource::Resource;
+use crate::reaction::background_plan::{BackgroundPlan, Step};
+use crate::reaction::exiting::{Stage, stage};
+use crate::reaction::judge::Judge;
+use crate::reaction::settle::deliver;
+
+/// What the engine does with daemons and timers.
+impl World {
+    pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>) {
+        self.background = planned.memory;
+        for step in planned.steps {
+            match step {
+                Step::Call { handler, attempt } => {
+                    assert!(!self.runs(&handler), "two of them: {handler}");
+                    self.calls.push(format!("{}#{}", handler.id, attempt.retry));
+                    let subject = Subject::Background(BackgroundSubject {
+                        object: SubjectObject {
+                            resource: Arc::new(Resource::default()),
+                            body: body.clone(),
+                        },
+                        live: Live::of(body.clone()),
+                        stopped: Stopped::unset(None),
+                    });
+                    let context = CauseContext::default();
+                    let call = HandlerCall::new(handler, context, attempt, subject);
+                    self.running.push(call);
+                }
+                Step::Signal { handler, reason } => {
+                    assert!(self.runs(&handler), "{handler} is told, and does not run");
+                    let mut running = self.running.iter();
+                    let call = running.find(|it| Arc::ptr_eq(&it.handler, &handler));
+                    call.unwrap().stopped().unwrap().set(reason);
+                }
+                Step::Cancel { handler } => self.calls.push(format!("{} cut off", handler.id)),
+            }
+        }
+    }
+
+    fn runs(&self, handler: &Handler) -> bool {
+        let name = handler.to_string();
+        let mut running = self.running.iter();
+        running.any(|it| it.handler.to_string() == name)
+    }
+
+    /// A call ends: as [`outcome_of`] has it, or `cut off`.
+    fn ends(&mut self, id: &str, outcome: &str) -> &mut Self {
+        let place = self.running.iter().position(|it| *it.handler.id == *id);
+        let call = self.running.swap_remove(place.unwrap());
+        let judge = Judge {
+            now: self.now,
+            backoff: self.policy.backoff,
+            random: 0.0,
+        };
+        let outcome = (outcome != "cut off").then(|| outcome_of(outcome));
+        let mut told = Vec::new();
+        let returned = self.background.returned(&call, outcome, judge, &mut told);
+        self.hear(&told);
+        let returned = returned.unwrap();
+        if let Some(result) = returned.result {
+            let mut patch = Patch::new();
+            deliver(&mut patch, id, result);
+            self.seen.as_mut().unwrap().keep_for_later(patch);
+        }
+        self.again()
+    }
+
+    fn reason(&self, id: &str) -> String {
+        let call = self.running.iter().find(|it| *it.handler.id == *id);
+        let reason = call.unwrap().stopped().unwrap().reason();
+        reason.map(|it| it.to_string()).unwrap_or_default()
+    }
+
+    /// After how many seconds something is due.
+    fn due(&self) -> Option<i64> {
+        Some((self.background.due()?.duration_since(self.now)).as_secs())
+    }
+
+    /// Sleep until something is due, and look.
+    fn wake(&mut self) -> &mut Self {
+        let due = self.background.due().expect("something is due");
+        self.now = self.now.max(due);
+        self.again()
+    }
+
+    fn is_held(&self) -> bool {
+        let object = self.object.as_ref();
+        object.is_some_and(|it| it["metadata"]["finalizers"] == json!([FINALIZER]))
+    }
+}
+
+fn world_of(kind: BackgroundKind, options: impl FnOnce(&mut BackgroundOptions)) -> World {
+    World::new(vec![in_background(kind, "x", options)])
+}
+
+fn daemon(options: impl FnOnce(&mut BackgroundOptions)) -> World {
+    world_of(BackgroundKind::Daemon, options)
+}
+
+fn timer(options: impl FnOnce(&mut BackgroundOptions)) -> World {
+    world_of(BackgroundKind::Timer, options)
+}
+
+fn labelled(options: &mut BackgroundOptions) {
+    options.filters.labels = vec![("on".into(), Criterion::Present)];
+}
+
+const ON: &str = "yes";
+
+fn label(value: &str) -> Value {
+    json!({"metadata": {"labels": {"on": if value.is_empty() { Value::Null } else { value.into() }}}})
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+// === daemons ===
+
+#[test]
+fn a_daemon_runs_as_long_as_the_object_is_there_and_holds_it() {
+    let mut world = World::of("daemon:d");
+    world.create(json!({}));
+    assert_eq!((world.calls(), world.is_held()), ("d#0".into(), true));
+    world.update(json!({"spec": {"a": 1}})).again();
+    assert_eq!(world.calls(), "", "it runs already");
+    world.delete();
+    assert_eq!(world.reason("d"), "RESOURCE_DELETED");
+    assert!(world.is_held(), "the deletion waits for it");
+    world.ends("d", "ok");
+    assert!(world.object.is_none());
+    assert_eq!(world.writes(), 2);
+}
+
+#[test]
+fn a_daemon_that_returns_is_not_called_again_and_holds_nothing() {
+    for (outcome, name) in [("ok", "d9"), ("p", "d13")] {
+        let mut world = daemon(labelled);
+        world.put(json!({}));
+        world.edit(label(ON));
+        world.see(EventType::Added).ends("x", outcome);
+        assert!(!world.is_held(), "{name}: it has let go");
+        world.update(json!({"spec": {"a": 1}}));
+        world.update(label(""));
+        world.update(label(ON));
+        assert_eq!(world.calls(), "x#0", "{name}");
+        world.restart();
+        assert_eq!(world.calls(), "x#0", "{name}: another process");
+    }
+}
+
+#[test]
+fn a_daemon_is_called_again_after_its_errors_and_counts_them() {
+    let mut world = World::of("daemon:d");
+    world.create(json!({})).ends("d", "t7");
+    assert_eq!((world.calls(), world.due()), ("d#0".into(), Some(7)));
+    world.update(json!({"spec": {"a": 1}}));
+    assert_eq!(world.calls(), "", "changes do not hurry it");
+    world.wake().ends("d", r#"{"a": 1}"#);
+    assert_eq!(world.calls(), "d#1");
+    let object = world.object.clone().unwrap();
+    assert_eq!(object["status"]["d"], json!({"a": 1}));
+    assert!(!world.is_held());
+}
+
+#[test]
+fn limits_end_a_daemon() {
+    let mut world = daemon(|it| {
+        it.retry = RetryOptions {
+            retries: Some(2),
+            ..RetryOptions::default()
+        };
+    });
+    world
+        .create(json!({}))
+        .ends("x", "t1")
+        .wake()
+        .ends("x", "t1");
+    assert_eq!((world.calls(), world.due()), ("x#0 x#1".into(), None));
+    assert!(!world.is_held());
+}
+
+#[test]
+fn a_daemon_is_stopped_and_called_anew_as_its_filters_say() {
+    let mut world = daemon(labelled);
+    world.create(json!({}));
+    assert_eq!((world.calls(), world.is_held()), (String::new(), false));
+    world.update(label(ON));
+    assert_eq!((world.calls(), world.is_held()), ("x#0".into(), true));
+    world.update(label(""));
+    assert_eq!(world.reason("x"), "FILTERS_MISMATCH");
+    world.update(label(ON));
+    assert_eq!(world.calls(), "", "the former one has not ended");
+    world.ends("x", "ok");
+    assert_eq!(world.calls(), "x#0", "wanted again");
+    world.update(label("")).ends("x", "ok");
+    assert_eq!((world.calls(), world.is_held()), (String::new(), false));
+}
+
+#[test]
+fn an_initial_delay_ends_with_the_object() {
+    let mut world = daemon(|it| it.initial_delay = Some(pause(30)));
+    world.create(json!({}));
+    assert_eq!((world.calls(), world.due()), (String::new(), Some(30)));
+    world.sleep(5).delete();
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        (String::new(), true)
+    );
+    let mut world = daemon(|it| {
+        it.initial_delay = Some(Pause::of(|cause| {
+            cause.body().spec()["delay"].as_u64().unwrap_or_default()
+        }));
+    });
+    world.create(json!({"delay": 3}));
+    assert_eq!(world.due(), Some(3));
+    world.wake();
+    assert_eq!(world.calls(), "x#0");
+}
+
+#[test]
+fn the_stages_of_the_end() {
+    let timing = |backoff: Option<u64>, timeout: Option<u64>, age| {
+        let handler = in_background(BackgroundKind::Daemon, "x", |it| {
+            it.cancellation_backoff = backoff.map(seconds);
+            it.cancellation_timeout = timeout.map(seconds);
+        });
+        stage(handler.background().map(|(_, timing)| timing), seconds(age))
+    };
+    for (backoff, timeout, age, expected) in [
+        (None, None, 0, Stage::Awaited),
+        (Some(2), None, 1, Stage::Signalled(seconds(2))),
+        (Some(2), None, 2, Stage::Awaited),
+        (None, Some(3), 0, Stage::Cancelled(seconds(3))),
+        (None, Some(3), 3, Stage::Abandoned),
+        (Some(2), Some(3), 1, Stage::Signalled(seconds(2))),
+        (Some(2), Some(3), 2, Stage::Cancelled(seconds(5))),
+        (Some(2), Some(3), 4, Stage::Cancelled(seconds(5))),
+        (Some(2), Some(3), 5, Stage::Abandoned),
+        (Some(2), Some(0), 2, Stage::Abandoned),
+    ] {
+        assert_eq!(
+            timing(backoff, timeout, age),
+            expected,
+            "{backoff:?} {timeout:?} {age}"
+        );
+    }
+}
+
+#[test]
+fn a_daemon_that_ignores_its_flag_is_cut_off_and_abandoned_in_time() {
+    let mut world = daemon(|it| {
+        it.cancellation_backoff = Some(seconds(2));
+        it.cancellation_timeout = Some(seconds(3));
+    });
+    world.create(json!({})).delete();
+    assert_eq!(world.reason("x"), "RESOURCE_DELETED|DAEMON_SIGNALLED");
+    assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(2)));
+    world.wake();
+    assert_eq!((world.calls(), world.due()), ("x cut off".into(), Some(3)));
+    assert!(world.is_held());
+    world.lines();
+    world.wake();
+    assert!(world.object.is_none(), "it is not waited for");
+    let told = world.lines().join("\n");
+    assert!(told.contains("Daemon 'x' did not exit in time."), "{told}");
+}
+
+#[test]
+fn what_nothing_cuts_off_is_told_of_and_waited_for() {
+    let mut world = daemon(|it| it.cancellation_polling = Some(seconds(30)));
+    world.create(json!({})).delete();
+    world.lines();
+    assert_eq!(world.due(), Some(10));
+    world.wake();
+    let told = world.lines().join("\n");
+    assert!(
+        told.contains("Daemon 'x' is still exiting. The next check is in 30 seconds."),
+        "{told}"
+    );
+    assert_eq!(world.due(), Some(30));
+    world.wake();
+    assert!(world.is_held() && world.lines().len() == 1);
+    world.sleep(1).ends("x", "ok");
+    assert!(
+        world.object.is_none(),
+        "its end is no matter of the next check"
+    );
+}
+
+#[test]
+fn a_deletion_handler_is_called_once_while_a_daemon_exits() {
+    let mut world = World::of("delete:gone daemon:d create:c");
+    world.create(json!({})).calls();
+    world.delete().again();
+    world.update(json!({"metadata": {"labels": {"a": "b"}}}));
+    assert_eq!(world.calls(), "gone delete#0");
+    assert!(world.is_held());
+    world.lines();
+    world.ends("d", "ok");
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        (String::new(), true)
+    );
+    let mut world = World::of("delete:gone daemon:d");
+    world.create(json!({})).delete().calls();
+    world.restart();
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        (String::new(), true),
+        "nor after a restart"
+    );
+}
+
+#[test]
+fn what_a_daemon_wants_is_written_before_its_next_attempt() {
+    let mut world = World::of("daemon:d");
+    world.create(json!({})).calls();
+    world.refuse = 1;
+    world.writes();
+    world.ends("d", "1");
+    assert_eq!(world.object.as_ref().unwrap()["status"]["d"], json!(1));
+}
+
+// === timers ===
+
+#[test]
+fn a_timer_is_called_an_interval_after_its_end() {
+    let mut world = World::of("timer:t");
+    world.create(json!({}));
+    assert_eq!((world.calls(), world.is_held()), ("t#0".into(), true));
+    world.sleep(3).ends("t", "ok");
+    assert_eq!((world.due(), world.is_held()), (Some(10), true));
+    world.wake().sleep(25).ends("t", "ok");
+    assert_eq!((world.calls(), world.due()), ("t#0".into(), Some(10)));
+    world.delete();
+    assert!(world.object.is_none(), "it rests: nothing waits for it");
+}
+
+#[test]
+fn a_sharp_timer_keeps_to_its_grid() {
+    let mut world = timer(|it| {
+        it.interval = Some(pause(10));
+        it.sharp = true;
+    });
+    world.create(json!({})).sleep(3).ends("x", "ok");
+    assert_eq!(world.due(), Some(7));
+    world.wake().sleep(13).ends("x", "ok");
+    assert_eq!(world.due(), Some(7), "what is missed is left out");
+    world.wake().sleep(10).ends("x", "ok");
+    assert_eq!(world.due(), Some(10), "the moment itself is over");
+}
+
+#[test]
+fn the_interval_may_depend_on_the_object() {
+    let mut world = timer(|it| {
+        it.interval = Some(Pause::of(|cause| {
+            cause.body().spec()["every"].as_f64().unwrap_or(-1.0)
+        }));
+    });
+    world.create(json!({"every": 4})).ends("x", "ok");
+    assert_eq!(world.due(), Some(4));
+    world
+        .update(json!({"spec": {"every": null}}))
+        .wake()
+        .ends("x", "ok");
+    assert_eq!(world.due(), Some(1));
+    let told = world.lines().join("\n");
+    assert!(told.contains("has given zero, or less"), "{told}");
+}
+
+#[test]
+fn errors_take_the_place_of_the_schedule() {
+    let mut world = World::of("timer:t");
+    world.create(json!({})).ends("t", "t1");
+    assert_eq!(world.due(), Some(1));
+    world.wake().ends("t", "ok");
+    assert_eq!((world.calls(), world.due()), ("t#0 t#1".into(), Some(10)));
+    world.wake();
+    assert_eq!(world.calls(), "t#0", "a tick of its own");
+}
+
+#[test]
+fn what_fails_for_good_ends_a_timer_until_its_object_is_changed() {
+    let mut world = World::of("timer:t");
+    world.create(json!({})).ends("t", "p");
+    assert_eq!(
+        (world.calls(), world.due(), world.is_held()),
+        ("t#0".into(), None, false)
+    );
+    world.update(json!({"status": {"a": 1}}));
+    assert_eq!(world.calls(), "", "a status is no change");
+    world.update(json!({"spec": {"a": 1}}));
+    assert_eq!((world.calls(), world.is_held()), ("t#0".into(), true));
+    world
+        .sleep(1)
+        .update(json!({"spec": {"a": 2}}))
+        .ends("t", "p");
+    assert_eq!(world.calls(), "t#0", "it has not seen the last change");
+}
+
+#[test]
+fn a_timer_without_a_schedule_is_called_once() {
+    let mut world = timer(|_| {});
+    world.create(json!({})).ends("x", "ok");
+    assert_eq!(
+        (world.calls(), world.due(), world.is_held()),
+        ("x#0".into(), None, false)
+    );
+    world.update(json!({"spec": {"a": 1}}));
+    assert_eq!(world.calls(), "");
+}
+
+#[test]
+fn an_idle_timer_waits_for_the_object_to_be_left_alone() {
+    for words in ["", "create:c update:u"] {
+        let mut all = handlers(words);
+        all.push(in_background(BackgroundKind::Timer, "x", |it| {
+            it.idle = Some(seconds(20));
+            it.interval = Some(pause(5));
+        }));
+        let mut world = World::new(all);
+        world.create(json!({})).calls();
+        assert_eq!(world.due(), Some(20), "{words}: its creation is a change");
+        world.sleep(8).update(json!({"status": {"a": 1}}));
+        assert_eq!(world.due(), Some(12), "{words}: its status is none");
+        world.update(json!({"spec": {"a": 1}})).calls();
+        assert_eq!(world.due(), Some(20), "{words}");
+        world.wake().ends("x", "ok");
+        assert_eq!(
+            (world.calls(), world.due()),
+            ("x#0".into(), Some(5)),
+            "{words}"
+        );
+        world.sleep(1).update(json!({"spec": {"a": 2}})).calls();
+        assert_eq!(world.due(), Some(20), "{words}");
+    }
+}
+
+#[test]
+fn an_idle_timer_without_an_interval_is_called_once_after_each_change() {
+    let mut world = timer(|it| it.idle = Some(seconds(20)));
+    world.create(json!({})).wake().ends("x", "ok");
+    assert_eq!(
+        (world.calls(), world.due(), world.is_held()),
+        ("x#0".into(), None, true)
+    );
+    world.sleep(100).update(json!({"spec": {"a": 1}}));
+    assert_eq!((world.calls(), world.due()), (String::new(), Some(20)));
+    world.wake();
+    world
+        .sleep(1)
+        .update(json!({"spec": {"a": 2}}))
+        .ends("x", "ok");
+    assert_eq!(world.due(), Some(20), "it was called before that change");
+    world.delete();
+    assert!(world.object.is_none());
+}
+
+#[test]
+fn a_timer_in_a_call_is_waited_for_and_not_cut_off() {
+    let mut world = World::of("timer:t");
+    world.create(json!({})).delete();
+    assert!(world.is_held());
+    world.ends("t", "t5");
+    assert_eq!(
+        (world.calls(), world.object.is_none()),
+        ("t#0".into(), true)
+    );
+}
+
+#[test]
+fn first_calls_are_spread_where_the_operator_finds_its_objects() {
+    let first = |sharp: bool, interval: u32, event| {
+        let mut world = timer(|it| {
+            it.interval = Some(pause(interval));
+            it.sharp = sharp;
+        });
+        world.put(json!({}));
+        world.see(event);
+        world.due()
+    };
+    assert_eq!(first(false, 20, EventType::Added), None, "it runs");
+    assert_eq!(first(true, 20, EventType::Listed), None, "it runs");
+    let spread = first(false, 20, EventType::Listed).unwrap();
+    assert!((1..20).contains(&spread), "{spread}");
+    let longest = first(false, 86_400, EventType::Listed).unwrap();
+    assert!((1..60).contains(&longest), "{longest}");
+}
+
+#[test]
+fn one_function_with_two_attributes_runs_once_for_an_object() {
+    let mut world = World::of("daemon:d daemon:d timer:d");
+    world.create(json!({})).calls();
+    let ids: Vec<_> = world
+        .running
+        .iter()
+        .map(|it| it.handler.to_string())
+        .collect();
+    assert_eq!(ids, ["Daemon 'd'", "Timer 'd'"]);
+}
+
+/// A week of a timer with failures, without a clock.
+#[test]
+fn a_week_of_a_timer_that_fails_now_and_then() {
+    let mut world = timer(|it| it.interval = Some(pause(60)));
+    let start: Timestamp = world.now;
+    world.create(json!({}));
+    let mut ticks = 0_u64;
+    while world.now.duration_since(start).as_hours() < 7 * 24 {
+        world.calls();
+        let outcome = match ticks % 10 {
+            3 => "t5",
+            4 => "e",
+            _ => "ok",
+        };
+        world.ends("x", outcome).wake();
+        ticks += 1;
+        world.lines();
+    }
+    // Of ten calls, eight are followed by a minute, one by 5 s and one by about 2 s.
+    assert!((12_000..13_000).contains(&ticks), "{ticks}");
+    assert_eq!(world.writes(), 1, "the finalizer");
+}
+
+#[test]
+fn handlers_that_nobody_declares_any_more_end() {
+    let mut world = World::of("daemon:d create:c");
+    world.create(json!({})).calls();
+    let kept: Vec<Arc<Handler>> = world.handlers.drain(..).skip(1).collect();
+    world.handlers = kept;
+    world.update(json!({"spec": {"a": 1}}));
+    assert_eq!(world.reason("d"), "FILTERS_MISMATCH");
+    world.ends("d", "ok");
+    assert!(!world.is_held());
+}
+
+#[test]
+fn a_deletion_handler_that_fails_keeps_an_object_whose_daemon_has_ended() {
+    let mut world = World::of("delete:gone daemon:d").script("gone", "t5 ok");
+    world.create(json!({})).calls();
+    world.delete().ends("d", "ok");
+    assert!(world.is_held(), "the deletion handler is not done");
+    world.wait();
+    assert_eq!(world.calls(), "gone delete#0 gone delete#1");
+    assert!(world.object.is_none());
+}
