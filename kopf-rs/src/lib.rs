@@ -118,6 +118,16 @@ pub mod storage {
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+/// The tour as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/first-operator.md")]
+struct FirstOperator;
+
+/// The ways to run operators as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/running.md")]
+struct Running;
+
 /// The guide for Kopf's users as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/coming-from-kopf.md")]

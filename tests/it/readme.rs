@@ -1,7 +1,8 @@
-//! README.md, followed word for word: its commands are run, its files are written, what it shows is looked for.
+//! README.md and `docs/first-operator.md`, followed word for word: their commands are run, their files are written, and the lines that
+//! they show must appear.
 //!
-//! Its Rust is compiled by the doctests of kopf-rs, too. So that dependencies are not built once more for it, its crates are built
-//! with the versions and the profile of this repository.
+//! Their Rust is compiled by the doctests of kopf-rs, too. Crates of the tour are built with the versions and the profile of this
+//! repository, so that dependencies are not built once more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,18 +20,21 @@ struct Block<'a> {
     text: &'a str,
 }
 
-fn readme() -> String {
-    fs::read_to_string(root().join("README.md")).expect("README.md is there")
+fn page(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The blocks under the heading that begins with `heading`.
-fn section<'a>(readme: &'a str, heading: &str) -> Vec<Block<'a>> {
-    let start = readme
+/// The text under the heading that begins with `heading`.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let start = page
         .find(&format!("\n## {heading}"))
         .unwrap_or_else(|| panic!("no heading {heading:?}"));
-    let section = &readme[start + 1..];
-    let section = &section[..section.find("\n## ").unwrap_or(section.len())];
-    let fences: Vec<&str> = section.split("\n```").collect();
+    let section = &page[start + 1..];
+    &section[..section.find("\n## ").unwrap_or(section.len())]
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let fences: Vec<&str> = text.split("\n```").collect();
     let blocks = fences.chunks(2).filter_map(|pair| pair.get(1));
     blocks
         .filter_map(|block| block.split_once('\n'))
@@ -105,8 +109,8 @@ impl Drop for Away {
 
 #[tokio::test]
 async fn the_tour_leads_to_a_handled_object() {
-    let readme = readme();
-    let blocks = section(&readme, "Your first operator");
+    let tour = page("docs/first-operator.md");
+    let blocks = blocks(&tour);
     // Outside this repository, or cargo would take the new crate for one of its members.
     let folder = Away::new();
     let (clone, bin) = (folder.0.join("kopf-rs"), folder.0.join("bin"));
@@ -134,8 +138,8 @@ async fn the_tour_leads_to_a_handled_object() {
 
 #[tokio::test]
 async fn the_first_command_brings_a_pod_about() {
-    let readme = readme();
-    let blocks = section(&readme, "Two commands");
+    let readme = page("README.md");
+    let blocks = blocks(section(&readme, "Two commands"));
     let mut program = Program::start(
         shell(&format!("exec {}", blocks[1].text), root(), &kopf_rs(&[])),
         PATIENCE,
@@ -178,8 +182,8 @@ async fn the_first_command_brings_a_pod_about() {
 
 #[test]
 fn what_lands_work_runs_the_second_command() {
-    let readme = readme();
-    let blocks = section(&readme, "Two commands");
+    let readme = page("README.md");
+    let blocks = blocks(section(&readme, "Two commands"));
     let ci = fs::read_to_string(root().join(".ci/run")).expect(".ci/run is there");
     assert!(ci.contains(blocks[2].text.trim()), "{ci}");
 }

@@ -11,5 +11,5 @@ async def greet(new, name, patch, logger, **_):
         return
     else:
         raise kopf.PermanentError(f"label greet is {new!r}: expected loudly or softly")
-    logger.info(f"it is told {greeting!r}")
+    logger.info(f"the greeting is {greeting!r}")
     patch.setdefault("data", {})["greeting"] = greeting

@@ -1,4 +1,4 @@
-//! Objects that ask to be greeted: the operator of the README's tour.
+//! Objects that ask to be greeted: the operator of the tour in `docs/first-operator.md`.
 
 use kopf_rs::prelude::*;
 
@@ -10,7 +10,7 @@ async fn greet(new: Option<&str>, name: &str, patch: &mut Patch) -> HandlerResul
         Some(other) => fail!("label greet is {other:?}: expected loudly or softly"),
         None => return Ok(()),
     };
-    info!("it is told {greeting:?}");
+    info!("the greeting is {greeting:?}");
     patch.set("data.greeting", greeting);
     Ok(())
 }
