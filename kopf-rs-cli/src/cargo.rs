@@ -14,14 +14,14 @@ use crate::workspace::Workspace;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CargoError {
     #[error(
-        "cargo is not found, and kopf-rs builds operators with it\n  install Rust from https://rustup.rs, or put the folder of cargo into PATH"
+        "cargo is not found, but kopf-rs needs it to build operators\n  install Rust from https://rustup.rs, or put the folder of cargo into PATH"
     )]
     Missing,
     #[error("cargo cannot be started: {0}")]
     Start(io::Error),
     #[error("cargo cannot read {}:\n{}", .manifest.display(), indented(.said))]
     Metadata { manifest: PathBuf, said: String },
-    #[error("cargo's description of {} is not understood: {error}", .manifest.display())]
+    #[error("cargo's metadata of {} cannot be read: {error}", .manifest.display())]
     Answer {
         manifest: PathBuf,
         error: serde_json::Error,

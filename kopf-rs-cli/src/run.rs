@@ -22,7 +22,7 @@ pub(crate) enum RunError {
     )]
     NotAlone(String),
     #[error(
-        "the paths are built on different kopf-rs, and each of them would keep its own handlers:\n  {one}\n  {other}\n  \
+        "the paths depend on different versions of kopf-rs, and each version would collect its own handlers:\n  {one}\n  {other}\n  \
          make them use the same one"
     )]
     TwoKopfs { one: String, other: String },

@@ -44,7 +44,7 @@ pub(crate) struct Kopf(pub(crate) Table);
 
 /// A generated crate that cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {error}\n  it is built there: set CARGO_TARGET_DIR to a folder that can be written", .path.display())]
+#[error("cannot write {}: {error}\n  the operator is built there: set CARGO_TARGET_DIR to a folder that can be written", .path.display())]
 pub(crate) struct WriteError {
     path: PathBuf,
     error: io::Error,

@@ -29,7 +29,7 @@ pub(crate) enum ScriptError {
         error: std::io::Error,
     },
     #[error(
-        "{}:{line}: the manifest is no TOML: {message}\n  \
+        "{}:{line}: the manifest is not valid TOML: {message}\n  \
          expected what Cargo.toml has, such as\n    [dependencies]\n    serde = \"1\"",
         .file.display()
     )]

@@ -79,7 +79,7 @@ fn build(checkout: &Path) -> Result<PathBuf, cargo::CargoError> {
     };
     if !target.join(profile).join(file_name()).is_file() {
         say(&format!(
-            "Building {NAME}, for it is not part of this program: it takes some minutes, once. To have it beside this program: cargo install \
+            "Building {NAME}, which is a separate program: this takes some minutes, once. To have it beside this program: cargo install \
              --path {} --features program",
             checkout.join(NAME).display()
         ));
@@ -115,7 +115,7 @@ fn installed() -> Result<PathBuf, Box<dyn Error>> {
         return Ok(program);
     }
     say(&format!(
-        "Installing {NAME} {VERSION} into {}, for it is not part of this program: it takes some minutes, once.",
+        "Installing {NAME} {VERSION} into {}, because it is a separate program: this takes some minutes, once.",
         root.display()
     ));
     let installing = cargo::cargo(Path::new("."))

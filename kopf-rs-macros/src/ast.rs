@@ -50,7 +50,7 @@ impl Function {
         for input in &mut item.sig.inputs {
             match input {
                 FnArg::Receiver(receiver) => {
-                    let message = "a handler is a function of its own: it cannot have `self`; what methods would share is given to the operator and received as `State<T>`";
+                    let message = "a handler is a function of its own: it cannot have `self`; give shared values to the operator, and take them as `State<T>`";
                     mistakes.at(receiver, message);
                 }
                 FnArg::Typed(typed) => {
@@ -271,12 +271,12 @@ fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
             Some(pattern.ident.clone())
         }
         Pat::Wild(wild) => {
-            let message = "the name says what the argument is: write it with an underscore in front, such as `_spec`";
+            let message = "the name of an argument selects its value: write it with an underscore in front, such as `_spec`";
             mistakes.at(wild, message);
             None
         }
         _ => {
-            let message = "the name says what the argument is: take it by a plain name and destructure it inside the function";
+            let message = "the name of an argument selects its value: take it by a plain name and destructure it inside the function";
             mistakes.at(pattern, message);
             None
         }
@@ -310,7 +310,7 @@ fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
         Type::ImplTrait(ty) => {
             mistakes.at(
                 ty,
-                "the type says what the argument is made into: write a type instead of `impl`",
+                "the type of an argument decides its conversion: write a type instead of `impl`",
             );
             false
         }
@@ -367,7 +367,7 @@ fn field(path: Vec<Ident>, ty: Type, kinds: &[&Kind], mistakes: &mut Mistakes) -
         mistakes.at(stanza, not_here(known, kind));
     }
     if matches!(&ty, Type::Reference(reference) if reference.mutability.is_some()) {
-        let message = "what is to be changed on the object goes into `patch: &mut Patch`";
+        let message = "changes of the object go into `patch: &mut Patch`";
         mistakes.at(&ty, message);
         return None;
     }
@@ -404,21 +404,18 @@ fn named(
     let mutable = matches!(&ty, Type::Reference(reference) if reference.mutability.is_some());
     if name == "patch" {
         if !mutable {
-            mistakes.at(
-                &ty,
-                "the patch is there to be filled: take it as `&mut Patch`",
-            );
+            mistakes.at(&ty, "handlers change the patch: take `patch: &mut Patch`");
         }
         return Some(Argument::Patch);
     }
     if mutable {
         let advice = match name {
-            "memo" => "take `Memo`, which can be filled as it is",
+            "memo" => "take `Memo`, which needs no `&mut`",
             "logger" => "take `Logger`, which can be cloned",
             "settings" => {
                 "take `settings: LiveSettings`, and change them by `settings.change(|settings| ..)`"
             }
-            _ => "what is to be changed on the object goes into `patch: &mut Patch`",
+            _ => "changes of the object go into `patch: &mut Patch`",
         };
         mistakes.at(
             &ty,

@@ -104,7 +104,7 @@ fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
     let hint = did_you_mean(&name, &known);
     if matches!(given, Given::Flag) && hint.is_empty() && kind.has_selector() {
         return Some(format!(
-            "`{name}` is no option; the name of a resource stands in quotes: `\"{name}\"`"
+            "`{name}` is not an option; write the name of a resource in quotes: `\"{name}\"`"
         ));
     }
     let options = format!("\noptions of #[{}]: {}", kind.attribute, known.join(", "));

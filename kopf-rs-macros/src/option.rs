@@ -87,7 +87,7 @@ impl Options {
             if (is("value") || is("old") || is("new")) && !self.has("field") {
                 mistakes.at(
                     key,
-                    format!("`{key}` is that of a field: add `field = \"spec.size\"`"),
+                    format!("`{key}` needs a field: add `field = \"spec.size\"`"),
                 );
             } else if is("value") && (self.has("old") || self.has("new")) {
                 let message = "`value` looks at both sides of a change, `old` and `new` at one: use either `value`, or `old` and `new`";
@@ -497,7 +497,7 @@ fn one_of(option: &Ident, several: &ExprArray) -> String {
         .map(|value| value.to_token_stream().to_string())
         .collect();
     format!(
-        "{option} are text, and no text is a list; for one of several, write `|value| value.is_some_and(|value| [{}].contains(&value.as_str().unwrap_or_default()))`",
+        "{option} are text, not lists; to match one of several, write `|value| value.is_some_and(|value| [{}].contains(&value.as_str().unwrap_or_default()))`",
         values.join(", ")
     )
 }
@@ -509,7 +509,7 @@ impl Criterion {
         if is_word(&expr, "None") {
             return Err(error(
                 expr,
-                "`None` does not say what is wanted: use `PRESENT` or `ABSENT`",
+                "`None` is ambiguous: use `PRESENT` or `ABSENT`",
             ));
         }
         let last = match &expr {

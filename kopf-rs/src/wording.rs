@@ -55,7 +55,7 @@ impl fmt::Display for Line<'_> {
             Happening::Cancelled { handler } => {
                 write!(
                     f,
-                    "{handler} is cancelled, since the operator stops: it will be called again."
+                    "{handler} is cancelled because the operator stops. It will be called again at the next start."
                 )
             }
             Happening::BlocksThread { handler, elapsed } => {
@@ -77,10 +77,10 @@ impl fmt::Display for Line<'_> {
                 write!(f, "Unprocessed streams left for {objects} object(s).")
             }
             Happening::WorkerPanicked => f.write_str(
-                "Event processing has failed: a defect of kopf-rs; the object waits for its next change.",
+                "Event processing has panicked, which is a bug in kopf-rs. The object is handled again at its next change.",
             ),
             Happening::Unwatched => {
-                f.write_str("It is not watched any more: nothing is remembered of it.")
+                f.write_str("The object is no longer watched: its state in memory is dropped.")
             }
             Happening::RequestFailed {
                 request,
@@ -90,10 +90,10 @@ impl fmt::Display for Line<'_> {
             } => request_failed(*request, error, *pause, *waiting, f),
             Happening::Unreadable { error } => write!(
                 f,
-                "Objects of this kind may not be read, so they are handled as their watch tells of them, which may take longer: {error}"
+                "The operator cannot read objects of this kind. It handles them from watch events only, which can take longer: {error}"
             ),
             Happening::PermissionMissing { rule } => {
-                write!(f, "The missing permission, as a rule for RBAC: {rule}")
+                write!(f, "A permission is missing. To grant it, add {rule}")
             }
             Happening::OutageOver {
                 reason,
@@ -123,7 +123,7 @@ fn request_failed(
     let (doing, seconds) = (doing(request), pause.as_secs_f64());
     write!(f, "{doing} failed; will retry in {seconds:.1} seconds")?;
     if let Some(waiting @ 2..) = waiting {
-        write!(f, "; {waiting} wait for that now")?;
+        write!(f, "; {waiting} objects are waiting")?;
     }
     write!(f, ": {error}")
 }
@@ -140,17 +140,25 @@ fn outage_over(
     } else {
         let reason = reason.lines().next().unwrap_or_default();
         let reason = reason.trim_end_matches(':');
-        write!(f, "No request waits any more since {reason}")?;
+        write!(f, "No object waits for a retry any more ({reason})")?;
     }
+    let objects = objects(waiting);
     let seconds = lasted.as_secs_f64();
     write!(
         f,
-        ": {waiting} had to wait, the first for {seconds:.1} seconds"
+        ": {objects} had to wait, the first for {seconds:.1} seconds"
     )?;
     match still {
         0 => f.write_str("."),
-        1 => f.write_str(", and 1 still has to."),
-        _ => write!(f, ", and {still} still have to."),
+        1 => f.write_str("; 1 is still waiting."),
+        _ => write!(f, "; {still} are still waiting."),
+    }
+}
+
+fn objects(count: usize) -> String {
+    match count {
+        1 => "1 object".to_owned(),
+        count => format!("{count} objects"),
     }
 }
 

@@ -90,7 +90,7 @@ async fn an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_
     }
     let mut program = operator(&cluster, &["--once"]);
     assert_eq!(program.ended().await.code(), Some(1));
-    let given_up = "Not handled: Handler 'explode' is not called for ";
+    let given_up = "Not handled: Handler 'explode' is suspended for ";
     let given_up = |line: &str| line.contains(given_up) && line.ends_with("/bomb");
     program.lines().until("of what is left", given_up).await;
     // A clean end does not make it good.
@@ -118,7 +118,7 @@ async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_
     create(&cluster, "bomb", json!({"fuse": "slow", "then": "lit"})).await;
     for crash in 1..=3 {
         let said = killed(&cluster, crash).await;
-        let many = ", and 5 other calls were: they are made one at a time";
+        let many = ", and so were 5 other calls. The operator makes these calls one at a time";
         assert_eq!(said.contains(many), crash == 3, "crash {crash}:\n{said}");
     }
     let mut program = operator(&cluster, &[]);
@@ -129,7 +129,7 @@ async fn who_kills_the_process_is_found_among_those_who_were_called_at_the_same_
     for number in 0..OTHERS {
         until_handled(&cluster, &format!("good-{number}")).await;
     }
-    let innocent = |line: &str| line.contains("/good-") && line.contains(" is not called for");
+    let innocent = |line: &str| line.contains("/good-") && line.contains(" is suspended for");
     assert_eq!(program.lines().count(innocent), 0);
     assert_eq!(program.lines().count(is_called("bomb")), 0);
     end(&mut program).await;
@@ -154,10 +154,10 @@ async fn a_deletion_that_kills_the_process_says_what_is_in_its_way(cluster: Test
         killed(&cluster, crash).await;
     }
     let mut program = operator(&cluster, &[]);
-    let told = |line: &str| line.contains("/bomb] Handler 'keep' is not called");
+    let told = |line: &str| line.contains("/bomb] Handler 'keep' is suspended");
     let told = program.lines().until("of the suspension", told).await;
     let way = format!(
-        "The deletion of the object waits for it: without it, the object goes once the finalizer '{finalizer}'"
+        "The deletion of the object waits for this handler. To delete the object without it, remove the finalizer '{finalizer}'"
     );
     assert!(told.contains(&way), "{told}");
     let_go(&cluster, "bomb").await;
@@ -209,7 +209,7 @@ async fn a_process_that_was_told_to_end_and_then_killed_accuses_nobody(cluster: 
         lines.until("of the call", is_called("patient")).await;
         if end == "TERM" {
             program.signal("TERM").await;
-            let stopping = |line: &str| line.contains("It is noted that");
+            let stopping = |line: &str| line.contains("The request to stop the operator is noted");
             lines.until("that it stops", stopping).await;
         }
         program.signal("KILL").await;
@@ -270,7 +270,7 @@ async fn an_object_whose_filter_ends_the_process_is_left_alone_until_it_changes(
     let mut program = operator(&cluster, &["--once"]);
     assert_eq!(program.ended().await.code(), Some(1));
     let given_up = |line: &str| {
-        line.contains("Not handled: Functions on the operator's own thread are not called for ")
+        line.contains("Not handled: Functions on the operator's own thread are suspended for ")
             && line.ends_with("/bomb")
     };
     program.lines().until("of what is left", given_up).await;
@@ -414,12 +414,12 @@ async fn end(program: &mut Program) {
 }
 
 fn is_suspended(name: &str) -> impl Fn(&str) -> bool {
-    let text = format!("/{name}] Handler 'explode' is not called for this object any more");
+    let text = format!("/{name}] Handler 'explode' is suspended for this object");
     move |line| line.contains(&text)
 }
 
 fn is_left_alone(name: &str) -> impl Fn(&str) -> bool {
-    let text = format!("/{name}] The object is left alone");
+    let text = format!("/{name}] The object is skipped");
     move |line| line.contains(&text)
 }
 

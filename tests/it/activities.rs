@@ -195,7 +195,7 @@ async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(
     test.calls.until(1).await;
     working.stop().await;
     test.line(
-        "Handler 'create_fn' is cancelled, since the operator stops: it will be called again.",
+        "Handler 'create_fn' is cancelled because the operator stops. It will be called again at the next start.",
     )
     .await;
     assert!(!is_handled(&test.get("a").await));

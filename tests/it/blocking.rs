@@ -236,7 +236,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
     let told = lines.until("of the watchdog", told).await;
     assert!(told.contains("hog.rs:5:10"), "{told}");
     assert!(
-        told.contains("make it a `fn` instead of an `async fn`"),
+        told.contains("Make it a `fn` instead of an `async fn`"),
         "{told}"
     );
 }

@@ -29,7 +29,7 @@ async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_o
     test.until("the result is there", "a", seen).await;
     working.stop().await;
     let lines = test.cluster.lines();
-    assert_eq!(lines.count(|line| line.contains("a defect of kopf-rs")), 0);
+    assert_eq!(lines.count(|line| line.contains("a bug in kopf-rs")), 0);
 }
 
 async fn events_are_told_with_their_types(cluster: TestCluster) {

@@ -251,7 +251,7 @@ async fn an_outage_is_told_once_when_it_begins_and_once_when_it_is_over(cluster:
     for name in &names {
         test.until("it is handled", name, is_handled).await;
     }
-    let over = format!("Requests succeed again: {OBJECTS} had to wait, the first for ");
+    let over = format!("Requests succeed again: {OBJECTS} objects had to wait, the first for ");
     test.line(&over).await;
     working.stop().await;
     let lines = test.cluster.lines();
@@ -281,15 +281,15 @@ async fn one_object_that_is_always_refused_silences_no_outage(cluster: TestClust
         for name in &names {
             test.create(name, json!({})).await;
         }
-        test.line("; 10 wait for that now: ").await;
+        test.line("; 10 objects are waiting: ").await;
         tokio::time::sleep(Duration::from_secs(600)).await;
         all.clear();
         for name in &names {
             test.until("it is handled", name, is_handled).await;
         }
         tokio::time::sleep(Duration::from_secs(600)).await;
-        let over = "Requests succeed again: 20 had to wait, the first for ";
-        let over = |line: &str| line.contains(over) && line.ends_with(", and 1 still has to.");
+        let over = "Requests succeed again: 20 objects had to wait, the first for ";
+        let over = |line: &str| line.contains(over) && line.ends_with("; 1 is still waiting.");
         assert_eq!(test.cluster.lines().count(over), outage);
     }
     working.stop().await;
@@ -309,7 +309,7 @@ async fn a_deleted_object_is_in_no_outage_any_more(cluster: TestCluster) {
     tokio::time::sleep(Duration::from_secs(60)).await;
     test.delete("a").await;
     test.calls.until(2).await;
-    test.line("No request waits any more").await;
+    test.line("No object waits for a retry any more").await;
     gate.open(1);
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "delete_fn a"]);
@@ -475,8 +475,9 @@ async fn once_tells_what_the_server_refuses(cluster: TestCluster) {
     let report = ended.expect("it ends");
     let told = |name: &str, whose: &str| {
         let (kind, namespace) = (test.group.as_str(), test.cluster.namespace());
-        let line =
-            format!("kopfexamples.v1.{kind} {namespace}/{name} is not as {whose} wanted it, for");
+        let line = format!(
+            "kopfexamples.v1.{kind} {namespace}/{name}: the server has refused the changes of {whose}:"
+        );
         let mut all = report.unserved.iter();
         all.any(|found| found.starts_with(&line) && found.contains("no label!"))
     };

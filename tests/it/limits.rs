@@ -320,7 +320,7 @@ async fn a_call_that_does_not_return_is_told_again_and_again(cluster: TestCluste
             .await;
         assert!(line.contains("WARN"), "{line}");
         assert!(line.contains("the object waits for it"), "{line}");
-        assert!(line.contains("`timeout = ..` would end it"), "{line}");
+        assert!(line.contains("`timeout = ..` sets one"), "{line}");
         assert!(line.contains("name=\"stuck\""), "{line}");
     }
     gate.open(1);
@@ -352,7 +352,7 @@ async fn a_call_that_a_deletion_waits_for_is_told_soon(cluster: TestCluster) {
         "{line}"
     );
     assert!(
-        line.contains("its timeout of 3600 seconds ends it"),
+        line.contains("Its timeout of 3600 seconds will end it"),
         "{line}"
     );
     gate.open(1);

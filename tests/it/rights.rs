@@ -152,7 +152,7 @@ async fn a_kind_that_may_not_be_watched_is_told_and_served_once_granted(cluster:
             "Not enough permissions to watch {KIND}.v1.{} cluster-wide: ",
             test.group
         ),
-        "To permit it, add in a ClusterRole bound to this operator:".to_owned(),
+        "To grant them, add to a ClusterRole bound to this operator:".to_owned(),
         format!("  - apiGroups: [\"{}\"]", test.group),
         format!("    resources: [\"{KIND}\"]"),
         "    verbs: [\"list\", \"watch\"]".to_owned(),
@@ -187,7 +187,8 @@ async fn a_rule_that_is_missing_in_many_namespaces_is_told_once(cluster: TestClu
     assert_eq!(loud, 1, "{:#?}", lines.all());
     user.may(json!([backbone(), namespaces, all(&test.group)]))
         .await;
-    test.line("Requests succeed again: 3 had to wait").await;
+    test.line("Requests succeed again: 3 objects had to wait")
+        .await;
     working.stop().await;
 }
 
@@ -209,7 +210,7 @@ async fn a_missing_right_to_patch_is_told_once_and_loses_nothing(cluster: TestCl
             .await;
     }
     let told = [
-        "The missing permission, as a rule for RBAC: in a Role in namespace".to_owned(),
+        "A permission is missing. To grant it, add to a Role in namespace".to_owned(),
         format!("  - apiGroups: [\"{}\"]", test.group),
         format!("    resources: [\"{KIND}/status\"]"),
         "    verbs: [\"patch\"]".to_owned(),
@@ -248,7 +249,7 @@ async fn an_object_that_may_not_be_read_is_handled_as_its_watch_tells(cluster: T
     let object = test.until("it is handled", "a", is_handled).await;
     let seen = &object["status"]["create_fn"]["version"];
     assert_eq!(*seen, json!(format!("{}/v2", test.group)));
-    let told = test.line("may not be read").await;
+    let told = test.line("cannot read objects of this kind").await;
     assert!(told.contains(" WARN "), "{told}");
     test.line("verbs: [\"get\"]").await;
     working.stop().await;
@@ -283,13 +284,13 @@ async fn without_namespaces_to_list_the_named_ones_are_served(cluster: TestClust
     test.create("a", json!({})).await;
     test.until("it is handled", "a", is_handled).await;
     let told = [format!(
-        "Namespaces cannot be listed: only those that are named are served: {}",
+        "Namespaces cannot be listed: only namespaces given by name are served: {}",
         test.cluster.namespace()
     )];
     assert_told(&test, &told, 1).await;
     let told = [
         "Not enough permissions to watch namespaces.v1 cluster-wide: ".to_owned(),
-        "To permit it, add in a ClusterRole bound to this operator:".to_owned(),
+        "To grant them, add to a ClusterRole bound to this operator:".to_owned(),
     ];
     assert_told(&test, &told, 1).await;
     working.stop().await;
@@ -308,7 +309,7 @@ async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestClust
         ..Settings::default()
     };
     let working = user.start(everywhere(registry).settings(settings)).await;
-    test.line("Kinds cannot be watched for: new ones will be looked for every 1 seconds.")
+    test.line("CustomResourceDefinitions cannot be watched: the operator looks for new kinds every 1 seconds.")
         .await;
     test.serve().await;
     test.create("a", json!({})).await;

@@ -101,7 +101,7 @@ async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
     let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"], json!({"a": 1, "whole": "done"}));
     let line = test
-        .line("A patch function of 'create_fn' is left out: panicked at ")
+        .line("A patch function of 'create_fn' is skipped: it panicked at ")
         .await;
     assert!(line.contains("out of ideas"), "{line}");
     working.stop().await;
@@ -132,7 +132,7 @@ async fn what_the_server_sets_stays_as_it_is_and_the_object_goes(cluster: TestCl
     assert_eq!(object["metadata"]["uid"], made["metadata"]["uid"]);
     assert_eq!(object["metadata"]["labels"]["hijacked"], "no");
     for lost in ["metadata.uid", "metadata.resourceVersion, metadata.uid"] {
-        let line = format!("A handler wants to change {lost}: only the server sets that");
+        let line = format!("A handler has patched {lost}, which only the server sets");
         test.line(&line).await;
     }
     test.delete("o").await;
@@ -191,11 +191,11 @@ async fn what_the_operator_keeps_is_out_of_reach(cluster: TestCluster) {
     );
     assert_eq!(test.calls.all(), ["create_fn o", "late_fn o"]);
     let line = test
-        .line("A handler wants to change metadata.annotations.")
+        .line("A handler has patched metadata.annotations.")
         .await;
     assert!(line.contains("metadata.finalizers"), "{line}");
     assert!(
-        line.contains("that belongs to the operator, so it stays as it is"),
+        line.contains("which belongs to the operator: this part of the patch is ignored"),
         "{line}"
     );
     // The finalizer, a write per handler, and one for the change that the function is.

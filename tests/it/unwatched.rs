@@ -158,7 +158,7 @@ async fn a_handler_whose_watch_is_closed_ends_and_is_written(cluster: TestCluste
         object.is_some_and(|object| object["status"]["create_fn"] == json!({"made": true}))
     };
     test.cluster.until("it is written", &kind, "a", made).await;
-    test.line("It is not watched any more").await;
+    test.line("The object is no longer watched").await;
     assert_eq!(test.calls.all(), ["create_fn a"], "nobody else is called");
     test.cluster
         .delete(DEFINITIONS, &format!("{}.{other}", plural(&test)))

@@ -80,7 +80,7 @@ const LINES: [(&str, &str); 40] = [
     ("INFO", "Handler 'parent_fn/child' succeeded."),
     (
         "WARN",
-        "Handler 'forever_fn' is cancelled, since the operator stops: it will be called again.",
+        "Handler 'forever_fn' is cancelled because the operator stops. It will be called again at the next start.",
     ),
     ("INFO", "Creation is processed: 5 succeeded; 7 failed."),
     ("INFO", "Resuming is processed: 1 succeeded; 0 failed."),

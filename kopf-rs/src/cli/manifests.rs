@@ -32,7 +32,7 @@ pub(crate) enum ManifestError {
     Absent(PathBuf),
     #[error("--apply {}: the folder has no .yaml, .yml or .json file", .0.display())]
     Empty(PathBuf),
-    #[error("--apply {}: there is no object in it: did what writes it fail?", .0.display())]
+    #[error("--apply {}: there is no object in it; did the command that writes it fail?", .0.display())]
     NoObjects(PathBuf),
     #[error("--apply {}: {error}", .path.display())]
     Unreadable { path: PathBuf, error: io::Error },

@@ -53,7 +53,7 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, Conn
             if let Some(context) = &options.context {
                 return Err(ConnectError::ContextInPod(context.clone()));
             }
-            tracing::debug!("the service account of this Pod is used");
+            tracing::debug!("Using the service account of this Pod.");
             let config = Config::incluster();
             let config = config.map_err(|error| ConnectError::ServiceAccount(chain(&error)))?;
             (config, None)
@@ -163,12 +163,12 @@ async fn configure(
         reason: chain(&error),
     })?;
     tracing::debug!(
-        "context {wanted} of kubeconfig {path} is used: {}",
+        "Using context {wanted} of kubeconfig {path}: {}",
         config.cluster_url
     );
     if config.accept_invalid_certs {
         tracing::warn!(
-            "The certificate of {} is not checked: the kubeconfig says insecure-skip-tls-verify.",
+            "The certificate of {} is not verified, because the kubeconfig sets insecure-skip-tls-verify.",
             config.cluster_url
         );
     }

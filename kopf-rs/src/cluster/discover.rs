@@ -82,10 +82,12 @@ impl Cluster {
     fn note_health(&self, name: &str, broken: Option<String>) {
         match broken {
             Some(reason) if self.shared.broken.add(name) => {
-                tracing::warn!("The API {name} cannot be discovered; others are served: {reason}");
+                tracing::warn!(
+                    "Discovery of the API {name} failed; other APIs are served: {reason}"
+                );
             }
             None if self.shared.broken.remove(name) => {
-                tracing::info!("The API {name} can be discovered again.");
+                tracing::info!("Discovery of the API {name} works again.");
             }
             _ => {}
         }

@@ -17,7 +17,7 @@ pub(crate) enum ClusterError {
     #[error("conflict: {0}")]
     Conflict(String),
     /// 422: the object is another one.
-    #[error("another object has the name: {0}")]
+    #[error("another object has this name now: {0}")]
     OtherObject(String),
     /// 404: object, kind or namespace is not there.
     #[error("not found: {0}")]
@@ -35,7 +35,7 @@ pub(crate) enum ClusterError {
     #[error("invalid: {0}")]
     Invalid(String),
     /// 429, 5xx: later.
-    #[error("server is not able to answer now ({code}): {message}")]
+    #[error("the server cannot answer now ({code}): {message}")]
     Busy {
         code: u16,
         message: String,
@@ -105,7 +105,7 @@ impl ClusterError {
                 format!("forbidden:\n{what}")
             }
             Self::Denied { .. } => format!("{resource} is forbidden"),
-            Self::Busy { code, .. } => format!("{resource} is answered with {code}"),
+            Self::Busy { code, .. } => format!("the server answers {code} for {resource}"),
             _ => format!("{resource} is refused"),
         }
     }
@@ -187,12 +187,12 @@ impl Asked<'_> {
         let verbs = quoted(self.verbs);
         let Some(resource) = self.resource else {
             return format!(
-                "in a ClusterRole bound to this operator:\n  - nonResourceURLs: [\"/api\", \"/api/*\", \"/apis\", \"/apis/*\", \"/version\"]\n    verbs: {verbs}"
+                "to a ClusterRole bound to this operator:\n  - nonResourceURLs: [\"/api\", \"/api/*\", \"/apis\", \"/apis/*\", \"/version\"]\n    verbs: {verbs}"
             );
         };
         let place = match self.namespace.filter(|_| resource.namespaced) {
-            Some(namespace) => format!("in a Role in namespace \"{namespace}\" (or a ClusterRole)"),
-            None => "in a ClusterRole".to_owned(),
+            Some(namespace) => format!("to a Role in namespace \"{namespace}\" (or a ClusterRole)"),
+            None => "to a ClusterRole".to_owned(),
         };
         let mut plural = resource.plural.clone();
         if let Some(subresource) = self.subresource {
@@ -247,7 +247,7 @@ mod tests {
         assert!(message.starts_with("myapps.demo.rtfm.co.ua is forbidden"));
         assert_eq!(
             rule,
-            "in a Role in namespace \"prod\" (or a ClusterRole) bound to this operator:\n  - apiGroups: [\"demo.rtfm.co.ua\"]\n    resources: [\"myapps\"]\n    verbs: [\"list\", \"watch\"]"
+            "to a Role in namespace \"prod\" (or a ClusterRole) bound to this operator:\n  - apiGroups: [\"demo.rtfm.co.ua\"]\n    resources: [\"myapps\"]\n    verbs: [\"list\", \"watch\"]"
         );
     }
 
@@ -270,8 +270,8 @@ mod tests {
             (410, "gone: no"),
             (415, "invalid: no"),
             (422, "invalid: no"),
-            (429, "server is not able to answer now (429): no"),
-            (503, "server is not able to answer now (503): no"),
+            (429, "the server cannot answer now (429): no"),
+            (503, "the server cannot answer now (503): no"),
         ] {
             assert_eq!(error(code, r#"{"message":"no"}"#).to_string(), word);
         }

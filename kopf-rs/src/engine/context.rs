@@ -212,7 +212,7 @@ impl WorkerContext {
             finalizer,
         }));
         if setup.once {
-            let what = format!("{handler} is not called for {}", self.about);
+            let what = format!("{handler} is suspended for {}", self.about);
             self.shared.give_up(what);
         }
     }

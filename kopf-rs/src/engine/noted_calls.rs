@@ -102,13 +102,13 @@ impl NotedCalls {
             Ok(None) => {
                 let path = path.display();
                 tracing::debug!(
-                    "Another instance of this operator runs here and has {path}: crashes of this one leave no notes."
+                    "Another instance of this operator uses {path}: this instance does not note calls of handlers."
                 );
                 return None;
             }
             Err(error) => {
                 let path = path.display();
-                tracing::debug!("Crashes leave no notes: {path}: {error}");
+                tracing::debug!("Calls of handlers cannot be noted in {path}: {error}");
                 return None;
             }
         };
@@ -135,7 +135,7 @@ impl NotedCalls {
         if ends > 0 {
             let path = self.path.display();
             tracing::info!(
-                "The operator has ended abruptly before: calls of handlers are noted in {path} for {} minutes.",
+                "The operator ended abruptly before. It notes calls of handlers in {path} for {} minutes.",
                 NOTED.as_secs() / 60
             );
         }
@@ -366,7 +366,7 @@ impl Kept {
             return;
         };
         if let Err(error) = write(file) {
-            tracing::debug!("Calls of handlers are noted no longer: {error}");
+            tracing::debug!("Calls of handlers can no longer be noted: {error}");
             // Half of the notes would accuse the wrong ones.
             if let Some(file) = self.file.take() {
                 let _ = file.remove();

@@ -116,7 +116,7 @@ impl WorkerContext {
             if setup.once {
                 let about = &self.about;
                 self.shared.give_up(format!(
-                    "Functions on the operator's own thread are not called for {about}"
+                    "Functions on the operator's own thread are suspended for {about}"
                 ));
             }
         }

@@ -152,7 +152,7 @@ impl Worker {
         if self.shared().setup.once {
             let (resource, about) = (&self.kind.resource, &self.context.about);
             self.shared().give_up(format!(
-                "{resource} {about} is not as {handlers} wanted it, for that was refused: {message}"
+                "{resource} {about}: the server has refused the changes of {handlers}: {message}"
             ));
         }
     }
@@ -426,7 +426,7 @@ fn is_secret(resource: &Resource) -> bool {
 /// What the server says, without what may repeat the values of a Secret.
 fn discreet(resource: &Resource, message: String) -> String {
     if is_secret(resource) {
-        "the server's reason is left out, for it may repeat what the Secret holds".to_owned()
+        "the server's reason is not shown, because it may contain values of the Secret".to_owned()
     } else {
         message
     }

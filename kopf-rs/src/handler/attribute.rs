@@ -82,7 +82,7 @@ impl Attribute {
         let foreign = options.given().find(|option| !self.has(option))?;
         let name = self.name;
         Some(format!(
-            "`{foreign}` is no option of {name}: it belongs to {}",
+            "`{foreign}` is not an option of {name}: it belongs to {}",
             owners(foreign)
         ))
     }

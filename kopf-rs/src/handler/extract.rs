@@ -98,7 +98,7 @@ pub trait LendArg<'a, K> {
     message = "`{Self}` is not a type that can be injected into a handler",
     label = "cannot be injected by type",
     note = "arguments with Kopf's names (spec, name, logger, ...) are recognised by name: see `kopf_rs::arg`",
-    note = "another name for such an argument is given by `#[from(spec)]`; a value of yours is received as `State<T>`, and any type that implements `kopf_rs::FromCause` can be injected"
+    note = "another name for such an argument is given by `#[from(spec)]`; take a value that the operator was given as `State<T>`; any type that implements `kopf_rs::FromCause` can be injected"
 )]
 pub trait FromCause<'a>: Sized {
     /// Make the argument.

@@ -75,9 +75,9 @@ pub struct Report {
 pub enum OperatorError {
     /// There is nothing to do.
     #[error(
-        "there are no handlers: no function annotated with #[on_create], #[on_update] and the like is in this program. Where there \
-         should be some, the two usual causes: the crate with the annotated functions is never mentioned in this program, so that the \
-         linker leaves it out (add `use its_name as _;`); or two versions of kopf-rs are linked, and the functions are annotated with \
+        "there are no handlers: this program contains no function with #[on_create], #[on_update] or a similar attribute. If it should \
+         contain some, there are two usual causes: the program does not mention the crate with the annotated functions, so the linker \
+         leaves that crate out (add `use its_name as _;`); or two versions of kopf-rs are linked, and the functions have the attributes of \
          the other one (see `cargo tree --duplicates`)"
     )]
     NoHandlers,
@@ -86,8 +86,8 @@ pub enum OperatorError {
     Registry(#[from] RegistryError),
     /// Handlers ask for values that the operator was not given. One line each.
     #[error(
-        "{}\n  give it by `kopf_rs::main!(state = ..)` in the program, or by `Operator::with`; a library or a single file that \
-         `kopf-rs run` builds is given none: write a program with `kopf_rs::main!`, which `kopf-rs run` runs as it is", .0.join("\n")
+        "{}\n  give it one by `kopf_rs::main!(state = ..)` in the program, or by `Operator::with`; `kopf-rs run` cannot give values to a \
+         library or a single file: write a program with `kopf_rs::main!`, which `kopf-rs run` can run", .0.join("\n")
     )]
     MissingState(Vec<String>),
     /// A namespace pattern cannot be understood.
@@ -108,7 +108,7 @@ pub enum OperatorError {
     #[error("cleanup has failed: {}", .0.join(", "))]
     Cleanup(Vec<String>),
     /// API discovery is refused.
-    #[error("the cluster refuses to serve this operator: {0}")]
+    #[error("the cluster has refused API discovery: {0}")]
     Refused(String),
 }
 
@@ -248,7 +248,7 @@ impl Operator {
                 until.await;
                 if let Some(notes) = &notes {
                     notes.stopping();
-                    tracing::debug!("It is noted that the operator was told to stop.");
+                    tracing::debug!("The request to stop the operator is noted.");
                 }
             })
             .await;
@@ -281,7 +281,7 @@ impl Operator {
             for state in required.filter(|it| !is_given(&it.type_id)) {
                 let (at, id, wanted) = (handler.declared_at, &handler.id, state.type_name);
                 missing.push(format!(
-                    "{at}: handler `{id}` asks for `State<{wanted}>`, and the operator is given no `{wanted}`"
+                    "{at}: handler `{id}` asks for `State<{wanted}>`, but the operator has no `{wanted}`"
                 ));
             }
         }
@@ -374,7 +374,7 @@ impl CheckedOperator {
                 started.map_err(OperatorError::Startup)?;
             }
             _ = &mut until => {
-                tracing::warn!("The operator is stopped while it starts: startup handlers may have done only a part.");
+                tracing::warn!("The operator is stopped during its startup: some startup handlers may not have finished.");
                 return Ok(Report::default());
             }
         }
@@ -503,7 +503,7 @@ fn refused(error: &ClusterError) -> OperatorError {
         }
         ClusterError::Denied { message, rule } if rule.is_empty() => message.clone(),
         ClusterError::Denied { message, rule } => {
-            format!("{message}\nTo permit it, add {rule}")
+            format!("{message}\nTo grant it, add {rule}")
         }
         error => error.to_string(),
     })

@@ -61,18 +61,18 @@ fn ended_abruptly(called: &Called, crashes: u32, others: usize, f: &mut Formatte
     }
     let consequence = consequence(called);
     match (crashes, others) {
-        (0 | 1, 0) => write!(f, ": should that happen again, {consequence}."),
+        (0 | 1, 0) => write!(f, ". If that happens again, {consequence}."),
         (0 | 1, others) => {
             let others = match others {
-                1 => "1 other call was".to_owned(),
-                others => format!("{others} other calls were"),
+                1 => "was 1 other call".to_owned(),
+                others => format!("were {others} other calls"),
             };
             write!(
                 f,
-                ", and {others}: they are made one at a time until it is known which of them ended it."
+                ", and so {others}. The operator makes these calls one at a time until it knows which of them ends it."
             )
         }
-        _ => write!(f, ": {consequence}."),
+        _ => write!(f, ". Now {consequence}."),
     }
 }
 
@@ -86,15 +86,15 @@ fn left_alone_since(
     match called {
         Called::Handler(id) => write!(
             f,
-            "Handler '{id}' is known since {since}: it was being called when the operator ended abruptly{times}. It is called again only \
-             where the object has changed since."
+            "Handler '{id}' has been suspended for this object since {since}: it was being called when the operator ended abruptly{times}. It is \
+             called again once the object has changed."
         ),
         Called::Functions { code, .. } => {
             let code = user_codes(code);
             write!(
                 f,
-                "Functions are known since {since}: when the operator ended abruptly{times}, it was running {code}. The object is handled \
-                 again only where it has changed since."
+                "The object has been skipped since {since}: when the operator ended abruptly{times}, it was running {code}. The object is handled \
+                 again once it has changed."
             )
         }
     }
@@ -102,8 +102,8 @@ fn left_alone_since(
 
 fn consequence(called: &Called) -> &'static str {
     match called {
-        Called::Handler(_) => "it is not called until the object is changed",
-        Called::Functions { .. } => "the object is left alone until it is changed",
+        Called::Handler(_) => "the handler is suspended for this object until the object changes",
+        Called::Functions { .. } => "the object is skipped until it changes",
     }
 }
 
@@ -116,14 +116,14 @@ fn left_alone(
     let (code, times) = (user_codes(code), times(crashes));
     write!(
         f,
-        "The object is left alone, and no handler is called for it: when the operator ended abruptly{times}, it was running {code}. To have \
-         it handled again, change the object (its spec, labels or annotations), or build the operator anew with functions that do not end \
-         the process (by an abort, an overflow of the stack, too much memory)."
+        "The object is skipped, and no handler is called for it: when the operator ended abruptly{times}, it was running {code}. To have the \
+         object handled again, change its spec, labels or annotations, or deploy a new build of the operator whose functions do not end the \
+         process (by an abort, a stack overflow, or too much memory)."
     )?;
     match finalizer {
         Some(finalizer) => write!(
             f,
-            " The deletion of the object waits for that: without it, the object goes once the finalizer '{finalizer}' is taken off."
+            " The deletion of the object waits for that. To delete the object without its handlers, remove the finalizer '{finalizer}'."
         ),
         None => Ok(()),
     }
@@ -138,14 +138,14 @@ fn suspended(
     let times = times(crashes);
     write!(
         f,
-        "{handler} is not called for this object any more: it was being called when the operator ended abruptly{times}. To have it called \
-         again, change the object, or build the operator anew with a handler that does not end the process (by an abort, an overflow of the \
-         stack, too much memory)."
+        "{handler} is suspended for this object: it was being called when the operator ended abruptly{times}. To have it called again, change \
+         the object, or deploy a new build of the operator whose handler does not end the process (by an abort, a stack overflow, or too much \
+         memory)."
     )?;
     match finalizer {
         Some(finalizer) => write!(
             f,
-            " The deletion of the object waits for it: without it, the object goes once the finalizer '{finalizer}' is taken off."
+            " The deletion of the object waits for this handler. To delete the object without it, remove the finalizer '{finalizer}'."
         ),
         None => Ok(()),
     }
@@ -154,6 +154,6 @@ fn suspended(
 fn times(crashes: u32) -> String {
     match crashes {
         0 | 1 => String::new(),
-        crashes => format!(", {crashes} times since calls are noted"),
+        crashes => format!(" ({crashes} times)"),
     }
 }

@@ -15,15 +15,15 @@ pub(super) fn blocks_thread(handler: &Handler, elapsed: Duration, f: &mut Format
     let seconds = elapsed.as_secs_f64();
     write!(
         f,
-        "{handler} has blocked its thread for more than {seconds} s, and other async handlers have to wait: "
+        "{handler} has blocked its thread for more than {seconds} s, and other async handlers have to wait. "
     )?;
     let change = match handler.declared_at {
-        DeclaredAt::Function(_) => "make it a `fn` instead of an `async fn`, or ",
-        DeclaredAt::Closure(_) => "",
+        DeclaredAt::Function(_) => "Make it a `fn` instead of an `async fn`, or move",
+        DeclaredAt::Closure(_) => "Move",
     };
     write!(
         f,
-        "{change}run what blocks in `tokio::task::spawn_blocking` ({}).",
+        "{change} the blocking code into `tokio::task::spawn_blocking` ({}).",
         handler.declared_at
     )
 }
@@ -37,8 +37,8 @@ pub(super) fn blocks_operator(
     let code = user_codes(code);
     write!(
         f,
-        "The operator's own thread has been blocked for more than {seconds} s by {code}, and everything else has to wait: these functions must \
-         return at once. What takes its time belongs into a handler."
+        "The operator's own thread has been blocked for more than {seconds} s by {code}, and all other objects have to wait. These functions must \
+         return at once: move slow code into a handler."
     )
 }
 
@@ -70,20 +70,27 @@ pub(super) fn still_running(
     let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
     write!(
         f,
-        "{handler} has been running for {seconds} seconds, since {since}: {waits} waits for it, and "
+        "{handler} has been running for {seconds} seconds, since {since}, and {waits} waits for it. "
     )?;
     match handler.timeout() {
         _ if handler.is_blocking() => f.write_str(
-            "nothing can interrupt a blocking function: limit the time of what it waits for.",
+            "A blocking function cannot be interrupted: set timeouts for the calls that it makes.",
         ),
-        Some(limit) => write!(f, "its timeout of {} seconds ends it.", limit.as_secs_f64()),
-        None => f.write_str("`timeout = ..` would end it."),
+        Some(limit) => write!(
+            f,
+            "Its timeout of {} seconds will end it.",
+            limit.as_secs_f64()
+        ),
+        None => f.write_str("It has no timeout: `timeout = ..` sets one."),
     }
 }
 
 /// Of a call that was cut off.
 pub(super) fn panicked(handler: &Handler, panic: &str, f: &mut Formatter<'_>) -> Result {
-    write!(f, "{handler} was cut off, and what it held {panic}")
+    write!(
+        f,
+        "{handler} was cancelled, and dropping its values {panic}"
+    )
 }
 
 pub(super) fn runs_on(handler: &Handler, end: EndOfCall, f: &mut Formatter<'_>) -> Result {
@@ -98,7 +105,7 @@ pub(super) fn runs_on(handler: &Handler, end: EndOfCall, f: &mut Formatter<'_>) 
     f.write_str(if handler.is_blocking() {
         "a blocking function cannot be interrupted."
     } else {
-        "an async function ends where it waits, and it does not get there while it, or another handler, blocks the threads."
+        "an async function can only be cancelled at an `.await`, and it reaches none while it, or another handler, blocks the threads."
     })
 }
 

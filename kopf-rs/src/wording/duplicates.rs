@@ -26,20 +26,20 @@ pub(super) fn write(f: &mut Formatter<'_>, duplicate: &DuplicateOperator) -> fmt
     match duplicate.severity {
         Severity::Certain => write!(
             f,
-            "Another operator keeps its state under this one's name, {prefix}, on {kind}: expected were records of {} only, found \
-             is {found} of {object}, not written here. Two operators of one name take each other's objects for handled: \
-             {REMEDY}. While another version of this operator is being replaced by this one, it is expected and will end.",
+            "Another operator keeps its state under this one's name, {prefix}, on {kind}: this operator has not written {found} of {object}, \
+             and keeps only records of {}. Two operators with one name take each other's objects for handled: {REMEDY}. This line is expected \
+             while this operator replaces another version of itself.",
             duplicate.handlers.join(", ")
         ),
         Severity::Lasting(lasted) => write!(
             f,
-            "Another instance of this operator has been at work on {kind} for {} seconds: it has written {found} of {object}. \
-             Each instance calls its handlers: run one only, or {REMEDY}.",
+            "Another instance of this operator has been working on {kind} for {} seconds: it has written {found} of {object}. \
+             Each instance calls its handlers: run only one, or {REMEDY}.",
             lasted.as_secs()
         ),
         Severity::Possible => write!(
             f,
-            "Another instance of this operator may be at work on {kind}: somebody else has written {found} of {object}. That is \
+            "Another instance of this operator may be working on {kind}: this one has not written {found} of {object}. That is \
              expected while one instance replaces another."
         ),
     }

@@ -17,7 +17,7 @@ use crate::wording::background;
 pub(crate) struct Attempt<'a>(pub(crate) &'a Handler, pub(crate) &'a AttemptEnd);
 
 /// Why a time on an object lies ahead.
-const AHEAD: &str = "a clock was ahead, or somebody has edited the record";
+const AHEAD: &str = "a clock was wrong, or the record was edited";
 
 pub(super) fn level(handling: &Handling) -> Level {
     match handling {
@@ -57,7 +57,7 @@ pub(super) fn write(f: &mut Formatter<'_>, handling: &Handling) -> fmt::Result {
         }
         Handling::LeftUndone { handler } => write!(
             f,
-            "{handler} is left undone: a deletion waits for deletion handlers only."
+            "{handler} is not tried again: a deletion waits for deletion handlers only."
         ),
         Handling::InProgress { reason, body } => {
             let (title, body) = (title(*reason), Python::value(body));
@@ -192,7 +192,7 @@ impl Display for Attempt<'_> {
 fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
     match trouble {
         StateTrouble::TargetLost(damage) => {
-            write!(f, "{damage}: the cycle goes on with the object as it is.")
+            write!(f, "{damage}: the cycle continues with the current object.")
         }
         StateTrouble::LastHandledLost(damage) => {
             write!(f, "{damage}: the object is handled as if it were new.")
@@ -205,7 +205,7 @@ fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
             let fate = if *is_in_memory {
                 "is taken from memory"
             } else {
-                "is lost, it starts anew"
+                "is lost, and it starts from the beginning"
             };
             write!(f, "{damage}: the progress of handler '{id}' {fate}.")
         }
@@ -214,12 +214,12 @@ fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
             let pause = seconds(*pause);
             write!(
                 f,
-                "The next attempt of handler '{id}' lies ahead at {at}, later than it has asked for: {AHEAD}. It is made in {pause} seconds."
+                "The record of handler '{id}' sets its next attempt to {at}, later than the handler has asked for: {AHEAD}. The attempt is made in {pause} seconds."
             )
         }
         StateTrouble::FirstAttemptAhead { id, at } => write!(
             f,
-            "The first attempt of handler '{id}' lies ahead at {at}: {AHEAD}. Its time counts from now."
+            "The record of handler '{id}' sets its first attempt to {at}, which is in the future: {AHEAD}. The handler's time counts from now."
         ),
         StateTrouble::Write(trouble) => write_trouble(f, trouble),
     }
@@ -227,22 +227,22 @@ fn state(f: &mut Formatter<'_>, trouble: &StateTrouble) -> fmt::Result {
 
 fn write_trouble(f: &mut Formatter<'_>, trouble: &WriteTrouble) -> fmt::Result {
     match trouble {
-        WriteTrouble::NotKept(failed) => write!(f, "{failed}: memory holds it."),
+        WriteTrouble::NotKept(failed) => write!(f, "{failed}: it is kept in memory only."),
         WriteTrouble::NotRemoved(failed) => write!(f, "{failed}."),
         WriteTrouble::LastHandledTooLarge { bytes } => write!(
             f,
-            "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, so \
-             on the next change handlers will see no old state. Move large values out of the object to avoid this."
+            "The last-handled configuration takes {bytes} bytes even when compressed, too many for an annotation: only its digest is kept, and \
+             handlers of the next change will get no old state. Move large values out of the object to avoid this."
         ),
         WriteTrouble::OnlyDigestLeft => f.write_str(
-            "The operator was restarted in the middle of this cycle, and of what it has handled only a digest is left: on the next change \
-             handlers will see no old state.",
+            "The operator was restarted in the middle of this cycle, and only a digest of the handled configuration is left: handlers of the next \
+             change will get no old state.",
         ),
         WriteTrouble::NoRoom { bytes, only_memory } => {
             let what = if *only_memory {
                 "progress is kept in memory only, and handlers may run again after a restart"
             } else {
-                "progress is kept in short, and on the next change handlers will see no old state"
+                "the state is kept in short form, and handlers of the next change will get no old state"
             };
             write!(
                 f,
@@ -260,7 +260,7 @@ fn withheld(f: &mut Formatter<'_>, handlers: &[Arc<str>]) -> fmt::Result {
     write!(
         f,
         "The deletion waits for handlers that are not served now: {handlers}. The finalizer stays, and no deletion handler is called until they \
-         are: an earlier line says why they are not."
+         are served. An earlier line says why they are not."
     )
 }
 

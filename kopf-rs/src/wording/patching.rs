@@ -43,19 +43,19 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
         ),
         Patching::Foreign { fields, owner } => {
             let whose = match owner {
-                Owner::Server => "only the server sets that",
-                Owner::Operator => "that belongs to the operator",
+                Owner::Server => "only the server sets",
+                Owner::Operator => "belongs to the operator",
             };
             write!(
                 f,
-                "A handler wants to change {}: {whose}, so it stays as it is; everything else in the patch is written.",
+                "A handler has patched {}, which {whose}: this part of the patch is ignored, and the rest is written.",
                 fields.join(", ")
             )
         }
         Patching::FunctionPanicked { handler, panic } => {
             let of = handler.as_ref().map(|id| format!(" of '{id}'"));
             let of = of.unwrap_or_default();
-            write!(f, "A patch function{of} is left out: {panic}")
+            write!(f, "A patch function{of} is skipped: it {panic}")
         }
         Patching::Pruned { resource, fields } => write!(
             f,
@@ -64,13 +64,13 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
         ),
         Patching::StatusSubresourceLost { resource } => write!(
             f,
-            "{resource} has no status subresource any more: statuses are written with the rest of the object."
+            "{resource} no longer has a status subresource: the status is written with the rest of the object."
         ),
         Patching::SelfTriggered { resource, times } => write!(
             f,
-            "The handlers of this object have changed it {times} times in a row, and each change was one to be handled: from now on there \
-             are pauses between them. Let a handler write only what differs from what is there, or only to the status. Said once for \
-             {resource}."
+            "The handlers of this object have changed it {times} times in a row, and each change has caused their next call. The operator now \
+             pauses between these calls. Write only values that differ from those of the object, or write only to the status. This warning \
+             appears once for {resource}."
         ),
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             let ids: Vec<String> = handlers.iter().map(|id| format!("'{id}'")).collect();
             write!(
                 f,
-                "{resource} is not served to {}, since other handlers are for {served}: the versions show the same objects, so only one of them is served (try the same version, or none, in all handlers)",
+                "{resource} is not served to {}, because other handlers are for {served}: both versions show the same objects, so only one is served (try the same version, or none, in all handlers)",
                 listed(&ids)
             )
         }
@@ -104,12 +104,12 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
         ),
         Serving::DefinitionsUnwatchable { interval } => write!(
             f,
-            "Kinds cannot be watched for: new ones will be looked for every {} seconds.",
+            "CustomResourceDefinitions cannot be watched: the operator looks for new kinds every {} seconds.",
             interval.as_secs()
         ),
         Serving::NamespacesAssumed { names } => write!(
             f,
-            "Namespaces cannot be listed: only those that are named are served: {}",
+            "Namespaces cannot be listed: only namespaces given by name are served: {}",
             listed(names)
         ),
         Serving::Begun { resources } => write!(f, "Serving {}.", listed(resources)),
@@ -125,7 +125,7 @@ fn write_watch(f: &mut Formatter<'_>, what: &Collection, watching: &Watching) ->
         Watching::Resumed { .. } => write!(f, "The watch-stream for {what} works again."),
         Watching::Panicked { panic, pause } => write!(
             f,
-            "The watch-stream for {what} has panicked: a defect of kopf-rs; it will be started again in {:.1} seconds: {panic}",
+            "The watch-stream for {what} has panicked, which is a bug in kopf-rs; will restart it in {:.1} seconds: {panic}",
             pause.as_secs_f64()
         ),
         Watching::Failed { trouble, .. } => match trouble {
@@ -135,7 +135,7 @@ fn write_watch(f: &mut Formatter<'_>, what: &Collection, watching: &Watching) ->
             ),
             Trouble::Forbidden { message, rule } => write!(
                 f,
-                "Not enough permissions to watch {what}: {message}\nTo permit it, add {rule}"
+                "Not enough permissions to watch {what}: {message}\nTo grant them, add {rule}"
             ),
             Trouble::Unauthorized(error) => write!(
                 f,

@@ -118,9 +118,9 @@ async fn a_storage_that_fails_is_told_and_memory_does_its_work(cluster: TestClus
     let test = live(cluster, |_| Err("no connection".into())).await;
     for line in [
         "the stored progress of 'create_fn' cannot be read (no connection)",
-        "the progress of 'create_fn' could not be stored (no connection): memory holds it.",
+        "the progress of 'create_fn' could not be stored (no connection): it is kept in memory only.",
         "the last-handled configuration cannot be read (no connection): the object is handled as if it were new.",
-        "the last-handled configuration could not be stored (no connection): memory holds it.",
+        "the last-handled configuration could not be stored (no connection): it is kept in memory only.",
     ] {
         test.line(line).await;
         let told = test

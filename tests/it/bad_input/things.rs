@@ -97,7 +97,7 @@ async fn unsettled(test: &TestOperator, registry: Registry) {
         "metadata": {"name": "clock", "labels": {"clock": "yes"}}, "spec": {},
     });
     test.patch("a", json!({"spec": {"size": 5}})).await;
-    let told = "have changed it 20 times in a row, and each change was one to be handled";
+    let told = "have changed it 20 times in a row, and each change has caused their next call";
     test.line(told).await;
     test.cluster.create(&other).await;
     test.calls.until(2).await;
@@ -202,7 +202,7 @@ async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCl
         .on_update(test.selector(), update);
     let working = test.start(registry);
     test.create("a", json!({})).await;
-    let told = "A handler wants to change metadata.annotations: that belongs to the operator";
+    let told = "A handler has patched metadata.annotations, which belongs to the operator";
     test.line(told).await;
     let changed =
         |object: &Value| last_handled(object).is_some_and(|it| it["spec"]["by"] == "function");

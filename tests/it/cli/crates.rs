@@ -122,7 +122,7 @@ async fn several_crates_make_one_operator() {
         .await
         .with(7, &["one 1.2.3 []"]);
     let odd = ended(run(&folder, &["one", "odd"])).await;
-    odd.with(2, &["the paths are built on different kopf-rs"]);
+    odd.with(2, &["the paths depend on different versions of kopf-rs"]);
 }
 
 #[tokio::test]

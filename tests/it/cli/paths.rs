@@ -114,14 +114,14 @@ async fn a_manifest_comment_that_is_no_toml_is_named_by_line() {
     refused(
         &["run", &comment],
         2,
-        &["comment.rs:4: the manifest is no TOML"],
+        &["comment.rs:4: the manifest is not valid TOML"],
     )
     .await;
     let front = folder.at("front.rs");
     refused(
         &["run", &front],
         2,
-        &["front.rs:2: the manifest is no TOML"],
+        &["front.rs:2: the manifest is not valid TOML"],
     )
     .await;
     let open = folder.at("open.rs");

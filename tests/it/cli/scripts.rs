@@ -69,7 +69,7 @@ async fn a_file_without_handlers_says_so() {
     let folder = Folder::new("idle").file("idle.rs", "pub fn nothing() {}\n");
     ended(run(&folder.at("idle.rs"))).await.with(
         2,
-        &["error: there are no handlers: no function annotated with #[on_create]"],
+        &["error: there are no handlers: this program contains no function with #[on_create]"],
     );
 }
 
@@ -79,7 +79,7 @@ async fn a_file_that_asks_for_what_nobody_gives_says_how_to_give_it() {
     let folder = Folder::new("asking").file("asking.rs", &asking);
     let texts = [
         "asking.rs:4:",
-        "handler `seen` asks for `State<alloc::string::String>`, and the operator is given no",
+        "handler `seen` asks for `State<alloc::string::String>`, but the operator has no",
         "kopf_rs::main!(state = ..)",
     ];
     ended(run(&folder.at("asking.rs"))).await.with(2, &texts);

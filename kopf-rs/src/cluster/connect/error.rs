@@ -7,14 +7,14 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(
-        "no cluster is configured: {kubeconfig}, {home}, and this is no Pod with a service account ({token} is not there); name a kubeconfig with --kubeconfig or $KUBECONFIG, or bring a server along with --embedded"
+        "no cluster is configured: {kubeconfig}, {home}, and this process runs in no Pod with a service account ({token} does not exist); name a kubeconfig by --kubeconfig or $KUBECONFIG, or use the API server of --embedded"
     )]
     Nowhere {
         kubeconfig: String,
         home: String,
         token: String,
     },
-    #[error("kubeconfig {path} ({origin}) cannot be read: {reason}; correct the path")]
+    #[error("kubeconfig {path} ({origin}) cannot be read: {reason}")]
     Unreadable {
         path: String,
         origin: Origin,

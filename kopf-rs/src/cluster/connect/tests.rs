@@ -96,7 +96,7 @@ async fn a_missing_or_broken_file_is_named() {
     assert_eq!(
         refusal(flag(&missing)).await,
         format!(
-            "kubeconfig {} (from --kubeconfig) cannot be read: there is no such file; correct the path",
+            "kubeconfig {} (from --kubeconfig) cannot be read: there is no such file",
             missing.display()
         )
     );

@@ -151,7 +151,7 @@ fn event_type(text: &str) -> Option<EventType> {
 
 fn not_a_line(line: &[u8], error: &dyn std::fmt::Display) -> String {
     format!(
-        "a line of {} bytes is no watch event: {error}; everything is listed anew",
+        "a line of {} bytes is not a watch event: {error}; listing again",
         line.len()
     )
 }
@@ -254,7 +254,7 @@ mod tests {
             br#"{"type":"BOOKMARK","object":{"hush":1}}"#,
         ] {
             let words = Line::read(line).unwrap_err();
-            assert!(words.contains("is no watch event"), "{words}");
+            assert!(words.contains("is not a watch event"), "{words}");
             assert!(!words.contains("hush"), "{words}");
         }
     }

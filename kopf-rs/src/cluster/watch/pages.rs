@@ -52,9 +52,7 @@ impl<'a> Watcher<'a> {
                     (self.sink)(WatchEvent::Synced);
                     if self.version.is_none() {
                         let what = "a listing has no resourceVersion, so no watch can follow it";
-                        return End::Garbled(format!(
-                            "{what}: everything is listed again and again"
-                        ));
+                        return End::Garbled(format!("{what}; listing again and again"));
                     }
                     self.recover();
                     return End::Listed;
@@ -64,7 +62,7 @@ impl<'a> Watcher<'a> {
                 }) => token = next,
                 Err(error) => {
                     return End::Garbled(format!(
-                        "a page of {} bytes is no list: {error}; everything is listed anew",
+                        "a page of {} bytes is not a list: {error}; listing again",
                         page.len()
                     ));
                 }

@@ -387,7 +387,7 @@ async fn trouble_is_told_once_and_so_is_its_end() {
     assert_eq!(
         told[1..],
         [
-            "trouble: server is not able to answer now (503): starting",
+            "trouble: the server cannot answer now (503): starting",
             "trouble: not found: no such kind",
             "listing",
             "synced",
@@ -445,7 +445,7 @@ async fn a_forbidden_watch_names_the_rule_and_goes_on() {
     assert_eq!(
         rules,
         [
-            "in a ClusterRole bound to this operator:\n  - apiGroups: [\"kopf.dev\"]\n    resources: [\"kopfexamples\"]\n    verbs: [\"list\", \"watch\"]"
+            "to a ClusterRole bound to this operator:\n  - apiGroups: [\"kopf.dev\"]\n    resources: [\"kopfexamples\"]\n    verbs: [\"list\", \"watch\"]"
         ]
     );
 }
@@ -458,7 +458,7 @@ async fn a_line_that_is_no_event_is_told_and_everything_is_listed_anew() {
     ]);
     let told = observe(&fake, 10).await;
     assert_eq!(told.len(), 7, "{told:?}");
-    assert!(told[2].starts_with("trouble: invalid: a line of 18 bytes is no watch event"));
+    assert!(told[2].starts_with("trouble: invalid: a line of 18 bytes is not a watch event"));
     assert_eq!(told[3..], ["listing", "synced", "resumed", "Added a 7"]);
 }
 
@@ -475,7 +475,7 @@ async fn an_error_event_that_stays_leads_to_a_listing() {
         [
             "listing",
             "synced",
-            "trouble: server is not able to answer now (500): cannot decode",
+            "trouble: the server cannot answer now (500): cannot decode",
             "listing",
             "synced",
             "resumed"

@@ -181,12 +181,15 @@ async fn whatever_the_server_says_it_is_asked_once() {
     for (answer, expected) in [
         (Answer::refusal(404, "no"), "not found: no"),
         (Answer::refusal(409, "no"), "conflict: no"),
-        (Answer::new(422, foreign), "another object has the name: no"),
+        (
+            Answer::new(422, foreign),
+            "another object has this name now: no",
+        ),
         (Answer::refusal(422, "no"), "invalid: no"),
         (Answer::refusal(403, "no"), "forbidden: no"),
         (
             Answer::refusal(503, "no"),
-            "server is not able to answer now (503): no",
+            "the server cannot answer now (503): no",
         ),
         (
             Answer::stuck(),

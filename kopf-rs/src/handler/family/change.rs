@@ -217,7 +217,7 @@ impl FamilyRules for ChangeHandler {
     fn subhandler(&self, options: CallbackOptions) -> Result<Box<dyn FamilyRules>, String> {
         let is_foreign = |option: &&str| ["optional", "deleted"].contains(option);
         if let Some(foreign) = options.given().find(is_foreign) {
-            return Err(format!("`{foreign}` is no option of sub-handlers"));
+            return Err(format!("`{foreign}` is not an option of sub-handlers"));
         }
         let options = ChangeOptions::from(options);
         // A field is not needed there.

@@ -167,7 +167,8 @@ fn what_is_wrong_with_closures_is_gathered() {
         "{text}"
     );
     assert!(
-        lines[2].ends_with("`old` is no option of on_create: it belongs to on_update and on_field"),
+        lines[2]
+            .ends_with("`old` is not an option of on_create: it belongs to on_update and on_field"),
         "{text}"
     );
     assert!(
@@ -193,11 +194,11 @@ fn options_of_other_attributes_are_refused() {
         .check()
         .map_or_else(|error| error.to_string(), |()| String::new());
     let wanted = [
-        "on_event of handler `tried`: `retries` is no option of on_event: it belongs to on_create, on_update, on_delete, on_resume, \
+        "on_event of handler `tried`: `retries` is not an option of on_event: it belongs to on_create, on_update, on_delete, on_resume, \
          on_field, on_startup, on_cleanup, daemon and timer",
-        "on_startup of handler `tried`: `field` is no option of on_startup: it belongs to on_create, on_update, on_delete, on_resume, \
+        "on_startup of handler `tried`: `field` is not an option of on_startup: it belongs to on_create, on_update, on_delete, on_resume, \
          on_field, on_event, daemon and timer",
-        "on_update of handler `tried`: `optional` is no option of on_update: it belongs to on_delete",
+        "on_update of handler `tried`: `optional` is not an option of on_update: it belongs to on_delete",
     ];
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), wanted.len(), "{text}");
@@ -250,7 +251,7 @@ fn schedules_that_cannot_be_meant_are_refused() {
         (tried().idle(0), Some("must be longer than zero")),
         (
             tried().cancellation_timeout(5),
-            Some("`cancellation_timeout` is no option of timer"),
+            Some("`cancellation_timeout` is not an option of timer"),
         ),
         (tried().interval(365 * 24 * 3600).sharp(), None),
         (

@@ -29,7 +29,9 @@ fn left(world: &World) -> Option<f64> {
 
 fn told(world: &mut World) -> usize {
     let lines = world.lines();
-    let ahead = lines.iter().filter(|line| line.contains("lies ahead"));
+    let ahead = lines
+        .iter()
+        .filter(|line| line.contains("The record of handler "));
     ahead.count()
 }
 

@@ -271,7 +271,7 @@ fn a_deletion_waits_for_deletion_handlers_only() {
         (world.calls().as_str(), world.object.is_none()),
         ("f delete#0 d delete#0", true)
     );
-    let told = "Handler 'f' is left undone: a deletion waits for deletion handlers only.";
+    let told = "Handler 'f' is not tried again: a deletion waits for deletion handlers only.";
     assert!(world.lines().iter().any(|line| line == told));
 }
 

@@ -51,7 +51,7 @@ fn what_changed_while_the_operator_was_away_is_an_update_of_what_is_no_longer_kn
         "{}",
         world.told[3]
     );
-    let said = "only a digest is left";
+    let said = "only a digest of the handled configuration is left";
     assert!(world.lines().iter().any(|line| line.contains(said)));
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
     assert_eq!(world.last_handled(), json!({"spec": {"a": 2}}));

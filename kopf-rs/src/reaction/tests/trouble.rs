@@ -141,8 +141,9 @@ fn progress_that_is_damaged_within_a_cycle_is_told_as_lost() {
         .wait();
     assert_eq!(world.calls(), "c create#0 d create#0 c create#0 d create#1");
     let lines = world.lines();
-    let told =
-        |line: &&String| line.ends_with("the progress of handler 'c' is lost, it starts anew.");
+    let told = |line: &&String| {
+        line.ends_with("the progress of handler 'c' is lost, and it starts from the beginning.")
+    };
     assert_eq!(lines.iter().filter(told).count(), 1, "{lines:?}");
 }
 
