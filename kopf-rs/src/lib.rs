@@ -14,13 +14,13 @@
 //! }
 //! ```
 //!
-//! - [`on_create`](macro@on_create) documents all that the attributes have in common: how resources are selected, options,
-//!   arguments, what may be returned.
+//! - [`on_create`](macro@on_create) documents everything that the attributes have in common: how they select resources, their options, the
+//!   arguments and return values of their functions.
 //! - `kopf-rs run PATH` runs such functions from a single file or a library crate; `kopf_rs::main!()` makes a program of them;
-//!   [`Operator`] runs them inside of a program of yours.
-//! - [`TemporaryError`] and [`PermanentError`] say what is to become of a failed attempt, [`Patch`] what is to be changed on the object,
-//!   [`Memo`] keeps values in the process, [`State`] hands yours to the functions.
-//! - [`Registry`] takes closures instead of annotated functions. [`Settings`] are for operators that need other timings or limits.
+//!   [`Operator`] runs them inside a program of your own.
+//! - [`TemporaryError`] and [`PermanentError`] decide whether a failed handler is tried again. [`Patch`] collects changes of the object, [`Memo`]
+//!   keeps values in the process, and [`State`] gives values of your program to the functions.
+//! - [`Registry`] takes closures in place of annotated functions. [`Settings`] change timings and limits.
 //!
 //! # Cargo features
 //!

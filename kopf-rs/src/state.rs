@@ -28,13 +28,13 @@ use crate::state::naming::Annotations;
 use crate::state::progress::{AnnotatedProgress, ProgressStore};
 use crate::state::storage::{DiffBaseStorage, Guarded, ProgressStorage};
 
-/// Where an operator keeps its state on objects. Cloning shares.
+/// Where an operator keeps its state on objects.
 ///
 /// ```
 /// use kopf_rs::{Persistence, Settings};
 ///
 /// let mut settings = Settings::default();
-/// // Go on where a Kopf operator has stopped, and leave all so that it can go on again:
+/// // Continue where a Kopf operator has stopped, and keep its formats so that it can continue again:
 /// settings.persistence = Some(Persistence::kopf());
 /// ```
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub struct Persistence {
     prefix: Option<Arc<str>>,
 }
 
-/// A persistence with which every write would be refused.
+/// A persistence whose writes the server would refuse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the operator cannot keep its state on objects: {0}")]
 pub struct BadPersistence(String);
@@ -71,12 +71,12 @@ impl Persistence {
         }
     }
 
-    /// Kopf's own names and formats, byte for byte: a Python operator can be stopped and this one started, or the other way round, in
-    /// the middle of a retry.
+    /// Kopf's own names and formats, byte for byte. A Python operator can be stopped and this one started, or the other way round, between the
+    /// attempts of a handler.
     ///
-    /// Its price is Kopf's: values of Secrets are copied into an annotation as they are, and a large object's last-handled configuration
-    /// is not compressed. And the formats have no place for what a handler's last attempt has seen: where the operator is restarted in
-    /// the middle of a cycle, a handler that has finished is not called again for a change that came after.
+    /// As in Kopf, values of Secrets are copied into an annotation in clear text, and the last-handled configuration of a large object is not
+    /// compressed. Kopf's records cannot hold what the last attempt of a handler has seen: if the operator is restarted in the middle of a
+    /// cycle, a handler that has finished is not called again for a change that came later.
     #[must_use]
     pub fn kopf() -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Persistence {
         }
     }
 
-    /// Another place for the progress of handlers.
+    /// Keep the progress of handlers in this storage.
     #[must_use]
     pub fn progress(self, storage: impl ProgressStorage + 'static) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Persistence {
         }
     }
 
-    /// Another place for the state handled last.
+    /// Keep the last-handled configuration in this storage.
     #[must_use]
     pub fn diff_base(self, storage: impl DiffBaseStorage + 'static) -> Self {
         Self {

@@ -123,12 +123,12 @@ impl Cause {
     pub fn annotations(&self) -> &Labels {
         self.body().annotations()
     }
-    /// The resource the object is served as.
+    /// The resource that the object belongs to.
     #[must_use]
     pub fn resource(&self) -> Option<&Resource> {
         Some(&self.subject.object()?.resource)
     }
-    /// What handlers of this object remember in the process.
+    /// The values that handlers of this object keep in the process.
     #[must_use]
     pub fn memo(&self) -> &Memo {
         &self.context.memo
@@ -153,15 +153,15 @@ impl Cause {
     pub fn started(&self) -> SystemTime {
         self.attempt.started.into()
     }
-    /// How long ago that was.
+    /// The time since then.
     #[must_use]
     pub fn runtime(&self) -> Duration {
         self.attempt.runtime
     }
-    /// A value given to the operator, by its type: the client, or your own.
+    /// A value that the operator was given, by its type: the client, or a value of your own.
     ///
     /// # Errors
-    /// A permanent one, where no such value was given.
+    /// A permanent one, if no such value was given.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, HandlerError> {
         let given = self.context.extensions.get();
         given.ok_or_else(|| nothing_given(std::any::type_name::<T>()))

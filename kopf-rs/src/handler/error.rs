@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::handler::seconds::Seconds;
 
-/// Try again after `delay` (60 s where not given): the condition is expected to pass. Kopf's `TemporaryError`.
+/// The handler is tried again after `delay` (60 s by default): its condition is expected to pass. Kopf's `TemporaryError`.
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -22,15 +22,15 @@ use crate::handler::seconds::Seconds;
 /// }
 /// ```
 ///
-/// Shorter, and also in closures and in functions without an attribute: [`retry!`](crate::retry). Written out, the error needs an `.into()`
-/// there: `return Err(TemporaryError::new("..").into())`.
+/// [`retry!`](crate::retry) is shorter, and also works in closures and in functions without an attribute. There, the error itself needs an `.into()`:
+/// `return Err(TemporaryError::new("..").into())`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemporaryError {
     message: String,
     meaning: Meaning,
 }
 
-/// Never try again: Kopf's `PermanentError`. Shorter: [`fail!`](crate::fail).
+/// The handler is not tried again: Kopf's `PermanentError`. [`fail!`](crate::fail) is shorter.
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -46,13 +46,13 @@ pub struct PermanentError {
 
 /// Any failure of a handler.
 ///
-/// `?` makes one of every error type, of `anyhow::Error`, of `Box<dyn Error + Send + Sync>` and of plain text; temporary and
-/// permanent errors keep their meaning. Displays with the chain of its causes.
+/// `?` converts every error type, `anyhow::Error`, `Box<dyn Error + Send + Sync>` and plain text into it; temporary and permanent errors keep
+/// their meaning. The text contains the chain of causes.
 #[derive(Debug)]
 pub enum HandlerError {
-    /// Retried after its own delay.
+    /// The handler is tried again after the delay of the error.
     Temporary(TemporaryError),
-    /// Final.
+    /// The handler is not tried again.
     Permanent(PermanentError),
     /// Whatever else: treated as the handler's `errors` mode says, retried by default.
     Arbitrary(Box<dyn Error + Send + Sync>),

@@ -43,13 +43,13 @@ pub(crate) static NO_FILTERS: Filters = Filters {
 /// What one value must be.
 #[derive(Clone)]
 pub enum Criterion {
-    /// Exactly this.
+    /// Exactly this value.
     Equals(Value),
-    /// There, whatever it is.
+    /// Any value.
     Present,
-    /// Not there.
+    /// No value.
     Absent,
-    /// Whatever the function says of it.
+    /// A value for which the function returns `true`; it gets `None` if there is none.
     Matches(Predicate),
 }
 

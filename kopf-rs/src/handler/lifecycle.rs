@@ -22,18 +22,18 @@ use crate::object::body::Body;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Lifecycle {
-    /// The one with the fewest attempts. The default.
+    /// The handler with the fewest attempts. The default.
     #[default]
     Asap,
-    /// The first one.
+    /// The first handler.
     OneByOne,
-    /// All of them, one after another.
+    /// All handlers, one after another.
     AllAtOnce,
-    /// A random one.
+    /// A random handler.
     Randomized,
-    /// All of them in random order.
+    /// All handlers, in random order.
     Shuffled,
-    /// As a function of yours says.
+    /// The handlers that a function of your own picks.
     Custom(CustomLifecycle),
 }
 
@@ -47,9 +47,9 @@ type Picking = dyn Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueHandler<'a> {
-    /// Its id.
+    /// The id of the handler.
     pub id: &'a str,
-    /// How many attempts were made.
+    /// The number of attempts that were made.
     pub retries: u32,
 }
 
@@ -60,7 +60,7 @@ impl<'a> DueHandler<'a> {
 }
 
 impl Lifecycle {
-    /// Run those that the function picks, in its order: places in the list of due handlers. Where it picks none, the first one runs.
+    /// Run the handlers that the function picks, in its order. It returns indices of the list of due handlers; if it returns none, the first one runs.
     pub fn custom(
         pick: impl Fn(&Body, &[DueHandler<'_>]) -> Vec<usize> + Send + Sync + 'static,
     ) -> Self {

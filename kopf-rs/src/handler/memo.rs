@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Values by type, kept per object (by uid) and dropped with it; never persisted. Cloning shares.
+/// Values by type, kept in memory per object (by uid), and dropped with the object. Clones share the values.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// struct Calls(u32);
 ///
 /// #[on_update("kopfexamples")]
-/// async fn update_fn(memo: Memo, logger: Logger) {
+/// async fn update_fn(memo: Memo) {
 ///     let calls = memo.update::<Calls>(|calls| calls.0 += 1);
-///     info!(logger, "called {} times", calls.0);
+///     info!("called {} times", calls.0);
 /// }
 /// ```
 #[derive(Clone, Default)]

@@ -54,11 +54,11 @@ pub(crate) static NO_RETRY: RetryOptions = RetryOptions {
 /// What an arbitrary error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorsMode {
-    /// Logged, counts as success.
+    /// The error is logged, and the handler counts as succeeded.
     Ignored,
-    /// Retried. The default.
+    /// The handler is tried again. The default.
     Temporary,
-    /// Final.
+    /// The handler is not tried again.
     Permanent,
 }
 

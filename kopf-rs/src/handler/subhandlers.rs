@@ -19,21 +19,21 @@ use crate::handler::subject::Subject;
 
 /// The sub-handlers of one call: Kopf's `@kopf.subhandler` and `kopf.execute()`.
 ///
-/// The parent registers them, in each of its calls the same ones for the same object. They run when it has returned, or where it awaits
-/// [`execute`](Self::execute); what each has done is written to the object, and the parent is called again until all are done. Their ids are
-/// `parent/child`. A parent's `retry` counts its own failures, not the calls it takes to get its sub-handlers done.
+/// The parent registers its sub-handlers in each of its calls, the same ones for the same object. They run after the parent has returned, or while
+/// it awaits [`execute`](Self::execute). The outcome of each is written to the object, and the parent is called again until all are done. Their ids
+/// are `parent/child`. The `retry` of the parent counts its own failures, and not the calls that its sub-handlers need.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
 ///
 /// #[on_create("kopfexamples")]
-/// async fn create_fn(spec: &Value, subs: Subhandlers, patch: &mut Patch) -> HandlerResult {
-///     for item in spec["items"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-///         subs.add(handle::id(item).param(item));
+/// async fn create_fn(#[from(spec.items)] items: Vec<String>, subs: Subhandlers, patch: &mut Patch) -> HandlerResult {
+///     for item in items {
+///         subs.add(handle::id(&item).param(item));
 ///     }
 ///     subs.execute().await?;
 ///     // Only when all items are handled:
-///     patch["status"]["items"] = json!("handled");
+///     patch.set("status.items", "handled");
 ///     Ok(())
 /// }
 ///
@@ -44,8 +44,8 @@ use crate::handler::subject::Subject;
 /// }
 /// ```
 ///
-/// [`subhandler`](macro@crate::subhandler) says more of annotated functions. A closure may know what its parent knows; what it is to keep
-/// is handed over to each of its calls by [`handler_with`](crate::handler_with):
+/// [`subhandler`](macro@crate::subhandler) documents annotated functions. A closure can use values of its parent:
+/// [`handler_with`](crate::handler_with) gives a clone of them to each call:
 ///
 /// ```
 /// # use kopf_rs::prelude::*;
@@ -64,8 +64,8 @@ use crate::handler::subject::Subject;
 /// # }
 /// ```
 ///
-/// A failed sub-handler fails its parent when all others are done, unless [`ignore_failures`](Self::ignore_failures) was said.
-/// In a closure they are `cause.subhandlers()?`. A sub-handler may have sub-handlers.
+/// A failed sub-handler fails its parent when all others are done, unless the parent calls [`ignore_failures`](Self::ignore_failures).
+/// In a closure, `cause.subhandlers()?` returns the sub-handlers. A sub-handler can have sub-handlers.
 #[derive(Clone)]
 pub struct Subhandlers(Arc<Registered>);
 
@@ -105,7 +105,7 @@ pub(crate) type GroupFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>
 pub(crate) struct Unfinished;
 
 impl Subhandlers {
-    /// For unit tests of handlers: they are registered, but nobody runs them.
+    /// For unit tests of handlers: the sub-handlers are registered, and never run.
     #[must_use]
     pub fn new() -> Self {
         Self::lent(None)
@@ -129,12 +129,12 @@ impl Subhandlers {
         self.group().tolerant = true;
     }
 
-    /// Run them by this lifecycle, and not by the operator's.
+    /// Run the sub-handlers by this lifecycle, instead of the operator's.
     pub fn lifecycle(&self, lifecycle: Lifecycle) {
         self.group().lifecycle = Some(lifecycle);
     }
 
-    /// The ids of those that are registered and were not executed yet, without the parent's.
+    /// The ids of the sub-handlers that are registered and not executed yet, without the id of the parent.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let group = self.group();
@@ -142,7 +142,7 @@ impl Subhandlers {
         ids.cloned().collect()
     }
 
-    /// Run those that are due now. What follows in the handler is only reached when all are done.
+    /// Run the sub-handlers that are due now. The handler continues after this call only when all of them are done.
     ///
     /// # Errors
     /// Where some are left to be done, which is no failure: hand it on with `?`, and the handler is called again. And where some have
@@ -187,7 +187,7 @@ impl Cause {
     /// The sub-handlers of this call.
     ///
     /// # Errors
-    /// In raw-event handlers and activities, which have no progress: nor could their sub-handlers have any.
+    /// In raw-event handlers and activities: they keep no progress, so their sub-handlers could not keep any either.
     pub fn subhandlers(&self) -> HandlerResult<Subhandlers> {
         let lent = match &self.subject {
             Subject::Change(subject) => subject.subhandlers.clone(),

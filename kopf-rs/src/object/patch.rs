@@ -12,12 +12,12 @@ use crate::object::path::FieldPath;
 
 /// A merge patch (RFC 7386): `patch.set("status.address", "10.0.0.1")`, or `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
 ///
-/// Absent keys come into being when written to. Lists are replaced whole. What the object says already is not sent.
+/// Writing to an absent key creates it. Lists are replaced as a whole. Values that the object already has are not sent.
 ///
-/// What is put into `status` is no change in the eyes of handlers, but for those whose `field` it is. Labels, annotations and `spec`
-/// are: a handler that patches them on its own object brings about one more cycle, an update, with one more write, as in Kopf.
+/// A change of `status` calls no handlers, except those with a `field` in it. A change of labels, annotations or `spec` does: a handler that
+/// patches them on its own object causes an update, for itself and for handlers that were called before it in the cycle, as in Kopf.
 ///
-/// Where lists or the values of concurrent writers would be overwritten, a function of the object does better:
+/// A function of the object can change lists, and does not overwrite what other writers change meanwhile:
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -82,7 +82,7 @@ impl Patch {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Whether nothing is to be changed.
+    /// Whether the patch changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty() && self.merge.as_object().is_none_or(Map::is_empty)
@@ -92,13 +92,13 @@ impl Patch {
     pub fn as_value(&self) -> &Value {
         &self.merge
     }
-    /// Add another merge patch, which wins where both speak. Anything but a JSON object changes nothing.
+    /// Add another merge patch, whose values take precedence. A value that is not a JSON object changes nothing.
     pub fn merge(&mut self, other: Value) {
         if other.is_object() {
             compose(&mut self.merge, other);
         }
     }
-    /// Set a field to whatever can be serialized; `None` and `null` remove it. The field is dotted text, or an array of names:
+    /// Set a field to a value that can be serialized; `None` and `null` remove the field. The field is dotted text, or an array of names:
     ///
     /// ```
     /// use kopf_rs::prelude::*;
@@ -112,10 +112,10 @@ impl Patch {
     /// }
     /// ```
     ///
-    /// Unlike indexing it cannot fail over what was put into the patch before: what is no object on the way is replaced.
+    /// If an earlier value of the patch is in the way, such as text where an object is needed, it is replaced; indexing panics there.
     ///
     /// # Panics
-    /// Where the value is no JSON, such as a map whose keys are no text: as `json!` does.
+    /// If the value cannot be JSON, such as a map whose keys are not text; `json!` panics there, too.
     pub fn set(&mut self, field: impl Into<FieldPath>, value: impl Serialize) {
         let field = field.into();
         let path: Vec<_> = field.parts().iter().map(String::as_str).collect();
@@ -123,12 +123,15 @@ impl Patch {
     }
     /// Change the object by a function, after everything else in this patch.
     ///
-    /// The patch is then sent as a JSON patch bound to the version that the function was given: where another writer was faster, it is
-    /// asked again with what the object is by then. So it may be called several times, and must only depend on its argument. Where the
-    /// answer to such a patch is lost, and the object is as the patch would have made it, that was the patch. Only where another writer
-    /// changes the same fields just after a lost answer, the function is given an object that it has changed already: so let it look first
-    /// whether anything is left to do. It sees the object without `metadata.managedFields`. A function that panics is told in the logs and left out. What the operator itself keeps on
-    /// the object, in annotations of its own and as its finalizer, no function can remove or change.
+    /// The patch is then sent as a JSON patch, bound to the version of the object that the function was called with. If another writer was
+    /// faster, the function is called again with the newer object. So it may be called several times, and must depend only on its argument.
+    ///
+    /// If the answer of the server is lost, the operator compares the object with the patch, and sends the patch again only if they differ. If
+    /// another writer changes the same fields at that moment, the function gets an object that it has already changed. Therefore it should
+    /// check first whether there is anything left to do.
+    ///
+    /// The object comes without `metadata.managedFields`. A function that panics is skipped, and the log says so. No function can change or
+    /// remove the operator's own annotations and its finalizer.
     pub fn transform(&mut self, function: impl Fn(&mut Value) + Send + Sync + 'static) {
         self.functions.push(Transformation {
             function: Arc::new(function),
@@ -150,7 +153,7 @@ impl Patch {
         self.merge(other.merge);
         self.functions.extend(other.functions);
     }
-    /// The patch so far; an empty one stays behind.
+    /// Return the patch, and leave an empty one.
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)

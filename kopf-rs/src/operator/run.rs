@@ -34,7 +34,7 @@ use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
-/// An operator: handlers, settings, and where to look.
+/// An operator: its handlers, its settings, and the namespaces that it serves.
 ///
 /// ```no_run
 /// # async fn example(client: kopf_rs::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -64,8 +64,8 @@ pub struct Operator {
 pub struct Report {
     /// Handlers that failed for good.
     pub failed: Vec<Failure>,
-    /// With [`Operator::once`]: resources that have handlers but are not served or not permitted, and changes that handlers wanted and the
-    /// server refused, and objects whose handlers had not finished when the operator was told to stop. One line each, for people.
+    /// With [`Operator::once`], one line of text for each resource that has handlers but is not served or not permitted, for each change of a
+    /// handler that the server refused, and for each object whose handlers had not finished when the operator was stopped.
     pub unserved: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ pub struct Report {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// There is nothing to do.
+    /// The registry is empty.
     #[error(
         "there are no handlers: this program contains no function with #[on_create], #[on_update] or a similar attribute. If it should \
          contain some, there are two usual causes: the program does not mention the crate with the annotated functions, so the linker \
@@ -98,7 +98,7 @@ pub enum OperatorError {
         "the operator's name `{0}` cannot be used: expected at most 63 letters, digits, dashes and dots, with a letter or a digit at both ends of what is between dots, such as `my-operator`"
     )]
     Name(String),
-    /// The settings say to keep state on objects as no server would take it.
+    /// The settings keep state on objects in a way that the server would refuse.
     #[error(transparent)]
     Persistence(#[from] BadPersistence),
     /// Startup handlers failed for good: nothing has been started.
@@ -139,14 +139,14 @@ impl Operator {
         self
     }
 
-    /// Other settings than the default ones.
+    /// Settings in place of the defaults.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// A value for handlers that ask for `State<T>`: where a function asks for one that is not given, the operator does not start.
+    /// A value for handlers that ask for `State<T>`. If a function asks for a value that is not given, the operator does not start.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
@@ -174,8 +174,8 @@ impl Operator {
         self
     }
 
-    /// Let every random choice follow from a number: how long pauses are exactly, and the order of the lifecycles `randomized` and
-    /// `shuffled`. For tests that are to be played again; by default, no two runs are alike, and no two operators fall in step.
+    /// Make all random choices depend on a number: the exact length of pauses, and the order in the lifecycles `randomized` and `shuffled`.
+    /// This is for tests that must be repeatable. By default no two runs make the same choices.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -203,25 +203,25 @@ impl Operator {
         self
     }
 
-    /// Handle everything there is, wait for what is to be retried, then end.
+    /// Handle all existing objects, retry what has to be retried, then end.
     ///
-    /// Nothing is waited for that may come later: what is not served, or may not be watched, is told in [`Report::unserved`].
+    /// The operator does not wait for resources that are not served or may not be watched: [`Report::unserved`] lists them.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
         self
     }
 
-    /// Run until `until` is ready. Then nothing new is started, running handlers may end within
-    /// [`Queueing::exit_timeout`](crate::Queueing::exit_timeout), what they did is written, and cleanup handlers run.
+    /// Run until `until` is ready. From then on no handler is called any more, running handlers can finish within
+    /// [`Queueing::exit_timeout`](crate::Queueing::exit_timeout), their outcomes are written, and cleanup handlers are called.
     ///
-    /// Dropping the future instead ends everything at once.
+    /// Dropping the future ends everything at once.
     ///
     /// # The client
     ///
-    /// Any [`Client`] will do. Those that kube makes of a configuration repeat what the server refuses with 429, 503 or 504 on their
-    /// own, up to 15 times and unseen. The operator has its own back-off for that, which says so in the log, and stops when told to;
-    /// to leave it to the operator:
+    /// Any [`Client`] works. A client that kube makes from a configuration repeats requests that the server answers with 429, 503 or 504, up to
+    /// 15 times and without a log line. The operator has its own back-off for that, which logs the failure and ends when the operator stops.
+    /// To leave these answers to the operator:
     ///
     /// ```no_run
     /// # async fn example(operator: kopf_rs::Operator) -> Result<(), Box<dyn std::error::Error>> {
@@ -233,7 +233,7 @@ impl Operator {
     /// ```
     ///
     /// # Errors
-    /// Where the operator cannot start, or its cleanup fails.
+    /// If the operator cannot start, or its cleanup fails.
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
         let name = self.check()?;
         self.check_state()?;

@@ -16,86 +16,87 @@ pub struct Settings {
     pub execution: Execution,
     /// How daemons and timers are stopped.
     pub background: Background,
-    /// How objects are queued.
+    /// How many objects are handled at the same time, and for how long they may be handled while the operator stops.
     pub queueing: Queueing,
-    /// How kinds are watched.
+    /// How resources are watched.
     pub watching: Watching,
-    /// How the cluster is spoken to.
+    /// How requests are repeated and limited.
     pub networking: Networking,
-    /// How kinds and namespaces are observed.
+    /// How new kinds and namespaces are found.
     pub scanning: Scanning,
-    /// Where the state is kept on objects; by default in annotations under `{operator's name}.kopf.rs`.
+    /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
     pub persistence: Option<Persistence>,
 }
 
 /// How handlers are picked, retried and run.
 #[derive(Clone, Debug)]
 pub struct Execution {
-    /// Which of the due handlers of an object run in one pass.
+    /// Which of the due handlers of an object run in one pass. Default: [`Lifecycle::Asap`].
     pub lifecycle: Lifecycle,
-    /// The delay after an arbitrary error of a handler without `backoff`, always the same; `None`: a growing one, from `first_backoff`
-    /// to `longest_backoff`. Default: `None`.
+    /// The delay after each arbitrary error of a handler without `backoff`. Default: `None`, for a delay that grows from `first_backoff` to
+    /// `longest_backoff`.
     pub default_backoff: Option<Duration>,
-    /// The shortest delay after the first arbitrary error of a handler without `backoff`; doubled with every further one, and up to a
-    /// fifth longer by chance. Default: 1 second.
+    /// The delay after the first arbitrary error of a handler without `backoff`. It doubles with every further error, and is up to a fifth
+    /// longer at random. Default: 1 second.
     pub first_backoff: Duration,
     /// The longest such delay. Default: 60 seconds.
     pub longest_backoff: Duration,
-    /// How many blocking handlers run at the same time.
+    /// How many blocking handlers run at the same time. Default: the number of processors and 4 more, at most 32.
     pub max_workers: usize,
 }
 
 /// How daemons and timers are stopped.
 #[derive(Clone, Debug)]
 pub struct Background {
-    /// How often it is told of a daemon that still runs while its object is to be deleted, where it has no `cancellation_polling` of its own.
+    /// How often a log line names a daemon that still runs while its object is being deleted, if it has no `cancellation_polling` of its own.
     /// Default: 60 seconds.
     pub cancellation_polling: Duration,
 }
 
-/// How objects are queued.
+/// How many objects are handled at the same time, and for how long they may be handled while the operator stops.
 #[derive(Clone, Debug)]
 pub struct Queueing {
-    /// How many objects may be in handlers or requests at the same time; `None`: any number. While its handlers run, an object is kept in
-    /// memory as a whole, with some ten times the size of its JSON text: where handlers wait for long, and thousands of objects may need
-    /// them at a time, this limit alone bounds that memory.
+    /// How many objects may have running handlers or requests at the same time. Default: `None`, for any number.
+    ///
+    /// While the handlers of an object run, the whole object is in memory, and takes about ten times the size of its JSON text. If handlers
+    /// take long, and are called for thousands of objects at the same time, only this limit bounds that memory.
     pub worker_limit: Option<usize>,
-    /// How long running handlers may go on when the operator stops, before they are cancelled.
+    /// How long handlers may continue to run when the operator stops, before they are cancelled. Default: 2 seconds.
     pub exit_timeout: Duration,
 }
 
-/// How kinds are watched.
+/// How resources are watched.
 #[derive(Clone, Debug)]
 pub struct Watching {
-    /// After how long the server is asked to end a watch, so that it is renewed; jittered.
+    /// After how long the server ends a watch, which is then renewed; varied at random. Default: 235 seconds.
     pub server_timeout: Duration,
-    /// A watch that says nothing for that long, not even a bookmark, is renewed.
+    /// A watch without any event or bookmark for this time is renewed. Default: 70 seconds.
     pub inactivity_timeout: Duration,
-    /// The first pause after a failure of a watch; doubled with every further one.
+    /// The pause after the first failure of a watch. It doubles with every further failure. Default: 800 milliseconds.
     pub reconnect_backoff: Duration,
-    /// The longest such pause.
+    /// The longest such pause. Default: 30 seconds.
     pub longest_backoff: Duration,
-    /// Objects per page of a listing, where the server has no streaming lists.
+    /// How many objects a page of a listing has, where the server has no streaming lists. Default: 500.
     pub chunk_size: u32,
 }
 
-/// How the cluster is spoken to.
+/// How requests are repeated and limited.
 #[derive(Clone, Debug)]
 pub struct Networking {
-    /// The first pause after a failed request; doubled with every further one.
+    /// The pause after the first failure of a request. It doubles with every further failure. Default: 250 milliseconds.
     pub first_backoff: Duration,
-    /// The longest such pause.
+    /// The longest such pause. Default: 30 seconds.
     pub longest_backoff: Duration,
-    /// How many writes are under way at the same time.
+    /// How many writes may be in flight at the same time. Default: 16.
     pub concurrent_writes: usize,
 }
 
-/// How kinds and namespaces are observed.
+/// How new kinds and namespaces are found.
 #[derive(Clone, Debug)]
 pub struct Scanning {
-    /// Do not watch for kinds and namespaces: those that exist at the start are all there will be.
+    /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.
     pub disabled: bool,
-    /// How often kinds are looked for where they cannot be watched.
+    /// How often the operator looks for new kinds, if it may not watch definitions of custom resources. Default: 60 seconds.
     pub interval: Duration,
 }
 
@@ -108,7 +109,7 @@ impl LiveSettings {
         Self(Arc::new(Mutex::new(settings)))
     }
 
-    /// A copy of them as they are now.
+    /// A copy of the current settings.
     #[must_use]
     pub fn get(&self) -> Settings {
         self.0
@@ -117,7 +118,7 @@ impl LiveSettings {
             .clone()
     }
 
-    /// Change them: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`.
+    /// Change the settings: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`.
     pub fn change<T>(&self, change: impl FnOnce(&mut Settings) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

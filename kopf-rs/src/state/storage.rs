@@ -19,8 +19,8 @@ use crate::state::progress::{ProgressStore, Record};
 
 /// Keeps the progress of handlers on objects: Kopf's `ProgressStorage`. Implement it to keep records where you want them.
 ///
-/// Nothing is sent here: what is put into the patch goes out with it, and comes back in the body. Within one run of the operator its
-/// memory holds the records too, so that a storage that loses them costs attempts only after a restart.
+/// A storage sends no requests: it puts records into the patch, which the operator sends, and finds them in the body later. As long as the operator
+/// runs, it also has the records in memory; a storage that loses records costs attempts only after a restart.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -55,12 +55,12 @@ pub trait ProgressStorage: Send + Sync {
     /// The record of the handler `id`, if the object carries one.
     ///
     /// # Errors
-    /// Where there is something that cannot be read. It is told, and the handler starts anew.
+    /// If a record exists and cannot be read. The log says so, and the handler starts from its first attempt.
     fn fetch(&self, id: &str, body: &Body) -> Result<Option<ProgressRecord>, StorageError>;
     /// Put the record of the handler `id` into `patch`, in the place of the one that may be there.
     ///
     /// # Errors
-    /// Where it cannot be kept. It is told, and memory keeps it.
+    /// If the value cannot be stored. The log says so, and the value stays in memory.
     fn store(
         &self,
         id: &str,
@@ -71,17 +71,17 @@ pub trait ProgressStorage: Send + Sync {
     /// Take the record of the handler `id` off the object, and out of `patch`; nothing where there is none.
     ///
     /// # Errors
-    /// Where it cannot be taken off. It is told.
+    /// If the record cannot be removed. The log says so.
     fn purge(&self, id: &str, body: &Body, patch: &mut Patch) -> Result<(), StorageError>;
-    /// Take out of an object's essence what this storage puts in, so that it is no change to be handled. Not needed for what is kept in
-    /// the status, unless a handler is for a field there.
+    /// Remove the values of this storage from the essence of an object, so that they do not count as changes. Not needed for values in the status,
+    /// unless a handler has a `field` there.
     fn clear(&self, essence: &mut Value) {
         let _ = essence;
     }
-    /// Whether it can work at all: asked when the operator starts. By default it can.
+    /// Check at the start of the operator whether the storage can work. By default it can.
     ///
     /// # Errors
-    /// Where every write would be refused, with what was expected. The operator does not start.
+    /// If the server would refuse every write: the text says what is wrong. The operator does not start.
     fn check(&self) -> Result<(), StorageError> {
         Ok(())
     }
@@ -92,21 +92,21 @@ pub trait DiffBaseStorage: Send + Sync {
     /// The essence that was handled last; `None` makes the object a new one.
     ///
     /// # Errors
-    /// Where there is something that cannot be read. It is told, and the object is handled as if it were new.
+    /// If a state exists and cannot be read. The log says so, and the object is handled as a new one.
     fn fetch(&self, body: &Body) -> Result<Option<Value>, StorageError>;
     /// Put the essence into `patch`, in the place of the one that may be there.
     ///
     /// # Errors
-    /// Where it cannot be kept. It is told, and memory keeps it.
+    /// If the value cannot be stored. The log says so, and the value stays in memory.
     fn store(&self, essence: &Value, body: &Body, patch: &mut Patch) -> Result<(), StorageError>;
-    /// Take out of an object's essence what this storage puts in, so that it is no change to be handled.
+    /// Remove the values of this storage from the essence of an object, so that they do not count as changes.
     fn clear(&self, essence: &mut Value) {
         let _ = essence;
     }
-    /// Whether it can work at all: asked when the operator starts. By default it can.
+    /// Check at the start of the operator whether the storage can work. By default it can.
     ///
     /// # Errors
-    /// Where every write would be refused, with what was expected. The operator does not start.
+    /// If the server would refuse every write: the text says what is wrong. The operator does not start.
     fn check(&self) -> Result<(), StorageError> {
         Ok(())
     }

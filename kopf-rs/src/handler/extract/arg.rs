@@ -1,9 +1,8 @@
 //! The arguments of handlers: one marker type per name, documented with the types it can be received in.
 //!
-//! A handler asks for an argument by its name; the type it writes says what the value is made into. "JSON" below means: `Value`,
-//! `&Value`, `serde_json::Map`, `&str`, or any type `T` or `&T` that implements `Deserialize`; a value that does not fit is a permanent
-//! error which names the path, such as `spec.image: expected a string, found integer 5`. Every argument can also be received as an
-//! `Option`: absence is `None` then, and not an error.
+//! The name of an argument selects the value, and its type decides the conversion. "JSON" below means: `Value`, `&Value`, `serde_json::Map`,
+//! `&str`, or any type `T` or `&T` that implements `Deserialize`. A value that does not fit the type is a permanent error, which names the path,
+//! such as `spec.image: expected a string, found integer 5`. Every argument can also be an `Option`, which is `None` if the value is absent.
 //!
 //! ```
 //! use kopf_rs::prelude::*;
@@ -23,7 +22,7 @@
 //! }
 //! ```
 //!
-//! In the implementations of [`FromArg`](crate::FromArg) and [`LendArg`](crate::LendArg) the markers stand for `K`.
+//! The implementations of [`FromArg`](crate::FromArg) and [`LendArg`](crate::LendArg) have these markers for `K`.
 
 macro_rules! markers {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
@@ -53,19 +52,19 @@ markers! {
     labels
     /// `metadata.annotations`: as [`labels`].
     annotations
-    /// The resource the object is served as: [`&Resource`](crate::Resource), `Resource`.
+    /// The resource that the object belongs to: [`&Resource`](crate::Resource), `Resource`.
     resource
-    /// What handlers of this object remember in the process: [`Memo`](crate::Memo), `&Memo`.
+    /// The values that handlers of this object keep in the process: [`Memo`](crate::Memo), `&Memo`.
     memo
     /// Logs about this object, by `info!(logger, "...")`: [`Logger`](crate::Logger), `&Logger`.
     logger
-    /// The value of the attribute's option `param`: `T` or `&T`, of just that type.
+    /// The value of the attribute's option `param`: `T` or `&T`, of exactly that type.
     param
-    /// Which attempt this is, from 0: any unsigned integer.
+    /// The number of the attempt, from 0: any unsigned integer.
     retry
     /// When the first attempt was due: `SystemTime`, or `String` in RFC 3339.
     started
-    /// How long ago that was: `Duration`.
+    /// The time since `started`: `Duration`.
     runtime
     /// Only for `on_event`, the type of the watch event: [`EventType`](crate::EventType), `Option<&str>`. May also be written `r#type`.
     event_type
@@ -73,10 +72,11 @@ markers! {
     event
     /// Why the object is handled: [`Reason`](crate::Reason), `&str`. Not for `on_event`.
     reason
-    /// What was handled last, as JSON, absent for new objects; for a handler with a `field`, its value. Not for `on_event`.
+    /// The essence of the object that was handled last, as JSON, or the value of the handler's `field` in it; absent for new objects. Not for
+    /// `on_event`.
     old
-    /// What is to be handled now, as JSON: the essence of the object, not its status and system fields; for a handler with a `field`, its value.
-    /// Not for `on_event`.
+    /// The current essence of the object, as JSON, or the value of the handler's `field` in it. The essence is the object without its status and
+    /// system fields. Not for `on_event`.
     new
     /// The differences from `old` to `new`: [`&Diff`](crate::Diff), `Diff`. Not for `on_event`.
     diff

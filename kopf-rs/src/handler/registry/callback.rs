@@ -19,7 +19,7 @@ use crate::handler::seconds::Seconds;
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
 
-/// A closure with an id and options, ready to be put into a [`Registry`](crate::Registry).
+/// A closure with an id and options, for a [`Registry`](crate::Registry).
 #[derive(Clone)]
 pub struct Callback {
     pub(crate) name: String,
@@ -28,7 +28,7 @@ pub struct Callback {
     pub(crate) callee: Callee,
 }
 
-/// What a closure is given: the [`Cause`] with all its accessors, and the patch.
+/// The argument of a closure: the [`Cause`] with all its methods, and the patch.
 #[derive(Clone, Debug)]
 pub struct Context {
     cause: Cause,
@@ -53,7 +53,7 @@ pub struct Context {
 /// # assert_eq!(registry.len(), 1);
 /// ```
 ///
-/// In a function, `retry!` and `fail!` return errors from the closure. What it is to keep is handed to [`handler_with`].
+/// `retry!` and `fail!` return errors from the closure. For a closure with state, there is [`handler_with`].
 #[track_caller]
 pub fn handler<F, R, T>(id: impl Into<String>, function: F) -> Callback
 where
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// As [`handler`], for a closure with state: each call is given a clone of it, so that nothing need be cloned by hand.
+/// As [`handler`], for a closure with state: each call gets a clone of the state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -120,25 +120,25 @@ impl Callback {
         self.options.param = Some(Arc::new(param));
         self
     }
-    /// What arbitrary errors mean.
+    /// What errors other than temporary and permanent ones mean. Default: [`ErrorsMode::Temporary`].
     #[must_use]
     pub fn errors(mut self, errors: ErrorsMode) -> Self {
         self.options.retry.errors = Some(errors);
         self
     }
-    /// Total time over all attempts.
+    /// The time for all attempts together: seconds, or a `Duration`. Default: unlimited.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Seconds>) -> Self {
         self.options.retry.timeout = Some(timeout.into().duration());
         self
     }
-    /// Total number of attempts.
+    /// The number of attempts in total. Default: unlimited.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retry.retries = Some(retries);
         self
     }
-    /// Fixed delay after an arbitrary error.
+    /// The delay after an arbitrary error: seconds, or a `Duration`. Default: a growing delay, as the settings say.
     #[must_use]
     pub fn backoff(mut self, backoff: impl Into<Seconds>) -> Self {
         self.options.retry.backoff = Some(backoff.into().duration());
@@ -150,7 +150,7 @@ impl Callback {
         self.options.field = Some(field.into());
         self
     }
-    /// What the field must be, on either side of the change.
+    /// What the field must be, before or after the change.
     #[must_use]
     pub fn value(mut self, value: impl Into<Criterion>) -> Self {
         self.options.filters.value = Some(value.into());
@@ -172,7 +172,7 @@ impl Callback {
         annotations.push((name.into(), value.into()));
         self
     }
-    /// Anything else that must hold; evaluated last.
+    /// Any other condition; evaluated last.
     #[must_use]
     pub fn when(mut self, when: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> Self {
         self.options.filters.when = Some(Arc::new(when));
