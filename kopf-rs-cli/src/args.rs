@@ -56,10 +56,10 @@ pub(crate) struct ApiServerFlags {
     /// The port of 127.0.0.1 to listen on; 0 is any free one. Default: where the data directory was served last, else a free one
     #[arg(long, value_name = "N")]
     pub(crate) port: Option<u16>,
-    /// Write the kubeconfig there, for nobody else to read. Default: into the data directory, else a temporary file
+    /// Write the kubeconfig to this file, which only you can read. Default: a file in the data directory, else a temporary file
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
-    /// Keep all objects there between runs. Without it they are gone in the end
+    /// Keep all objects in this directory between runs. By default they are lost when the server ends
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Do what controllers and nodes do, without running anything: Deployments make Pods, Pods become ready, Jobs complete

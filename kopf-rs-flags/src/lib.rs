@@ -56,7 +56,7 @@ pub struct ClusterFlags {
     /// Use this context of the kubeconfig instead of its current one
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// Bring an own API server in this process, empty, on 127.0.0.1; a kubeconfig for kubectl is written and its path printed
+    /// Start an empty API server in this process, on 127.0.0.1, and print how kubectl reaches it
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
           conflicts_with_all = ["kubeconfig", "context"])]
     pub embedded: Option<u16>,
@@ -64,11 +64,11 @@ pub struct ClusterFlags {
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
-    /// Handle everything there is, then exit: with 0, or with 1 where a handler failed for good or there are handlers for what
-    /// is not served (a missing CRD) or forbidden
+    /// Handle all objects, then exit: with 0, or with 1 if a handler has failed for good, or if a resource that has handlers is not
+    /// served (a missing CRD) or not permitted
     #[arg(long)]
     pub once: bool,
-    /// With --once, exit with 1 where not everything is handled within this time, such as 90s, 10m or 1h; 0 waits for ever
+    /// With --once, exit with 1 if not everything is handled within this time, such as 90s, 10m or 1h; 0 sets no limit
     #[arg(long, value_name = "TIME", value_parser = time, requires = "once", default_value = "10m")]
     pub timeout: Duration,
 }
@@ -77,7 +77,7 @@ pub struct ClusterFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "State on objects")]
 pub struct StateFlags {
-    /// The operator's name: what it keeps on objects is under NAME.kopf.rs, so operators of the same objects need different ones
+    /// The operator's name: it keeps its state on objects under NAME.kopf.rs, so operators for the same objects need different names
     /// [default: the name of the package]
     #[arg(
         long,
@@ -86,7 +86,7 @@ pub struct StateFlags {
         hide_env_values = true
     )]
     pub name: Option<String>,
-    /// Keep the state under the names and in the formats of Kopf, the Python framework, so as to go on where its operator has stopped
+    /// Keep the state under the names and in the formats of Kopf, the Python framework, to continue where a Kopf operator has stopped
     #[arg(long, env = "KOPF_RS_KOPF_COMPATIBLE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub kopf_compatible: bool,
 }
@@ -98,7 +98,7 @@ pub struct Verbosity {
     /// Log what the operator does in detail
     #[arg(short, long, env = "KOPF_RUN_VERBOSE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub verbose: bool,
-    /// The same, and what the libraries under it do
+    /// Log also what the libraries under the operator do
     #[arg(short, long, env = "KOPF_RUN_DEBUG", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub debug: bool,
     /// Log warnings and errors only
@@ -133,7 +133,7 @@ pub struct LineFlags {
     #[arg(long, env = "KOPF_RUN_LOG_PREFIX", value_parser = BoolishValueParser::new(), overrides_with = "no_log_prefix",
           num_args = 0, default_missing_value = "true", hide_env_values = true)]
     pub log_prefix: Option<bool>,
-    /// Do not
+    /// Begin no line with `[namespace/name]`
     #[arg(long, overrides_with = "log_prefix")]
     pub no_log_prefix: bool,
 }

@@ -23,10 +23,10 @@ struct Flags {
     /// The port of 127.0.0.1 to listen on; 0 is any free one. Default: where the data directory was served last, else a free one
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Write the kubeconfig there, for nobody else to read. Default: into the data directory, else a temporary file
+    /// Write the kubeconfig to this file, which only you can read. Default: a file in the data directory, else a temporary file
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// Keep all objects there between runs. Without it they are gone in the end
+    /// Keep all objects in this directory between runs. By default they are lost when the server ends
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Do what controllers and nodes do, without running anything: Deployments make Pods, Pods become ready, Jobs complete
@@ -45,7 +45,7 @@ enum Failure {
     PortInUse { port: u16, hint: &'static str },
     #[error("cannot write {}: {error}", .path.display())]
     Write { path: PathBuf, error: io::Error },
-    #[error("{} was not written by this program, and is left as it is\n  choose another file, or remove that one", .0.display())]
+    #[error("{} was not written by this program, and is not replaced\n  choose another file, or remove that one", .0.display())]
     Foreign(PathBuf),
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
@@ -105,7 +105,7 @@ async fn listen(server: &ApiServer, flags: &Flags) -> Result<Listening, Failure>
 fn greeting(server: &ApiServer, flags: &Flags, listening: &Listening, kubeconfig: &Path) -> String {
     let objects = match (&flags.data_dir, server.recovered()) {
         (Some(dir), Some(found)) => kept(dir, found),
-        _ => "in memory: with the program, all objects end".to_owned(),
+        _ => "in memory: all objects are lost when the program ends".to_owned(),
     };
     let (url, kubeconfig) = (listening.url(), quoted(kubeconfig));
     let hint = if io::stdout().is_terminal() {
@@ -130,8 +130,8 @@ fn kept(dir: &Path, found: &Recovered) -> String {
         return state;
     }
     format!(
-        "{state}\nThe last {dropped} bytes were no whole change, and were dropped: nobody had an answer to them if the last run ended \
-         while it wrote; if it did not, the file has been damaged since."
+        "{state}\nThe last {dropped} bytes were not a complete change, and were dropped. If the last run was interrupted while it wrote, no client \
+         had an answer to that change; otherwise the file has been damaged since."
     )
 }
 
