@@ -15,3 +15,11 @@ test:
 # The documentation, warnings denied
 doc:
     ./test doc
+
+# The minimum Rust version
+msrv:
+    ./test msrv
+
+# The public API against the last release
+semver:
+    ./test semver

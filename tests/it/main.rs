@@ -14,6 +14,7 @@ mod corpus;
 mod create;
 mod daemons;
 mod delete;
+mod dependencies;
 mod discovery;
 mod event;
 mod examples;
