@@ -38,10 +38,10 @@ Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, 
 not everything is handled; 2 flags or handlers are wrong, or objects to apply cannot be read, and
 nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
-/// Be an operator of all annotated functions in this program: `kopf_rs::main!();` in the place of `fn main`.
+/// Make this program an operator of all its annotated functions: `kopf_rs::main!();` in the place of `fn main`.
 ///
-/// Functions in another crate are only found where that crate is mentioned: `kopf_rs::main!(my_handlers, others);`.
-/// Values that handlers receive as `State<T>` follow, one expression each: they are evaluated before anything is started, on the runtime of
+/// Functions in another crate are found only if the program mentions that crate: `kopf_rs::main!(my_handlers, others);`.
+/// Values that handlers take as `State<T>` follow, one expression each. They are evaluated before the operator starts, on the runtime of the
 /// handlers, and an error ends the program.
 ///
 /// ```no_run
@@ -54,14 +54,14 @@ nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 /// }
 ///
 /// #[on_create("kopfexamples")]
-/// async fn create_fn(db: State<Db>, logger: Logger) {
-///     info!(logger, "the database is at {}", db.url);
+/// async fn create_fn(db: State<Db>) {
+///     info!("the database is at {}", db.url);
 /// }
 ///
 /// kopf_rs::main!(state = connect().await?);
 /// ```
 ///
-/// The operator's name is the package's: what it keeps on objects is under `{name}.kopf.rs`. With the feature `mimalloc` the program's
+/// The operator has the name of the package, and keeps its state on objects under `{name}.kopf.rs`. With the feature `mimalloc` the program's
 /// allocator is mimalloc.
 #[macro_export]
 macro_rules! main {

@@ -90,8 +90,8 @@ pub trait LendArg<'a, K> {
 /// }
 ///
 /// #[on_create("kopfexamples")]
-/// async fn create_fn(app: App, logger: Logger) {
-///     info!(logger, "created for {}", app.0);
+/// async fn create_fn(app: App) {
+///     info!("created for {}", app.0);
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -104,11 +104,11 @@ pub trait FromCause<'a>: Sized {
     /// Make the argument.
     ///
     /// # Errors
-    /// Where it cannot be made: the handler counts as failed then, without being called.
+    /// If the argument cannot be made. The handler counts as failed then, and its function is not called.
     fn from_cause(cause: &'a Cause) -> Result<Self, HandlerError>;
 }
 
-/// A value given to the operator with `Operator::with`, received by its type.
+/// A value that the operator was given by `Operator::with`, as an argument of its type.
 ///
 /// ```
 /// use kopf_rs::prelude::*;
@@ -116,14 +116,14 @@ pub trait FromCause<'a>: Sized {
 /// struct Db { url: String }
 ///
 /// #[on_create("kopfexamples")]
-/// async fn create_fn(db: State<Db>, logger: Logger) {
-///     info!(logger, "the database is at {}", db.url);
+/// async fn create_fn(db: State<Db>) {
+///     info!("the database is at {}", db.url);
 /// }
 ///
 /// # async fn test() {
 /// // In a unit test:
 /// let db = State::from(Db { url: "memory".into() });
-/// create_fn(db, Logger::new()).await;
+/// create_fn(db).await;
 /// # }
 /// ```
 #[derive(Debug, Default)]

@@ -116,8 +116,8 @@ macro_rules! debug {
 
 /// Log a line on the normal course of things: `info!("pod {name} created")`.
 ///
-/// Within a handler the line tells which object it is about, as do those of `tracing`'s own macros, which this one stands for. A first argument
-/// that is a [`Logger`] does the same in tasks and threads that the handler starts: `info!(logger, "..")`.
+/// Within a handler, the line names the object that it is about, as lines of `tracing`'s own macros do. In tasks and threads that the handler
+/// starts, the line needs a [`Logger`] as the first argument: `info!(logger, "..")`.
 #[macro_export]
 macro_rules! info {
     ($($line:tt)+) => {

@@ -40,13 +40,13 @@ pub struct DiffItem {
 /// use kopf_rs::prelude::*;
 ///
 /// #[on_update("kopfexamples")]
-/// async fn update_fn(diff: &Diff, logger: Logger) {
+/// async fn update_fn(diff: &Diff) {
 ///     if diff.touches("spec.size") {
-///         info!(logger, "it is to have another size");
+///         info!("the size has changed");
 ///     }
 ///     for item in diff {
 ///         if item.field == "spec.items" && item.op == "add" {
-///             info!(logger, "it has items now: {:?}", item.new);
+///             info!("items were added: {:?}", item.new);
 ///         }
 ///     }
 /// }
