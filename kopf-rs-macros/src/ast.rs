@@ -413,7 +413,7 @@ fn named(
             "memo" => "take `Memo`, which needs no `&mut`",
             "logger" => "take `Logger`, which can be cloned",
             "settings" => {
-                "take `settings: LiveSettings`, and change them by `settings.change(|settings| ..)`"
+                "take `settings: StartupSettings`, and change them by `settings.change(|settings| ..)`"
             }
             _ => "changes of the object go into `patch: &mut Patch`",
         };
@@ -463,7 +463,7 @@ fn advice_on_type(name: &str, received: &Received) -> Option<String> {
         }
         ("settings", "Settings") => (
             "is shared by the handlers of the startup: `settings.get()` copies, `settings.change(|settings| ..)` changes",
-            "LiveSettings".into(),
+            "StartupSettings".into(),
         ),
         _ => return None,
     };

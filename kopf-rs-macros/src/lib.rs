@@ -19,6 +19,8 @@ mod subhandler;
 mod syntax;
 
 #[cfg(test)]
+mod closures;
+#[cfg(test)]
 mod golden;
 
 use crate::family::{Kind, activity, background, change, event};

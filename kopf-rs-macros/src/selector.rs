@@ -90,7 +90,7 @@ impl Selector {
             .filter(|(_, expr)| expr.is_some())
             .map(|(name, expr)| {
                 let (name, expr) = (Ident::new(name, Span::mixed_site()), some(expr));
-                quote!(#name: #expr,)
+                quote!(selector.#name = #expr;)
             });
         let scope = quote!(#(#scope)*);
         match &self.name {
@@ -98,26 +98,26 @@ impl Selector {
                 quote!(|| #k::Selector::positional(&[#(#words),*]))
             }
             Name::Positional(words) => quote! {
-                || #k::Selector::positional(&[#(#words),*]).map(|selector| #k::Selector { #scope ..selector })
+                || #k::Selector::positional(&[#(#words),*]).map(|mut selector| { #scope selector })
             },
             Name::Everything(words) => quote! {
                 || #k::Selector::positional(&[#(#words,)* "everything"])
-                    .map(|selector| #k::Selector { #scope name: #k::SelectorName::Everything, ..selector })
+                    .map(|mut selector| { #scope selector.name = #k::SelectorName::Everything; selector })
             },
             Name::Keyword(key, expr) => {
                 let variant = variant(key);
                 let (group, version) = (some(&self.group), some(&self.version));
                 quote! {
-                    || #k::Result::Ok(#k::Selector {
-                        group: #group,
-                        version: #version,
-                        name: #k::SelectorName::#variant(#k::String::from(#expr)),
-                    })
+                    || #k::Selector::named(
+                        #group,
+                        #version,
+                        #k::SelectorName::#variant(#k::String::from(#expr)),
+                    )
                 }
             }
             Name::Type(path) => {
-                let selector_of = quote_spanned!(path.span()=> #k::selector_of::<#path>());
-                quote!(|| #k::Result::Ok(#selector_of))
+                let selector = quote_spanned!(path.span()=> #k::Selector::of::<#path>());
+                quote!(|| #k::Result::Ok(#selector))
             }
             // A constant is a value, and a type is none: what the name is not is taken from `either`.
             Name::Constant(path) => {

@@ -10,7 +10,6 @@ pub use std::vec::Vec;
 
 pub use tracing::{self, Level};
 
-pub use crate::cluster::typed::selector_of;
 pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
 pub use crate::handler::cause::Cause;
 pub use crate::handler::decl::{Decl, Declared, duration};
@@ -20,12 +19,12 @@ pub use crate::handler::extract::{FromArg, FromCause, LendArg, arg};
 pub use crate::handler::family::Declaration;
 pub use crate::handler::family::activity::ActivityOptions;
 pub use crate::handler::family::background::BackgroundOptions;
-pub use crate::handler::family::change::{ChangeKind, ChangeOptions};
+pub use crate::handler::family::change::ChangeKind;
 pub use crate::handler::family::event::EventOptions;
 pub use crate::handler::filter::{Criterion, Filters, criterion, matches, when};
 pub use crate::handler::location::SourceLocation;
 pub use crate::handler::nested::{NeedsParam, NeedsText, subhandler};
-pub use crate::handler::options::{CommonOptions, ErrorsMode, RetryOptions};
+pub use crate::handler::options::{ChangeOptions, CommonOptions, ErrorsMode, RetryOptions};
 pub use crate::handler::registry::callback::Callback;
 pub use crate::handler::returned::{AnyKind, LocalBoxKind};
 pub use crate::handler::subject::Activity;

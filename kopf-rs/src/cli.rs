@@ -227,7 +227,9 @@ fn session(
     // Watches, probes and the end go on whatever handlers do with their threads.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
-    let operator = operator.handlers_on(handlers.handle().clone());
+    let operator = operator
+        .handlers_on(handlers.handle().clone())
+        .owning_the_process();
     let equipped = handlers.block_on(async {
         tokio::select! {
             equipped = equip(operator) => equipped.map(Some),
@@ -331,10 +333,9 @@ impl End {
 fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator, Box<dyn Error>> {
     let mut operator = Operator::new(Registry::collected()?);
     if flags.state.kopf_compatible {
-        operator = operator.settings(Settings {
-            persistence: Some(Persistence::kopf()),
-            ..Settings::default()
-        });
+        operator = operator.settings(Settings::with(|settings| {
+            settings.persistence = Some(Persistence::kopf());
+        }));
     }
     if let Some(name) = flags.state.name.as_deref().or(name) {
         operator = operator.name(name);

@@ -62,8 +62,7 @@ pub use crate::cluster::Client;
 pub use crate::engine::failures::Failure;
 pub use crate::handler::cause::Cause;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
-pub use crate::handler::extensions::Extensions;
-pub use crate::handler::extract::{FromArg, FromCause, LendArg, State, arg};
+pub use crate::handler::extract::{FromCause, State};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
 pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::live::Live;
@@ -74,7 +73,9 @@ pub use crate::handler::owner::{
     Dependents, Owner, adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
     remove_owner_reference,
 };
-pub use crate::handler::registry::callback::{Callback, Context, handler, handler_with};
+pub use crate::handler::registry::callback::{
+    Callback, Context, handler, handler_blocking, handler_with,
+};
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::seconds::Seconds;
@@ -95,7 +96,7 @@ pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
-    Background, Execution, LiveSettings, Networking, Queueing, Scanning, Settings, Watching,
+    Background, Execution, Networking, Queueing, Scanning, Settings, StartupSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 
@@ -111,6 +112,13 @@ pub mod storage {
     pub use crate::state::storage::{
         DiffBaseStorage, ProgressRecord, ProgressStorage, StorageError,
     };
+}
+
+/// Nobody's API either: what compiler messages on arguments name. Hidden in the documentation only: of what is hidden altogether, the compiler
+/// writes the whole path.
+#[cfg_attr(doc, doc(hidden))]
+pub mod __arguments {
+    pub use crate::handler::extract::{FromArg, LendArg, arg};
 }
 
 /// README.md as doctests: its Rust compiles.

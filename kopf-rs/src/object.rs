@@ -21,3 +21,4 @@ pub(crate) mod reference;
 pub(crate) mod resource;
 pub(crate) mod selector;
 mod skim;
+pub(crate) mod words;

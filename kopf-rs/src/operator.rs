@@ -4,7 +4,10 @@
 
 pub(crate) mod activity;
 pub(crate) mod follow;
+mod given;
 pub(crate) mod matching;
+#[cfg(not(feature = "cli"))]
+mod no_program;
 pub(crate) mod noting;
 pub(crate) mod observe;
 pub(crate) mod report;

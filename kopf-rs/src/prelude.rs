@@ -7,9 +7,9 @@ pub use serde_json::{Map, Value, json};
 
 pub use crate::{
     ABSENT, Body, Callback, Cause, Client, Diff, DiffItem, DiffOp, ErrorsMode, EventType,
-    FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, Live, LiveSettings,
-    Logger, Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, State, StopReason,
-    Stopped, Subhandlers, TemporaryError, handler, handler_with,
+    FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, Live, Logger, Memo,
+    Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings, State, StopReason,
+    Stopped, Subhandlers, TemporaryError, handler, handler_blocking, handler_with,
 };
 pub use crate::{
     adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,

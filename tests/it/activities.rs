@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kopf_rs::{
-    LiveSettings, Memo, OperatorError, PermanentError, Registry, Selector, TemporaryError, handler,
+    Memo, OperatorError, PermanentError, Registry, Selector, StartupSettings, TemporaryError,
+    handler,
 };
 use kopf_rs_tests::{Server, TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -111,7 +112,7 @@ async fn startup_may_change_settings_and_the_memo(cluster: TestCluster) {
     let registry = Registry::new()
         .on_startup(handler("startup_fn", |context| async move {
             context.memo().insert(42_u32);
-            let settings = context.state::<LiveSettings>()?;
+            let settings = context.state::<StartupSettings>()?;
             settings
                 .change(|settings| settings.execution.first_backoff = Duration::from_millis(100));
             Ok(())
@@ -209,11 +210,11 @@ async fn handlers_that_do_not_finish_are_cancelled_and_called_again_next_time(
 async fn what_event_handlers_asked_for_is_written_when_the_operator_stops(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let event = test.handler("event_fn", |context| async move {
-        context.patch()["status"]["seen"] = json!(true);
+        context.patch(|patch| patch["status"]["seen"] = json!(true));
         Ok(Value::Null)
     });
     let create = test.handler("create_fn", |context| async move {
-        context.patch()["status"]["half"] = json!("done");
+        context.patch(|patch| patch["status"]["half"] = json!("done"));
         std::future::pending().await
     });
     let registry = Registry::new()

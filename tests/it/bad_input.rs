@@ -35,10 +35,7 @@ impl Mode {
             Self::Ours => None,
             Self::Kopfs => Some(Persistence::kopf()),
         };
-        Settings {
-            persistence,
-            ..Settings::default()
-        }
+        Settings::with(|it| it.persistence = persistence)
     }
 
     /// Whether all of `spec` was handled and nothing is left to do.

@@ -169,7 +169,7 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluste
     let slow = handler("slow", move |context: Context| {
         let block = block.clone();
         async move {
-            context.patch().transform(move |_| block());
+            context.patch(|patch| patch.transform(move |_| block()));
             Ok(())
         }
     });

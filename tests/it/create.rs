@@ -121,8 +121,8 @@ async fn what_handlers_patch_is_written_with_the_state(cluster: TestCluster) {
     let registry = Registry::new().on_create(
         test.selector(),
         handler("create_fn", |context| async move {
-            context.patch()["metadata"]["labels"]["made-by"] = json!("test");
-            context.patch()["status"]["phase"] = json!("Ready");
+            context.patch(|patch| patch["metadata"]["labels"]["made-by"] = json!("test"));
+            context.patch(|patch| patch["status"]["phase"] = json!("Ready"));
             Ok(())
         }),
     );

@@ -112,7 +112,7 @@ async fn what_a_daemon_has_done_is_written_before_its_next_attempt(cluster: Test
     let daemon = test.handler("d", |context| async move {
         let live = context.live().expect("a daemon sees its object").clone();
         let seen: Value = live.status()?;
-        context.patch()["status"]["attempts"] = json!(context.retry() + 1);
+        context.patch(|patch| patch["status"]["attempts"] = json!(context.retry() + 1));
         if context.retry() < 2 {
             return Err(TemporaryError::new("not yet").delay(0).into());
         }
@@ -501,9 +501,11 @@ async fn what_a_daemon_changes_by_functions_is_made_of_what_is_there(cluster: Te
         let gate = held.clone();
         async move {
             gate.pass().await;
-            context.patch().transform(|object| {
-                let size = object["spec"]["size"].as_u64().unwrap_or_default();
-                object["spec"]["double"] = json!(size * 2);
+            context.patch(|patch| {
+                patch.transform(|object| {
+                    let size = object["spec"]["size"].as_u64().unwrap_or_default();
+                    object["spec"]["double"] = json!(size * 2);
+                });
             });
             Ok(Value::Null)
         }

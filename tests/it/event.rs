@@ -19,7 +19,7 @@ async fn the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_o
     let test = TestOperator::of(cluster).await;
     let event = test.handler("event_fn", |context| async move {
         if context.event_type() != Some(EventType::Modified) {
-            context.patch()["status"] = json!("no object");
+            context.patch(|patch| patch["status"] = json!("no object"));
         }
         Ok(json!({"seen": true}))
     });
@@ -80,7 +80,7 @@ async fn an_event_handler_may_patch_and_return(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let event = handler("event_fn", |context| async move {
         if context.event_type() != Some(EventType::Deleted) {
-            context.patch()["metadata"]["labels"]["seen"] = json!("yes");
+            context.patch(|patch| patch["metadata"]["labels"]["seen"] = json!("yes"));
         }
         Ok(json!({"seen": true}))
     });

@@ -133,10 +133,11 @@ async fn a_status_subresource_that_comes_back_loses_no_outcome(cluster: TestClus
         async move {
             client.request::<Value>(again?).await?;
             if context.name() == "by-function" {
-                let patch = &mut context.patch();
-                patch.transform(|object| object["status"]["seen"] = json!(true));
+                context.patch(|patch| {
+                    patch.transform(|object| object["status"]["seen"] = json!(true));
+                });
             } else {
-                context.patch()["status"]["seen"] = json!(true);
+                context.patch(|patch| patch["status"]["seen"] = json!(true));
             }
             Ok(Value::Null)
         }
@@ -453,7 +454,7 @@ async fn once_tells_what_the_server_refuses(cluster: TestCluster) {
         test.create(name, json!({})).await;
     }
     let label = |context: &kopf_rs::Context| {
-        context.patch()["metadata"]["labels"]["size"] = json!("no label!");
+        context.patch(|patch| patch["metadata"]["labels"]["size"] = json!("no label!"));
     };
     let create = test.handler("create_fn", move |context| async move {
         if context.name() == "a" {
@@ -543,8 +544,7 @@ async fn what_event_handlers_asked_for_survives_conflicts(cluster: TestCluster) 
     let event = handler("event_fn", |context: kopf_rs::Context| async move {
         let size = context.body().spec()["size"].clone();
         context
-            .patch()
-            .transform(move |object| object["status"]["seen"] = size.clone());
+            .patch(|patch| patch.transform(move |object| object["status"]["seen"] = size.clone()));
         Ok(())
     });
     let registry = Registry::new()
@@ -576,7 +576,7 @@ async fn rejected_credentials_end_the_operator_at_once(cluster: TestCluster) {
 async fn a_patch_that_is_refused_is_told_and_blocks_nothing(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
-        context.patch()["metadata"]["labels"]["size"] = json!("no label!");
+        context.patch(|patch| patch["metadata"]["labels"]["size"] = json!("no label!"));
         Ok(json!({"made": true}))
     });
     let registry = Registry::new()

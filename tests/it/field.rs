@@ -36,7 +36,7 @@ async fn a_handler_is_not_called_again_for_what_another_one_writes_elsewhere(clu
     let test = TestOperator::of(cluster).await;
     let calls = test.calls.clone();
     let first = test.handler("first", async |context| {
-        context.patch()["spec"]["other"] = json!("written");
+        context.patch(|patch| patch["spec"]["other"] = json!("written"));
         Ok(Value::Null)
     });
     let second = handler("second", move |context| {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use kopf_rs::{Queueing, Registry, Settings, TemporaryError, handler};
+use kopf_rs::{Registry, Settings, TemporaryError, handler};
 use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -28,13 +28,7 @@ scenarios! {
 }
 
 fn one_at_a_time() -> Settings {
-    Settings {
-        queueing: Queueing {
-            worker_limit: Some(1),
-            ..Queueing::default()
-        },
-        ..Settings::default()
-    }
+    Settings::with(|it| it.queueing.worker_limit = Some(1))
 }
 
 async fn so_many_objects_are_worked_on_at_a_time(cluster: TestCluster) {
@@ -282,13 +276,7 @@ async fn blocking_handlers_that_do_not_end_are_named_and_left_behind(cluster: Te
     let until = Arc::new(Mutex::new(until));
     let module = concat!(module_path!(), "::blocking");
     let registry = Registry::in_module(module).expect("the handler is well declared");
-    let settings = Settings {
-        queueing: Queueing {
-            exit_timeout: Duration::from_millis(100),
-            ..Queueing::default()
-        },
-        ..Settings::default()
-    };
+    let settings = Settings::with(|it| it.queueing.exit_timeout = Duration::from_millis(100));
     let operator = test.operator(registry).settings(settings).with(until);
     let working = Working::start(&test.cluster, operator);
     test.create("endless", json!({})).await;

@@ -37,13 +37,15 @@ fn busy(test: &TestOperator, verb: Verb) -> FaultHandle {
 /// A handler that adds to lists, which shows how often its function was carried out.
 fn pushing(id: &str) -> Callback {
     handler(id, |context: Context| async move {
-        context.patch().transform(|object| {
-            for part in ["spec", "status"] {
-                match object[part]["items"].as_array_mut() {
-                    Some(items) => items.push(json!("one")),
-                    None => object[part]["items"] = json!(["one"]),
+        context.patch(|patch| {
+            patch.transform(|object| {
+                for part in ["spec", "status"] {
+                    match object[part]["items"].as_array_mut() {
+                        Some(items) => items.push(json!("one")),
+                        None => object[part]["items"] = json!(["one"]),
+                    }
                 }
-            }
+            });
         });
         Ok(())
     })
@@ -102,9 +104,7 @@ async fn a_function_loses_nothing_where_the_status_subresource_goes_away(cluster
         let gate = held.clone();
         async move {
             gate.pass().await;
-            context
-                .patch()
-                .transform(|object| object["status"]["made"] = json!(true));
+            context.patch(|patch| patch.transform(|object| object["status"]["made"] = json!(true)));
             Ok(())
         }
     });
@@ -145,7 +145,7 @@ async fn an_outage_is_over_when_an_event_handler_is_written(cluster: TestCluster
             if context.event_type() == Some(EventType::Modified) {
                 calls.note("event_fn");
                 gate.pass().await;
-                context.patch()["status"]["seen"] = json!(true);
+                context.patch(|patch| patch["status"]["seen"] = json!(true));
             }
             Ok(())
         }
@@ -233,7 +233,7 @@ async fn what_an_event_handler_wanted_survives_the_end_of_its_version(cluster: T
             if context.event_type() == Some(EventType::Modified) && calls.all().is_empty() {
                 calls.note("event_fn");
                 gate.pass().await;
-                context.patch()["status"]["wanted"] = json!(true);
+                context.patch(|patch| patch["status"]["wanted"] = json!(true));
             }
             Ok(())
         }

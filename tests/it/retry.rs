@@ -1,5 +1,7 @@
 //! Handlers that fail: retried when they want, as often as they may, restarts notwithstanding.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kopf_rs::{ErrorsMode, HandlerResult, PermanentError, Registry, TemporaryError, handler};
@@ -19,7 +21,8 @@ scenarios! {
     retries_are_limited;
     arbitrary_errors_mean_what_the_handler_says;
     a_handler_that_never_returns_is_cancelled_at_its_timeout;
-    a_panic_is_an_error_that_tells_where;
+    a_panic_is_an_error;
+    the_panic_hook_of_the_process_stays_its_own [memory];
     one_failing_handler_does_not_hold_up_another;
     a_panicking_filter_concerns_one_object_only;
 }
@@ -181,7 +184,7 @@ async fn a_handler_that_never_returns_is_cancelled_at_its_timeout(cluster: TestC
     assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
-async fn a_panic_is_an_error_that_tells_where(cluster: TestCluster) {
+async fn a_panic_is_an_error(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
         assert!(context.retry() > 0, "what a pity");
@@ -194,7 +197,7 @@ async fn a_panic_is_an_error_that_tells_where(cluster: TestCluster) {
         line.contains("failed with an exception and will try again in 0.2 seconds"),
         "{line}"
     );
-    assert!(line.contains("retry.rs:"), "{line}");
+    assert!(line.contains(": panicked: what a pity"), "{line}");
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(test.calls.all().len(), 2);
@@ -230,7 +233,7 @@ async fn a_panicking_filter_concerns_one_object_only(cluster: TestCluster) {
     let working = test.start(Registry::new().on_create(test.selector(), picky));
     test.create("bad", json!({})).await;
     let told = test.line("I do not like this object").await;
-    let named = "due to an unexpected error: a filter of 'create_fn' panicked at ";
+    let named = "due to an unexpected error: a filter of 'create_fn' panicked: ";
     assert!(told.contains(named), "{told}");
     test.create("good", json!({})).await;
     test.until("it is handled", "good", is_handled).await;
@@ -239,6 +242,31 @@ async fn a_panicking_filter_concerns_one_object_only(cluster: TestCluster) {
         .await
         .expect("it stops");
     assert_eq!(test.calls.all(), ["create_fn good"]);
+}
+
+/// An operator may be a part of a program only.
+async fn the_panic_hook_of_the_process_stays_its_own(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let told = Arc::new(AtomicUsize::new(0));
+    let (former, tell) = (std::panic::take_hook(), told.clone());
+    std::panic::set_hook(Box::new(move |panic| {
+        let payload = panic.payload().downcast_ref::<&str>();
+        if payload.is_some_and(|text| text.starts_with("as the process is told")) {
+            tell.fetch_add(1, Ordering::Relaxed);
+        } else {
+            former(panic);
+        }
+    }));
+    let create = test.handler("create_fn", |context| async move {
+        assert!(context.retry() > 0, "as the process is told");
+        Ok(Value::Null)
+    });
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    test.line("panicked: as the process is told").await;
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(told.load(Ordering::Relaxed), 1);
 }
 
 /// Killed after the n-th request, for every n: no attempt is skipped, and the end is the same.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_rs::{Operator, Registry, Scanning, Settings, TemporaryError};
+use kopf_rs::{Operator, Registry, Settings, TemporaryError};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -301,13 +301,7 @@ async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestClust
     let test = TestOperator::bare(cluster);
     let user = User::with(&test.cluster, json!([all(&test.group)])).await;
     let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
-    let settings = Settings {
-        scanning: Scanning {
-            interval: Duration::from_secs(1),
-            ..Scanning::default()
-        },
-        ..Settings::default()
-    };
+    let settings = Settings::with(|it| it.scanning.interval = Duration::from_secs(1));
     let working = user.start(everywhere(registry).settings(settings)).await;
     test.line("CustomResourceDefinitions cannot be watched: the operator looks for new kinds every 1 seconds.")
         .await;
@@ -320,13 +314,7 @@ async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestClust
 
 async fn what_is_not_to_be_scanned_is_not_asked_for(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let settings = Settings {
-        scanning: Scanning {
-            disabled: true,
-            ..Scanning::default()
-        },
-        ..Settings::default()
-    };
+    let settings = Settings::with(|it| it.scanning.disabled = true);
     let later = format!("later.{}", test.group);
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))

@@ -15,7 +15,7 @@ scenarios! {
 async fn a_refused_patch_of_a_secret_is_told_without_its_values(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let create_fn = handler("create_fn", |context: Context| async move {
-        context.patch()["data"]["password"] = json!("swordfish, and no base64");
+        context.patch(|patch| patch["data"]["password"] = json!("swordfish, and no base64"));
         Ok(())
     });
     let working = test.start(Registry::new().on_create(SECRETS, create_fn));

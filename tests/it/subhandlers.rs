@@ -183,7 +183,7 @@ async fn what_follows_the_execution_is_reached_once(cluster: TestCluster) {
             calls.note("before");
             subs.execute().await?;
             calls.note("after");
-            cause.patch()["spec"]["size"] = json!(7);
+            cause.patch(|patch| patch["spec"]["size"] = json!(7));
             Ok(())
         }
     });
@@ -267,7 +267,7 @@ async fn children_have_children(cluster: TestCluster) {
             calls.note(format!("middle {}", cause.retry()));
             async move {
                 cause.subhandlers()?.add(child("leaf", &calls, 1));
-                cause.patch()["metadata"]["annotations"]["middle"] = json!("was here");
+                cause.patch(|patch| patch["metadata"]["annotations"]["middle"] = json!("was here"));
                 Ok(())
             }
         });
@@ -428,7 +428,7 @@ fn labelling(id: &str, calls: &Calls) -> Callback {
     let (id, calls) = (id.to_owned(), calls.clone());
     handler(id.clone(), move |cause: Context| {
         calls.note(id.clone());
-        cause.patch()["metadata"]["labels"][&*id] = json!("set");
+        cause.patch(|patch| patch["metadata"]["labels"][&*id] = json!("set"));
         async { Ok(()) }
     })
 }

@@ -278,7 +278,7 @@ async fn what_a_timer_returns_is_written_each_time(cluster: TestCluster) {
     let timer = test.handler("t", move |context| {
         let count = count.fetch_add(1, Ordering::Relaxed);
         async move {
-            context.patch()["status"]["last"] = json!(count);
+            context.patch(|patch| patch["status"]["last"] = json!(count));
             Ok(json!({"count": count}))
         }
     });

@@ -20,14 +20,15 @@ scenarios! {
 async fn lists_are_added_to_and_the_status_goes_along(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |cause: Context| async move {
-        let mut patch = cause.patch();
-        patch["metadata"]["labels"]["merged"] = json!("yes");
-        patch.transform(|object| {
-            let seen = object["metadata"]["labels"]["merged"].clone();
-            object["status"]["seen"] = seen;
-            if let Some(items) = object["spec"]["items"].as_array_mut() {
-                items.push(json!("three"));
-            }
+        cause.patch(|patch| {
+            patch["metadata"]["labels"]["merged"] = json!("yes");
+            patch.transform(|object| {
+                let seen = object["metadata"]["labels"]["merged"].clone();
+                object["status"]["seen"] = seen;
+                if let Some(items) = object["spec"]["items"].as_array_mut() {
+                    items.push(json!("three"));
+                }
+            });
         });
         Ok(json!({"made": true}))
     });
@@ -63,10 +64,12 @@ async fn a_faster_writer_is_not_overwritten(cluster: TestCluster) {
         calls.note("create");
         let (client, path) = (client.clone(), path.clone());
         async move {
-            cause.patch().transform(|object| {
-                if let Some(items) = object["spec"]["items"].as_array_mut() {
-                    items.push(json!("ours"));
-                }
+            cause.patch(|patch| {
+                patch.transform(|object| {
+                    if let Some(items) = object["spec"]["items"].as_array_mut() {
+                        items.push(json!("ours"));
+                    }
+                });
             });
             let body = json!({"spec": {"items": ["theirs"]}})
                 .to_string()
@@ -88,12 +91,13 @@ async fn a_faster_writer_is_not_overwritten(cluster: TestCluster) {
 async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = handler("create_fn", |cause: Context| async move {
-        let mut patch = cause.patch();
-        patch.transform(|object| {
-            object["spec"]["half"] = json!("done");
-            panic!("out of ideas");
+        cause.patch(|patch| {
+            patch.transform(|object| {
+                object["spec"]["half"] = json!("done");
+                panic!("out of ideas");
+            });
+            patch.transform(|object| object["spec"]["whole"] = json!("done"));
         });
-        patch.transform(|object| object["spec"]["whole"] = json!("done"));
         Ok(())
     });
     let working = test.start(Registry::new().on_create(test.selector(), create));
@@ -101,7 +105,7 @@ async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
     let object = test.until("it is handled", "o", is_handled).await;
     assert_eq!(object["spec"], json!({"a": 1, "whole": "done"}));
     let line = test
-        .line("A patch function of 'create_fn' is skipped: it panicked at ")
+        .line("A patch function of 'create_fn' is skipped: it panicked: ")
         .await;
     assert!(line.contains("out of ideas"), "{line}");
     working.stop().await;
@@ -110,12 +114,13 @@ async fn a_function_that_panics_is_told_and_left_out(cluster: TestCluster) {
 /// A handler that would make another object of it.
 fn hijacker(id: &str) -> kopf_rs::Callback {
     handler(id, |cause: Context| async move {
-        let mut patch = cause.patch();
-        patch["metadata"]["uid"] = json!("hijacked");
-        patch.transform(|object| {
-            object["metadata"]["uid"] = json!("hijacked");
-            object["metadata"]["resourceVersion"] = json!("1");
-            object["metadata"]["labels"]["hijacked"] = json!("no");
+        cause.patch(|patch| {
+            patch["metadata"]["uid"] = json!("hijacked");
+            patch.transform(|object| {
+                object["metadata"]["uid"] = json!("hijacked");
+                object["metadata"]["resourceVersion"] = json!("1");
+                object["metadata"]["labels"]["hijacked"] = json!("no");
+            });
         });
         Ok(())
     })
@@ -145,9 +150,7 @@ async fn a_function_that_changes_nothing_makes_no_write(cluster: TestCluster) {
     let registry = Registry::new().on_event(
         test.selector(),
         handler("event_fn", |cause: Context| async move {
-            cause
-                .patch()
-                .transform(|object| object["spec"]["a"] = json!(1));
+            cause.patch(|patch| patch.transform(|object| object["spec"]["a"] = json!(1)));
             Ok(())
         }),
     );
@@ -167,10 +170,12 @@ async fn a_function_that_changes_nothing_makes_no_write(cluster: TestCluster) {
 /// A handler that leaves nothing on the object but what it wants.
 fn usurper(test: &TestOperator, id: &str) -> kopf_rs::Callback {
     test.handler(id, |cause: Context| async move {
-        cause.patch().transform(|object| {
-            object["metadata"]["annotations"] = json!({"x": "y"});
-            object["metadata"]["finalizers"] = json!([]);
-            object["status"] = json!({"s": "t"});
+        cause.patch(|patch| {
+            patch.transform(|object| {
+                object["metadata"]["annotations"] = json!({"x": "y"});
+                object["metadata"]["finalizers"] = json!([]);
+                object["status"] = json!({"s": "t"});
+            });
         });
         Ok(Value::Null)
     })
@@ -222,10 +227,7 @@ async fn what_storages_keep_is_out_of_reach_too(cluster: TestCluster) {
     let persistence = Persistence::named("elsewhere")
         .progress(StatusProgressStorage::new("mine"))
         .diff_base(AnnotationsDiffBaseStorage::new("mine.example.com"));
-    let settings = Settings {
-        persistence: Some(persistence),
-        ..Settings::default()
-    };
+    let settings = Settings::with(|it| it.persistence = Some(persistence));
     let working = Working::start(&test.cluster, test.operator(registry).settings(settings));
     test.create("o", json!({"a": 1})).await;
     let handled = "mine.example.com/last-handled-configuration";

@@ -187,7 +187,7 @@ async fn an_own_change_of_the_spec_is_an_update_too(cluster: TestCluster) {
     let both = move |context: kopf_rs::Context| {
         calls.note(context.reason().map_or("none", Reason::as_str));
         if context.reason() == Some(Reason::Create) {
-            context.patch()["spec"]["size"] = json!(5);
+            context.patch(|patch| patch["spec"]["size"] = json!(5));
         }
         async { Ok(()) }
     };
@@ -210,7 +210,7 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCl
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
     let create = test.handler("create_fn", |context| async move {
-        context.patch()["status"]["phase"] = json!("A");
+        context.patch(|patch| patch["status"]["phase"] = json!("A"));
         Ok(Value::Null)
     });
     let door = gate.clone();
@@ -218,8 +218,8 @@ async fn what_a_handler_wants_is_written_though_it_was_so_before(cluster: TestCl
         let door = door.clone();
         async move {
             door.pass().await;
-            context.patch()["status"]["phase"] = json!("A");
-            context.patch()["spec"]["by"] = json!("handler");
+            context.patch(|patch| patch["status"]["phase"] = json!("A"));
+            context.patch(|patch| patch["spec"]["by"] = json!("handler"));
             Ok(Value::Null)
         }
     });

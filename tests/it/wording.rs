@@ -137,13 +137,11 @@ fn creations() -> Vec<Callback> {
     let child = |id| doing(id, |_| Ok(Value::Null));
     vec![
         doing("fine_fn", |context| {
-            context.patch()["status"]["fine"] = json!(true);
+            context.patch(|patch| patch["status"]["fine"] = json!(true));
             Ok(Value::Null)
         }),
         doing("function_fn", |context| {
-            context
-                .patch()
-                .transform(|object| object["status"]["made"] = json!(true));
+            context.patch(|patch| patch.transform(|object| object["status"]["made"] = json!(true)));
             Ok(Value::Null)
         }),
         doing("temporary_fn", |context| match context.retry() {

@@ -5,7 +5,7 @@ use kopf_rs::prelude::*;
 use kube::api::{Api, DeleteParams, PostParams};
 
 #[on_startup]
-fn configure(settings: LiveSettings) {
+fn configure(settings: StartupSettings) {
     settings.change(|settings| settings.execution.max_workers = 10);
     settings.change(|settings| settings.queueing.worker_limit = Some(50));
     info!("sites are served");

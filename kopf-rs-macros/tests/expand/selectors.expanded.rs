@@ -30,11 +30,11 @@ const _: () = {
             name: "watch",
             location: __KOPF_LOCATION,
             declaration: __kopf::Declaration::Event(
-                || __kopf::Result::Ok(__kopf::Selector {
-                    group: __kopf::Option::None,
-                    version: __kopf::Option::None,
-                    name: __kopf::SelectorName::Category(__kopf::String::from("all")),
-                }),
+                || __kopf::Selector::named(
+                    __kopf::Option::None,
+                    __kopf::Option::None,
+                    __kopf::SelectorName::Category(__kopf::String::from("all")),
+                ),
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
@@ -46,10 +46,14 @@ const _: () = {
             declaration: __kopf::Declaration::Event(
                 || {
                     __kopf::Selector::positional(&["deployments"])
-                        .map(|selector| __kopf::Selector {
-                            group: __kopf::Option::Some(__kopf::String::from("apps")),
-                            version: __kopf::Option::Some(__kopf::String::from(VERSION)),
-                            ..selector
+                        .map(|mut selector| {
+                            selector.group = __kopf::Option::Some(
+                                __kopf::String::from("apps"),
+                            );
+                            selector.version = __kopf::Option::Some(
+                                __kopf::String::from(VERSION),
+                            );
+                            selector
                         })
                 },
                 || __kopf::EventOptions::default(),
@@ -61,11 +65,11 @@ const _: () = {
             name: "watch",
             location: __KOPF_LOCATION,
             declaration: __kopf::Declaration::Event(
-                || __kopf::Result::Ok(__kopf::Selector {
-                    group: __kopf::Option::Some(__kopf::String::from("apps")),
-                    version: __kopf::Option::None,
-                    name: __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
-                }),
+                || __kopf::Selector::named(
+                    __kopf::Option::Some(__kopf::String::from("apps")),
+                    __kopf::Option::None,
+                    __kopf::SelectorName::Kind(__kopf::String::from("Deployment")),
+                ),
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
@@ -75,7 +79,7 @@ const _: () = {
             name: "watch",
             location: __KOPF_LOCATION,
             declaration: __kopf::Declaration::Event(
-                || __kopf::Result::Ok(__kopf::selector_of::<MyApp>()),
+                || __kopf::Result::Ok(__kopf::Selector::of::<MyApp>()),
                 || __kopf::EventOptions::default(),
             ),
             common: || __kopf::CommonOptions::default(),
@@ -87,9 +91,9 @@ const _: () = {
             declaration: __kopf::Declaration::Event(
                 || {
                     __kopf::Selector::positional(&["apps", "everything"])
-                        .map(|selector| __kopf::Selector {
-                            name: __kopf::SelectorName::Everything,
-                            ..selector
+                        .map(|mut selector| {
+                            selector.name = __kopf::SelectorName::Everything;
+                            selector
                         })
                 },
                 || __kopf::EventOptions::default(),
@@ -103,9 +107,9 @@ const _: () = {
             declaration: __kopf::Declaration::Event(
                 || {
                     __kopf::Selector::positional(&["everything"])
-                        .map(|selector| __kopf::Selector {
-                            name: __kopf::SelectorName::Everything,
-                            ..selector
+                        .map(|mut selector| {
+                            selector.name = __kopf::SelectorName::Everything;
+                            selector
                         })
                 },
                 || __kopf::EventOptions::default(),

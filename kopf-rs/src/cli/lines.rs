@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id};
+use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
@@ -71,9 +72,36 @@ pub(crate) fn install(verbosity: Verbosity, flags: &LineFlags) {
     let targets = chosen.unwrap_or_else(|| targets(verbosity));
     // Only fails where a subscriber is there already: that one is the user's choice.
     let _ = tracing_subscriber::registry()
-        .with(targets)
+        .with(Levels(targets))
         .with(lines)
         .try_init();
+}
+
+/// What is logged, and the spans of handlers: those say which object a line is about, whatever lines are chosen.
+struct Levels(Targets);
+
+impl Levels {
+    fn is_span_of_handler(metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.target() == "kopf.objects"
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Levels {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if Self::is_span_of_handler(metadata) {
+            return Interest::always();
+        }
+        Layer::<S>::register_callsite(&self.0, metadata)
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
+        Self::is_span_of_handler(metadata) || self.0.enabled(metadata, context)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let chosen = Layer::<S>::max_level_hint(&self.0);
+        chosen.map(|it| it.max(LevelFilter::ERROR))
+    }
 }
 
 fn to_stderr(line: &str) {
@@ -311,6 +339,14 @@ mod tests {
 
     /// What is written in a shape while `logging` runs.
     fn written(format: LogFormat, logging: impl FnOnce()) -> Vec<String> {
+        written_of(
+            Targets::new().with_default(LevelFilter::TRACE),
+            format,
+            logging,
+        )
+    }
+
+    fn written_of(targets: Targets, format: LogFormat, logging: impl FnOnce()) -> Vec<String> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let sink = kept.clone();
         let lines = Lines {
@@ -321,7 +357,9 @@ mod tests {
             },
             write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
         };
-        let subscriber = tracing_subscriber::registry().with(lines);
+        let subscriber = tracing_subscriber::registry()
+            .with(Levels(targets))
+            .with(lines);
         tracing::subscriber::with_default(subscriber, logging);
         let kept = kept.lock().unwrap();
         kept.clone()
@@ -362,6 +400,25 @@ mod tests {
             tracing::info!("inside");
         });
         assert_eq!(lines, ["[app] inside\n"]);
+    }
+
+    #[test]
+    fn the_prefix_does_not_depend_on_the_lines_that_are_chosen() {
+        let targets: Targets = "my_operator=info".parse().unwrap();
+        let lines = written_of(targets, LogFormat::Plain, || {
+            let span = tracing::error_span!(
+                target: "kopf.objects",
+                "handler",
+                name = "app",
+                kind = "MyApp",
+                api_version = "v1"
+            );
+            let _entered = span.enter();
+            tracing::info!(target: "my_operator", "mine");
+            tracing::info!(target: "others", "theirs");
+            tracing::error!(target: "kopf.objects", "of the framework");
+        });
+        assert_eq!(lines, ["[app] mine\n"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::object::reference::Reference;
 
 /// A handler that failed for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
     /// The handler's id.
     pub handler: String,

@@ -7,9 +7,9 @@ mod begin;
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, PanicHookInfo};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{Instrument, Level, Span, dispatcher};
+use tracing::{Instrument, Span, dispatcher};
 
 use crate::engine::invoke::begin::Begin;
 use crate::engine::report::report;
@@ -54,7 +54,6 @@ const GRACE: Duration = Duration::from_millis(50);
 
 impl Invoker {
     pub(crate) fn new(clock: Clock, blocking: usize, handlers: Option<Handle>) -> Self {
-        record_panics();
         Self {
             clock,
             blocking: Arc::new(Semaphore::new(blocking.clamp(1, Semaphore::MAX_PERMITS))),
@@ -119,6 +118,12 @@ impl Invoker {
             }
             Callee::Fn(Function::Blocking(function)) => {
                 let called = self.on_a_thread(*function, cause, patch, stop);
+                called.instrument(span).await
+            }
+            Callee::BlockingClosure(function) => {
+                let function = function.clone();
+                let call = move |cause: &Cause, patch: &mut Patch| function(cause, patch);
+                let called = self.on_a_thread(call, cause, patch, stop);
                 called.instrument(span).await
             }
         }
@@ -193,7 +198,7 @@ impl Invoker {
     /// A thread cannot be interrupted: it is waited for, past its timeout and past the operator's stop, and that is said.
     async fn on_a_thread(
         &self,
-        function: fn(&Cause, &mut Patch) -> Returned,
+        function: impl FnOnce(&Cause, &mut Patch) -> Returned + Send + 'static,
         cause: &HandlerCall,
         patch: &mut Patch,
         stop: CutOff<'_>,
@@ -375,11 +380,8 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
     }
 }
 
-/// What the handler logs by plain `tracing` macros is attributed to its object through this span.
+/// What the handler logs by plain `tracing` macros is attributed to its object through this span. Where nobody listens, none is made.
 fn span(cause: &HandlerCall, about: &Reference) -> Span {
-    if !tracing::enabled!(target: "kopf.objects", Level::ERROR) {
-        return Span::none();
-    }
     tracing::error_span!(
         target: "kopf.objects",
         "handler",
@@ -401,7 +403,7 @@ struct Panicked(String);
 enum Running {
     #[default]
     Ours,
-    /// User code, and where it panicked, if it did.
+    /// User code, and where it panicked, if it did and the process is the operator's own.
     Users(Option<String>),
 }
 
@@ -409,12 +411,14 @@ thread_local! {
     static RUNNING: RefCell<Running> = const { RefCell::new(Running::Ours) };
 }
 
-/// Panics of handlers are reported as their errors, place included, instead of on standard error.
-fn record_panics() {
-    static ONCE: Once = Once::new();
+/// From now on panics of handlers are reported as their errors only, place included. Only for programs that are nothing but an operator: the
+/// panic hook is the process's.
+#[cfg(feature = "cli")]
+pub(crate) fn take_over_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let former = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic: &PanicHookInfo<'_>| {
+        std::panic::set_hook(Box::new(move |panic: &std::panic::PanicHookInfo<'_>| {
             let ours = RUNNING.with_borrow_mut(|running| match running {
                 Running::Ours => true,
                 Running::Users(place) => {

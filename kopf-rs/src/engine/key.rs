@@ -26,8 +26,13 @@ impl Key {
                 let Resource { group, plural, .. } = resource;
                 Self::Named(format!("{group}/{plural}/{name}").into())
             }
-            uid => Self::parse(uid).unwrap_or_else(|| Self::Text(uid.into())),
+            uid => Self::of_uid(uid),
         }
+    }
+
+    /// The key of an object that has this uid.
+    pub(crate) fn of_uid(uid: &str) -> Self {
+        Self::parse(uid).unwrap_or_else(|| Self::Text(uid.into()))
     }
 
     /// The uid as the object has it.
@@ -95,6 +100,7 @@ mod tests {
     fn uids_are_small_and_read_back_unharmed() {
         for uid in [UID, "no-uuid", "0F8B6C9E-1D2A-4B3C-9D4E-5F60718293A4", ""] {
             assert_eq!(key(uid).uid(), uid);
+            assert_eq!(Key::of_uid(uid) == key(uid), !uid.is_empty(), "{uid}");
         }
     }
 

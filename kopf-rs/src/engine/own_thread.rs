@@ -46,7 +46,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
     let filtered = callbacks
         .iter()
-        .filter(|it| it.options.has_filter_functions());
+        .filter(|it| it.options.change.has_filter_functions());
     let ids: Vec<_> = filtered.map(|it| it.name.as_str().into()).collect();
     let filters = (!ids.is_empty()).then(|| UserCode::Filters(ids.into()));
     let lifecycle = lifecycle.filter(|it| is_custom(it));

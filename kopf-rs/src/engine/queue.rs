@@ -256,8 +256,7 @@ impl Queue {
 
     /// Whether there is an object of that uid.
     pub(crate) fn knows(&self, uid: &str) -> bool {
-        let state = self.lock();
-        state.slots.keys().any(|key| key.uid() == uid)
+        self.lock().slots.contains_key(&Key::of_uid(uid))
     }
 
     /// The worker has nothing to do any more; where something has come in meanwhile, the memory is handed back.

@@ -28,11 +28,25 @@ pub enum Function {
 /// A closure that is called like an `async fn`.
 pub(crate) type Closure = dyn for<'a> Fn(&'a Cause, &'a mut Patch) -> Calling<'a> + Send + Sync;
 
+/// A closure that is called like a plain `fn`, on the blocking pool.
+pub(crate) type BlockingClosure = dyn Fn(&Cause, &mut Patch) -> Returned + Send + Sync;
+
 /// What a handler calls: a function known at compile time, or a closure of an explicit registry.
 #[derive(Clone)]
 pub(crate) enum Callee {
     Fn(Function),
     Closure(Arc<Closure>),
+    BlockingClosure(Arc<BlockingClosure>),
+}
+
+impl Callee {
+    /// Whether it is called on the blocking pool, where no timeout can interrupt it.
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(
+            self,
+            Self::Fn(Function::Blocking(_)) | Self::BlockingClosure(_)
+        )
+    }
 }
 
 // === for generated code ===

@@ -18,6 +18,7 @@ use crate::handler::read::{self, Absent, At};
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::labels::Labels;
+use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 
 /// One call of one handler: all the data an argument can be made from.
@@ -92,6 +93,27 @@ impl Cause {
     pub(super) fn at<'a>(&'a self, path: &'a str) -> At<'a> {
         let body = self.body();
         At { body, path }
+    }
+    /// One field of the object as a type of yours; `Option` where it may be absent.
+    ///
+    /// ```
+    /// # use kopf_rs::prelude::*;
+    /// let cause = Cause::of(json!({"spec": {"size": 5}}));
+    /// assert_eq!(cause.read::<u32>("spec.size")?, 5);
+    /// assert_eq!(cause.read::<Option<String>>("spec.colour")?, None);
+    /// # Ok::<(), HandlerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A permanent one that names the JSON path, where what stands there is no `T`.
+    pub fn read<T: DeserializeOwned>(
+        &self,
+        field: impl Into<FieldPath>,
+    ) -> Result<T, HandlerError> {
+        let field = field.into();
+        let path = field.to_string();
+        let value = field.resolve(self.body());
+        read::read(self.at(&path), value, Absent::Null)
     }
     /// The stanza `metadata`.
     #[must_use]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::handler::callee::{Callee, Function};
+use crate::handler::callee::Callee;
 use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
 use crate::handler::filter::{Filters, Former};
 use crate::handler::location::DeclaredAt;
@@ -148,7 +148,7 @@ impl Handler {
 
     /// Whether it is a plain `fn`, which no timeout can interrupt.
     pub(crate) fn is_blocking(&self) -> bool {
-        matches!(self.callee, Callee::Fn(Function::Blocking(_)))
+        self.callee.is_blocking()
     }
 
     /// Total number of attempts.

@@ -49,6 +49,7 @@ pub struct PermanentError {
 /// `?` converts every error type, `anyhow::Error`, `Box<dyn Error + Send + Sync>` and plain text into it; temporary and permanent errors keep
 /// their meaning. The text contains the chain of causes.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum HandlerError {
     /// The handler is tried again after the delay of the error.
     Temporary(TemporaryError),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 /// One value per type, shared by all handlers of an operator.
 #[derive(Clone, Default)]
-pub struct Extensions(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub(crate) struct Extensions(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Extensions {
     /// Keep `value`; the former one of its type is dropped.
-    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.insert(TypeId::of::<T>(), Arc::new(value));
     }
     /// Whether there is a value of this type.
@@ -19,7 +19,7 @@ impl Extensions {
     }
     /// The value of type `T`, if one was given.
     #[must_use]
-    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.0.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 }

@@ -30,7 +30,7 @@ mod tests;
 #[diagnostic::on_unimplemented(
     message = "this handler argument cannot be received as `{Self}`",
     label = "unsupported type for the argument `{K}`",
-    note = "the types of each argument are listed in the documentation of `kopf_rs::arg`"
+    note = "the documentation of `kopf_rs::on_create` lists the types of each argument"
 )]
 pub trait FromArg<'a, K>: Sized {
     /// Make the argument.
@@ -52,7 +52,7 @@ pub trait FromArg<'a, K>: Sized {
 #[diagnostic::on_unimplemented(
     message = "this handler argument cannot be received as `&{Self}`",
     label = "unsupported type for the argument `{K}`",
-    note = "the types of each argument are listed in the documentation of `kopf_rs::arg`"
+    note = "the documentation of `kopf_rs::on_create` lists the types of each argument"
 )]
 pub trait LendArg<'a, K> {
     /// What is kept while the handler runs, and lent to it.
@@ -97,7 +97,7 @@ pub trait LendArg<'a, K> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type that can be injected into a handler",
     label = "cannot be injected by type",
-    note = "arguments with Kopf's names (spec, name, logger, ...) are recognised by name: see `kopf_rs::arg`",
+    note = "arguments with Kopf's names (spec, name, logger, ...) are recognised by name: the documentation of `kopf_rs::on_create` lists them",
     note = "another name for such an argument is given by `#[from(spec)]`; take a value that the operator was given as `State<T>`; any type that implements `kopf_rs::FromCause` can be injected"
 )]
 pub trait FromCause<'a>: Sized {

@@ -7,8 +7,9 @@
 use crate::handler::attribute::{Attribute, ON_EVENT};
 use crate::handler::family::activity::{ActivityHandler, ActivityOptions};
 use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
-use crate::handler::family::change::{ChangeHandler, ChangeKind, ChangeOptions};
+use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::{EventHandler, EventOptions};
+use crate::handler::options::ChangeOptions;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::Activity;
 use crate::handler::timing::BackgroundKind;

@@ -42,6 +42,7 @@ pub(crate) static NO_FILTERS: Filters = Filters {
 
 /// What one value must be.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum Criterion {
     /// Exactly this value.
     Equals(Value),

@@ -79,7 +79,8 @@ impl Logger {
     }
 }
 
-/// One line at a level: as a macro of `tracing` takes it, or behind a [`Logger`].
+/// One line at a level: as a macro of `tracing` takes it, or behind a [`Logger`]. What begins with a name or an expression and a comma has a logger:
+/// of all that `tracing` takes, only a field that is nothing but the name of a variable is written out here, `count = count`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_line {
@@ -89,8 +90,11 @@ macro_rules! __kopf_line {
     ($name:ident $level:ident: $option:ident: $($rest:tt)+) => {
         $crate::__private::tracing::$name!($option: $($rest)+)
     };
-    ($name:ident $level:ident: $field:ident = $($rest:tt)+) => {
-        $crate::__private::tracing::$name!($field = $($rest)+)
+    ($name:ident $level:ident: $($field:ident).+ = $($rest:tt)+) => {
+        $crate::__private::tracing::$name!($($field).+ = $($rest)+)
+    };
+    ($name:ident $level:ident: { $($fields:tt)* }, $($rest:tt)+) => {
+        $crate::__private::tracing::$name!({ $($fields)* }, $($rest)+)
     };
     ($name:ident $level:ident: % $($rest:tt)+) => {
         $crate::__private::tracing::$name!(% $($rest)+)
@@ -214,6 +218,41 @@ mod tests {
                 "DEBUG kopf.activities.cleanup message=swept",
             ]
         );
+    }
+
+    #[test]
+    fn lines_are_written_as_tracing_takes_them() {
+        let lines = Lines::default();
+        tracing::subscriber::with_default(lines.clone(), || {
+            let (n, text) = (5, "x");
+            crate::info!("{n} pods");
+            crate::info!(count = n, "pods");
+            crate::info!(pod.count = n, pod.name = %text, "pods");
+            crate::info!(target: "mine", count = n, "pods");
+            crate::info!({ count = n }, "pods {text}");
+            crate::info!(%text);
+            crate::info!(?text, "quoted");
+            crate::info!("a name" = n, "pods");
+        });
+        let target = module_path!();
+        let mut wanted = vec![
+            "message=5 pods",
+            "message=pods count=5",
+            "message=pods pod.count=5 pod.name=x",
+            "message=pods count=5",
+            "message=pods x count=5",
+            "text=x",
+            "message=quoted text=\"x\"",
+            "message=pods a name=5",
+        ];
+        let mut lines = lines.0.lock().unwrap().clone();
+        assert_eq!(lines.remove(3), "INFO mine message=pods count=5");
+        wanted.remove(3);
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|it| format!("INFO {target} {it}"))
+            .collect();
+        assert_eq!(lines, wanted);
     }
 
     #[test]

@@ -5,9 +5,8 @@
 use std::marker::PhantomData;
 
 use crate::handler::callee::{Callee, Function};
-use crate::handler::family::change::ChangeOptions;
 use crate::handler::location::{DeclaredAt, SourceLocation};
-use crate::handler::options::{CallbackOptions, CommonOptions};
+use crate::handler::options::{CallbackOptions, ChangeOptions, CommonOptions};
 use crate::handler::registry::callback::Callback;
 
 /// The sub-handler that an annotated function is, called by its name or by the id it is given.
@@ -25,7 +24,8 @@ pub fn subhandler(
         declared_at: DeclaredAt::Function(location),
         options: CallbackOptions {
             param: common.param,
-            ..CallbackOptions::from(options)
+            change: options,
+            ..CallbackOptions::default()
         },
         callee: Callee::Fn(call),
     }

@@ -1,6 +1,6 @@
-//! Options that several families of handlers share, and the bag in which a closure collects its own.
+//! Options that several families of handlers share, and those of a closure, whose family is not known yet.
 //!
-//! What only one family has is in its module.
+//! What only one family has is in its module, but for the options of changes: a closure may be given all of them.
 
 use std::time::Duration;
 
@@ -51,8 +51,38 @@ pub(crate) static NO_RETRY: RetryOptions = RetryOptions {
     backoff: None,
 };
 
+/// The options of `on_create`, `on_update`, `on_delete`, `on_resume` and `on_field`.
+#[derive(Clone, Default)]
+pub struct ChangeOptions {
+    /// How failed attempts are repeated.
+    pub retry: RetryOptions,
+    /// The field the handler is for.
+    pub field: Option<FieldPath>,
+    /// `labels annotations when value`
+    pub filters: Filters,
+    /// `on_update`, `on_field`: what the field must have been.
+    pub old: Option<Criterion>,
+    /// `on_update`, `on_field`: what the field must have become.
+    pub new: Option<Criterion>,
+    /// `on_delete`: do not demand the finalizer.
+    pub optional: bool,
+    /// `on_resume`: also for objects being deleted.
+    pub deleted: bool,
+}
+
+impl ChangeOptions {
+    /// Whether functions of users are among its filters.
+    pub(crate) fn has_filter_functions(&self) -> bool {
+        let Self {
+            filters, old, new, ..
+        } = self;
+        filters.has_functions() || old.iter().chain(new).any(Criterion::is_function)
+    }
+}
+
 /// What an arbitrary error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorsMode {
     /// The error is logged, and the handler counts as succeeded.
     Ignored,
@@ -66,49 +96,37 @@ pub enum ErrorsMode {
 #[derive(Clone, Default)]
 pub(crate) struct CallbackOptions {
     pub(crate) param: Option<Param>,
-    pub(crate) retry: RetryOptions,
-    pub(crate) field: Option<FieldPath>,
-    pub(crate) filters: Filters,
-    pub(crate) old: Option<Criterion>,
-    pub(crate) new: Option<Criterion>,
-    pub(crate) optional: bool,
-    pub(crate) deleted: bool,
+    pub(crate) change: ChangeOptions,
     pub(crate) timing: Timing,
 }
 
 impl CallbackOptions {
-    /// Whether functions of users are among its filters.
-    pub(crate) fn has_filter_functions(&self) -> bool {
-        let Self {
-            filters, old, new, ..
-        } = self;
-        filters.has_functions()
-            || self.timing.has_functions()
-            || old.iter().chain(new).any(Criterion::is_function)
-    }
-
     /// The names of the methods that were called, but for `param`, which each family has.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let Self {
+        let ChangeOptions {
             retry,
+            field,
             filters,
-            timing,
-            ..
-        } = self;
+            old,
+            new,
+            optional,
+            deleted,
+        } = &self.change;
+        let timing = &self.timing;
         let all = [
             ("errors", retry.errors.is_some()),
             ("timeout", retry.timeout.is_some()),
             ("retries", retry.retries.is_some()),
             ("backoff", retry.backoff.is_some()),
-            ("field", self.field.is_some()),
+            ("field", field.is_some()),
             ("value", filters.value.is_some()),
             ("label", !filters.labels.is_empty()),
             ("annotation", !filters.annotations.is_empty()),
             ("when", filters.when.is_some()),
-            ("old", self.old.is_some()),
-            ("new", self.new.is_some()),
-            ("optional", self.optional),
-            ("deleted", self.deleted),
+            ("old", old.is_some()),
+            ("new", new.is_some()),
+            ("optional", *optional),
+            ("deleted", *deleted),
             ("initial_delay", timing.initial_delay.is_some()),
             ("interval", timing.interval.is_some()),
             ("sharp", timing.sharp),

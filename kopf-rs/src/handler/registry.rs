@@ -34,7 +34,7 @@ pub use crate::handler::registry::problem::RegistryError;
 /// let registry = Registry::new()
 ///     .on_create("kopfexamples", handler("create_fn", |cause| async move {
 ///         let size: u32 = cause.spec::<Value>()?["size"].as_u64().unwrap_or(1) as u32;
-///         cause.patch().set("status.size", size);
+///         cause.patch(|patch| patch.set("status.size", size));
 ///         info!(cause.logger(), "created with size {size}");
 ///         Ok(())
 ///     }).retries(3))

@@ -211,7 +211,7 @@ impl Handler {
     /// A handler within this one, as it is registered while this one runs.
     pub(crate) fn subhandler(&self, callback: Callback) -> Result<Self, String> {
         let Callback { name, options, .. } = callback;
-        let shown = id(&name, options.field.as_ref());
+        let shown = id(&name, options.change.field.as_ref());
         let param = options.param.clone();
         let family = self.family.subhandler(options);
         Ok(Self {

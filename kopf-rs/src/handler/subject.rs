@@ -14,6 +14,7 @@ use crate::object::diff::Diff;
 use crate::object::event::EventType;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
+use crate::object::words::equals_text;
 
 /// What a handler is called for.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub(crate) enum Subject {
 
 /// The reason of a handling cycle, as Kopf names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Reason {
     /// The object is new to this operator.
     Create,
@@ -119,17 +121,7 @@ impl Reason {
     }
 }
 
-impl PartialEq<str> for Reason {
-    fn eq(&self, text: &str) -> bool {
-        self.as_str() == text
-    }
-}
-
-impl PartialEq<&str> for Reason {
-    fn eq(&self, text: &&str) -> bool {
-        self == *text
-    }
-}
+equals_text!(Reason, |reason, text| reason.as_str() == text);
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

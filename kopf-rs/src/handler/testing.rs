@@ -94,6 +94,7 @@ pub(crate) fn call(call: &HandlerCall) -> (Returned, Patch) {
         Callee::Fn(Function::Async(function)) => ready(function(cause, &mut patch)),
         Callee::Fn(Function::Blocking(function)) => function(cause, &mut patch),
         Callee::Closure(function) => ready(function(cause, &mut patch)),
+        Callee::BlockingClosure(function) => function(cause, &mut patch),
     };
     (returned, patch)
 }

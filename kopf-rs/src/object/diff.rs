@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::object::path::FieldPath;
 use crate::object::python::Python;
+use crate::object::words::equals_text;
 
-/// What happened to a field.
+/// What happened to a field. Of two states there is no fourth possibility: a `match` may name all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DiffOp {
     /// The field appeared.
@@ -21,7 +22,7 @@ pub enum DiffOp {
     Remove,
 }
 
-/// One difference.
+/// One difference. These are all its parts: `let DiffItem { op, field, old, new } = item`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffItem {
     /// What happened.
@@ -135,17 +136,7 @@ impl DiffOp {
     }
 }
 
-impl PartialEq<str> for DiffOp {
-    fn eq(&self, text: &str) -> bool {
-        self.as_str() == text
-    }
-}
-
-impl PartialEq<&str> for DiffOp {
-    fn eq(&self, text: &&str) -> bool {
-        self == *text
-    }
-}
+equals_text!(DiffOp, |op, text| op.as_str() == text);
 
 impl fmt::Display for DiffOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,8 +2,11 @@
 //!
 //! Must not know what follows from it.
 
+use crate::object::words::equals_text;
+
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EventType {
     /// Seen in a listing; Kopf's `None`.
     Listed,
@@ -28,14 +31,4 @@ impl EventType {
     }
 }
 
-impl PartialEq<str> for EventType {
-    fn eq(&self, text: &str) -> bool {
-        self.as_str() == Some(text)
-    }
-}
-
-impl PartialEq<&str> for EventType {
-    fn eq(&self, text: &&str) -> bool {
-        self == *text
-    }
-}
+equals_text!(EventType, |event, text| event.as_str() == Some(text));

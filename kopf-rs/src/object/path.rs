@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::object::words::equals_text;
+
 /// Where a field is in an object. Empty = the whole object. Missing keys, lists and scalars on the way read as absent.
 ///
 /// Made of dotted text, or of names where a name has dots itself. Compares with dotted text:
@@ -81,17 +83,7 @@ impl From<&Self> for FieldPath {
     }
 }
 
-impl PartialEq<str> for FieldPath {
-    fn eq(&self, text: &str) -> bool {
-        self.0.join(".") == text
-    }
-}
-
-impl PartialEq<&str> for FieldPath {
-    fn eq(&self, text: &&str) -> bool {
-        self == *text
-    }
-}
+equals_text!(FieldPath, |path, text| path.0.join(".") == text);
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

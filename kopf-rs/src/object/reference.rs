@@ -2,8 +2,19 @@
 
 use std::fmt;
 
-/// Which object is meant. Displays as `namespace/name`, or `name` where cluster-scoped.
+/// Which object is meant. Displays as `namespace/name`, or `name` where cluster-scoped. [`Body::reference`](crate::Body::reference) makes one of an
+/// object; by hand:
+///
+/// ```
+/// use kopf_rs::Reference;
+///
+/// let mut pod = Reference::default();
+/// pod.kind = "Pod".into();
+/// pod.name = "one".into();
+/// assert_eq!(pod.to_string(), "one");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Reference {
     /// `group/version`, or `v1` for the core group.
     pub api_version: String,

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// One resource of the cluster in one version. Displays as `plural.version.group`, as in Kopf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resource {
     /// API group; empty for core.
     pub group: String,

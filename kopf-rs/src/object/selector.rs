@@ -9,8 +9,9 @@ use crate::object::resource::Resource;
 
 pub(crate) mod named;
 
-/// A resource selector.
+/// A resource selector: made of text, such as `"myapps"` or `("example.com", "v1", "myapps")` where one is expected, or by its functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Selector {
     /// Group, if it matters; empty for core.
     pub group: Option<String>,
@@ -22,6 +23,7 @@ pub struct Selector {
 
 /// The naming part of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SelectorName {
     /// Kind, plural, singular or short name.
     Any(String),
@@ -42,7 +44,14 @@ pub enum SelectorName {
 /// A selector that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SelectorError(pub String);
+pub struct SelectorError(String);
+
+impl SelectorError {
+    /// With what was expected and what was found, for an [`IntoSelector`](crate::IntoSelector) of yours.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
 
 impl Selector {
     /// Kopf's positional forms: `["group", "version", "plural"]`, `["group/version", "plural"]`, `["plural.group"]`, `["plural"]`.
@@ -54,8 +63,8 @@ impl Selector {
             [name] => return Self::dotted(name),
             [.., name] => (*name, &parts[..parts.len() - 1]),
             [] => {
-                return Err(SelectorError(
-                    "expected the name of a resource, found nothing".into(),
+                return Err(SelectorError::new(
+                    "expected the name of a resource, found nothing",
                 ));
             }
         };
@@ -82,8 +91,8 @@ impl Selector {
         name: SelectorName,
     ) -> Result<Self, SelectorError> {
         if name.text() == Some("") {
-            return Err(SelectorError(
-                "expected the name of a resource, found an empty string".into(),
+            return Err(SelectorError::new(
+                "expected the name of a resource, found an empty string",
             ));
         }
         Ok(Self {
@@ -122,7 +131,7 @@ impl Selector {
             },
             [group, version] => (Some(*group), Some(*version)),
             _ => {
-                return Err(SelectorError(format!(
+                return Err(SelectorError::new(format!(
                     "expected at most a group, a version and a name, found {} parts",
                     parts.len() + 1
                 )));

@@ -57,6 +57,7 @@ impl NotesAt {
 
 impl EndNote {
     /// The operator is told to end.
+    #[cfg(feature = "cli")]
     pub(crate) fn told(&self) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.is_told = true;

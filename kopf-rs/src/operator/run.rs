@@ -14,6 +14,8 @@ use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::Engine;
 use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
+#[cfg(feature = "cli")]
+use crate::engine::invoke::take_over_panics;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::shared::{Limits, Setup};
 use crate::handler::cause::CauseContext;
@@ -27,9 +29,11 @@ use crate::operator::activity::Activities;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
-use crate::operator::settings::{LiveSettings, Settings};
+use crate::operator::settings::{Settings, StartupSettings};
 use crate::reaction::input::Policy;
 use crate::rt::clock::Clock;
+#[cfg(feature = "cli")]
+use crate::rt::printed::own_streams;
 use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
@@ -61,6 +65,7 @@ pub struct Operator {
 
 /// How an operator has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Handlers that failed for good.
     pub failed: Vec<Failure>,
@@ -139,7 +144,7 @@ impl Operator {
         self
     }
 
-    /// Settings in place of the defaults.
+    /// Settings in place of the defaults, such as `Settings::with(|settings| settings.queueing.worker_limit = Some(10))`.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -153,14 +158,14 @@ impl Operator {
         self
     }
 
-    /// The operator's memo: activities get it, and every object's memo starts as a copy of it.
+    /// The operator's memo: activities get it, and every object's memo starts as a copy of it. Default: an empty one.
     #[must_use]
     pub fn memo(mut self, memo: Memo) -> Self {
         self.memo = memo;
         self
     }
 
-    /// Only namespaces that match: names, globs, comma-separated lists of them, `!` to exclude.
+    /// Only namespaces that match: names, globs, comma-separated lists of them, `!` to exclude. Default: all namespaces.
     #[must_use]
     pub fn namespaces<S: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.scope = Patterns::parse(patterns).map(Scope::Some);
@@ -196,6 +201,15 @@ impl Operator {
         self
     }
 
+    /// The process is nothing but this operator: panics of handlers are told as their errors only, and a full or closed standard output is
+    /// led to nowhere.
+    #[cfg(feature = "cli")]
+    pub(crate) fn owning_the_process(self) -> Self {
+        take_over_panics();
+        own_streams();
+        self
+    }
+
     /// The program's allocator is mimalloc: give back what bursts of events leave free, on the thread that the operator runs on.
     #[cfg(feature = "cli")]
     pub(crate) fn on_mimalloc(mut self) -> Self {
@@ -203,7 +217,7 @@ impl Operator {
         self
     }
 
-    /// Handle all existing objects, retry what has to be retried, then end.
+    /// Handle all existing objects, retry what has to be retried, then end. By default an operator runs until it is stopped.
     ///
     /// The operator does not wait for resources that are not served or may not be watched: [`Report::unserved`] lists them.
     #[must_use]
@@ -231,6 +245,12 @@ impl Operator {
     /// operator.run(client, tokio::signal::ctrl_c()).await?;
     /// # Ok(()) }
     /// ```
+    ///
+    /// # The process
+    ///
+    /// Nothing of the process is changed: not its panic hook, its signals, its logging or its streams. A handler that panics has failed with an
+    /// arbitrary error, and is tried again; the process's own panic hook tells the place, on standard error unless it is another one. A panic that
+    /// aborts (`panic = "abort"`) ends the process.
     ///
     /// # Errors
     /// If the operator cannot start, or its cleanup fails.
@@ -273,7 +293,7 @@ impl Operator {
 
     /// Whether handlers ask for values that it was not given.
     pub(crate) fn check_state(&self) -> Result<(), OperatorError> {
-        let own = [TypeId::of::<Client>(), TypeId::of::<LiveSettings>()];
+        let own = [TypeId::of::<Client>(), TypeId::of::<StartupSettings>()];
         let is_given = |it: &TypeId| own.contains(it) || self.extensions.has(*it);
         let mut missing = Vec::new();
         for handler in self.registry.handlers() {
@@ -315,7 +335,7 @@ impl Operator {
 pub(super) struct CheckedOperator {
     name: String,
     handlers: Vec<Arc<Handler>>,
-    settings: LiveSettings,
+    settings: StartupSettings,
     scope: Scope,
     once: bool,
     client: Client,
@@ -334,7 +354,7 @@ impl CheckedOperator {
         name: String,
         client: Client,
     ) -> Result<Self, OperatorError> {
-        let settings = LiveSettings::new(operator.settings);
+        let settings = StartupSettings::new(operator.settings);
         let mut extensions = operator.extensions;
         extensions.insert(client.clone());
         extensions.insert(settings.clone());

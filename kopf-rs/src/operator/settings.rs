@@ -2,15 +2,24 @@
 //!
 //! Must not know what anything is set for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::cluster::watch::WatchPace;
 use crate::handler::lifecycle::Lifecycle;
 use crate::state::Persistence;
 
-/// All settings of an operator. Startup handlers may change them through [`LiveSettings`]; later changes have no effect.
+/// All settings of an operator, given to it by [`Operator::settings`](crate::Operator::settings), or changed by its startup handlers through
+/// [`StartupSettings`].
+///
+/// ```
+/// use kopf_rs::Settings;
+///
+/// let one_at_a_time = Settings::with(|settings| settings.queueing.worker_limit = Some(1));
+/// # assert_eq!(one_at_a_time.queueing.worker_limit, Some(1));
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Settings {
     /// How handlers are picked, retried and run.
     pub execution: Execution,
@@ -30,6 +39,7 @@ pub struct Settings {
 
 /// How handlers are picked, retried and run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Execution {
     /// Which of the due handlers of an object run in one pass. Default: [`Lifecycle::Asap`].
     pub lifecycle: Lifecycle,
@@ -47,6 +57,7 @@ pub struct Execution {
 
 /// How daemons and timers are stopped.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Background {
     /// How often a log line names a daemon that still runs while its object is being deleted, if it has no `cancellation_polling` of its own.
     /// Default: 60 seconds.
@@ -55,6 +66,7 @@ pub struct Background {
 
 /// How many objects are handled at the same time, and for how long they may be handled while the operator stops.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Queueing {
     /// How many objects may have running handlers or requests at the same time. Default: `None`, for any number.
     ///
@@ -67,6 +79,7 @@ pub struct Queueing {
 
 /// How resources are watched.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Watching {
     /// After how long the server ends a watch, which is then renewed; varied at random. Default: 235 seconds.
     pub server_timeout: Duration,
@@ -82,6 +95,7 @@ pub struct Watching {
 
 /// How requests are repeated and limited.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Networking {
     /// The pause after the first failure of a request. It doubles with every further failure. Default: 250 milliseconds.
     pub first_backoff: Duration,
@@ -93,6 +107,7 @@ pub struct Networking {
 
 /// How new kinds and namespaces are found.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Scanning {
     /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.
     pub disabled: bool,
@@ -100,11 +115,37 @@ pub struct Scanning {
     pub interval: Duration,
 }
 
-/// The settings while startup handlers run. Clones share them.
+/// The operator's settings in the hands of its startup handlers, which may change them: the argument `settings`. Clones share them.
+///
+/// The operator takes them as they are when the last startup handler has succeeded. Who changes them later changes nothing for objects.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_startup]
+/// fn configure(settings: StartupSettings) {
+///     settings.change(|settings| settings.queueing.worker_limit = Some(10));
+/// }
+///
+/// // In a unit test:
+/// let settings = StartupSettings::default();
+/// configure(settings.clone());
+/// assert_eq!(settings.get().queueing.worker_limit, Some(10));
+/// ```
 #[derive(Clone, Debug, Default)]
-pub struct LiveSettings(Arc<Mutex<Settings>>);
+pub struct StartupSettings(Arc<Mutex<Settings>>);
 
-impl LiveSettings {
+impl Settings {
+    /// The default settings but for what `change` sets.
+    #[must_use]
+    pub fn with<T>(change: impl FnOnce(&mut Self) -> T) -> Self {
+        let mut settings = Self::default();
+        change(&mut settings);
+        settings
+    }
+}
+
+impl StartupSettings {
     pub(crate) fn new(settings: Settings) -> Self {
         Self(Arc::new(Mutex::new(settings)))
     }
@@ -112,15 +153,20 @@ impl LiveSettings {
     /// A copy of the current settings.
     #[must_use]
     pub fn get(&self) -> Settings {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.lock().clone()
     }
 
-    /// Change the settings: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`.
+    /// Change the settings: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`. The function may also
+    /// read them, as they were before the change.
     pub fn change<T>(&self, change: impl FnOnce(&mut Settings) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut settings = self.get();
+        let result = change(&mut settings);
+        *self.lock() = settings;
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Settings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,6 +243,19 @@ impl Default for Scanning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_can_be_read_while_they_are_changed() {
+        let settings = StartupSettings::default();
+        let before = settings.change(|changed| {
+            changed.queueing.worker_limit = Some(3);
+            settings.get().queueing.worker_limit
+        });
+        assert_eq!(
+            (before, settings.get().queueing.worker_limit),
+            (None, Some(3))
+        );
+    }
 
     #[test]
     fn the_default_backoff_is_fixed_where_it_is_given() {

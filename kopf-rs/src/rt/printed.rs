@@ -2,6 +2,19 @@
 //!
 //! `println!` panics then, in each call of a handler that prints, for ever. Must not know who prints.
 
+#[cfg(feature = "cli")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the streams of the process are the operator's.
+#[cfg(feature = "cli")]
+static OWN: AtomicBool = AtomicBool::new(false);
+
+/// From now on the streams of the process are the operator's.
+#[cfg(feature = "cli")]
+pub(crate) fn own_streams() {
+    OWN.store(true, Ordering::Relaxed);
+}
+
 /// What `println!` and its like panic with begins so; the stream and the reason follow.
 const FAILED: &str = "failed printing to ";
 
@@ -16,6 +29,9 @@ pub(crate) fn drop_if_lost(panic: &str) -> Option<String> {
 /// Let the stream lead nowhere.
 #[cfg(all(unix, feature = "cli"))]
 fn discard(stream: &str) -> bool {
+    if !OWN.load(Ordering::Relaxed) {
+        return false;
+    }
     let Ok(nowhere) = std::fs::File::options().write(true).open("/dev/null") else {
         return false;
     };

@@ -5,7 +5,7 @@ use kopf_rs::storage::{
     AnnotationsDiffBaseStorage, AnnotationsProgressStorage, DiffBaseStorage, MultiProgressStorage,
     ProgressRecord, ProgressStorage, StorageError,
 };
-use kopf_rs::{Body, LiveSettings, OperatorError, Persistence, Registry, Settings};
+use kopf_rs::{Body, OperatorError, Persistence, Registry, Settings, StartupSettings};
 use kopf_rs_tests::{TestCluster, scenarios};
 
 use crate::operating::in_status::InStatus;
@@ -85,10 +85,7 @@ async fn live(cluster: TestCluster, fails: fn(&str) -> Result<(), StorageError>)
     let persistence = Persistence::named("tester")
         .progress(storage)
         .diff_base(storage);
-    let settings = Settings {
-        persistence: Some(persistence),
-        ..Settings::default()
-    };
+    let settings = Settings::with(|it| it.persistence = Some(persistence));
     let working = Working::start(&test.cluster, test.operator(registry).settings(settings));
     test.create("a", json!({"size": 1})).await;
     test.calls.until(3).await;
@@ -183,16 +180,13 @@ async fn names_that_no_server_takes_are_refused_at_start(cluster: TestCluster) {
         ),
         (kopf().progress(several), "prefix `My_Op` of annotations"),
     ] {
-        let settings = Settings {
-            persistence: Some(persistence.clone()),
-            ..Settings::default()
-        };
+        let settings = Settings::with(|it| it.persistence = Some(persistence.clone()));
         let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
         let given = test.operator(registry.clone()).settings(settings);
         let set = kopf_rs::handler("set", move |context: kopf_rs::Context| {
             let persistence = persistence.clone();
             async move {
-                let settings = context.state::<LiveSettings>()?;
+                let settings = context.state::<StartupSettings>()?;
                 settings.change(|settings| settings.persistence = Some(persistence));
                 Ok(())
             }

@@ -42,9 +42,11 @@ async fn a_result_that_is_no_json_is_a_failure_for_good(cluster: TestCluster) {
 /// A handler after whose functions the object is never what it was.
 fn counting(id: &str) -> Callback {
     handler(id, |context: Context| async move {
-        context.patch().transform(|object| {
-            let count = object["spec"]["size"].as_u64().unwrap_or_default();
-            object["spec"]["size"] = json!(count + 1);
+        context.patch(|patch| {
+            patch.transform(|object| {
+                let count = object["spec"]["size"].as_u64().unwrap_or_default();
+                object["spec"]["size"] = json!(count + 1);
+            });
         });
         Ok(())
     })
@@ -121,11 +123,9 @@ async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
         json!({"type": "object", "properties": {"known": {"type": "string"}}});
     test.cluster.apply(&crd.to_string()).await;
     let create = test.handler("create_fn", |context| async move {
-        context.patch()["status"]["known"] = json!("x");
+        context.patch(|patch| patch["status"]["known"] = json!("x"));
         if context.name() == "by-function" {
-            context
-                .patch()
-                .transform(|object| object["status"]["unknown"] = json!(1));
+            context.patch(|patch| patch.transform(|object| object["status"]["unknown"] = json!(1)));
             return Ok(Value::Null);
         }
         Ok(json!({"made": true}))
@@ -152,8 +152,9 @@ async fn a_status_that_the_schema_prunes_is_told_once(cluster: TestCluster) {
 async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let update = test.handler("update_fn", |context| async move {
-        context.patch()["metadata"]["annotations"]["example.com/large"] =
-            json!("x".repeat(262_145));
+        context.patch(|patch| {
+            patch["metadata"]["annotations"]["example.com/large"] = json!("x".repeat(262_145));
+        });
         Ok(json!("done"))
     });
     let registry = Registry::new()
@@ -185,15 +186,17 @@ async fn annotations_of_handlers_that_outgrow_the_object_are_refused_once(cluste
 async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
-        context
-            .patch()
-            .merge(json!({"metadata": {"annotations": null}, "spec": {"by": "patch"}}));
+        context.patch(|patch| {
+            patch.merge(json!({"metadata": {"annotations": null}, "spec": {"by": "patch"}}));
+        });
         Ok(Value::Null)
     });
     let update = test.handler("update_fn", |context| async move {
-        context.patch().transform(|object| {
-            object["metadata"]["annotations"] = json!("text");
-            object["spec"]["by"] = json!("function");
+        context.patch(|patch| {
+            patch.transform(|object| {
+                object["metadata"]["annotations"] = json!("text");
+                object["spec"]["by"] = json!("function");
+            });
         });
         Ok(Value::Null)
     });
@@ -216,10 +219,10 @@ async fn annotations_that_are_none_are_told_and_stay_as_they_are(cluster: TestCl
 async fn a_refused_patch_is_told_with_what_functions_add(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context| async move {
-        context.patch()["spec"]["merged"] = json!(true);
-        context
-            .patch()
-            .transform(|object| object["metadata"]["labels"] = json!({"l": "no label!"}));
+        context.patch(|patch| patch["spec"]["merged"] = json!(true));
+        context.patch(|patch| {
+            patch.transform(|object| object["metadata"]["labels"] = json!({"l": "no label!"}));
+        });
         Ok(Value::Null)
     });
     let working = test.start(Registry::new().on_create(test.selector(), create));

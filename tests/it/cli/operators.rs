@@ -24,6 +24,7 @@ fn obey(body: &Value, logger: Logger) -> HandlerResult {
         }
         Some("fail") => Err(PermanentError::new("asked to fail").into()),
         Some("retry") => Err(TemporaryError::new("asked to retry").delay(1).into()),
+        Some("panic") => panic!("asked to panic"),
         Some("print") => {
             println!("printed");
             Ok(())
@@ -51,6 +52,7 @@ fn folder() -> Folder {
         .file("good.json", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good"}}"#)
         .file("block.yaml", &object("stuck", "block"))
         .file("retry.yaml", &object("never", "retry"))
+        .file("panic.yaml", &object("wild", "panic"))
         .file("print.yaml", &object("loud", "print"))
         .file("both.yaml", &format!("{good}---\n{bad}"))
         .file("broken.yaml", &format!("{good}---\nkind: ConfigMap\n  name: x\n"))
@@ -191,6 +193,21 @@ async fn once_gives_up_after_its_timeout_what_never_succeeds() {
         "Not handled: configmaps.v1 default/never: its handlers had not finished",
     ];
     ended(obey(&args)).await.with(1, &texts);
+}
+
+#[tokio::test]
+async fn a_panic_is_told_with_its_place_and_only_once() {
+    let args = [
+        "--embedded",
+        "--apply",
+        "@/panic.yaml",
+        "--once",
+        "--timeout",
+        "1s",
+    ];
+    let end = ended(obey(&args)).await;
+    end.with(1, &["panicked at ", "obey.rs:", ": asked to panic"]);
+    assert!(!end.said.contains("thread '"), "{}", end.said);
 }
 
 #[tokio::test]
@@ -383,7 +400,7 @@ async fn a_program_on_main_has_the_same_flags() {
     let root = super::root().canonicalize().unwrap();
     let manifest = format!(
         "[package]\nname = \"on-main\"\nversion = \"1.2.3\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-         kopf-rs = {{ path = \"{}/kopf-rs\" }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
+         kopf-rs = {{ path = \"{}/kopf-rs\", features = [\"cli\", \"embedded\", \"mimalloc\"] }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
          [profile.dev]\ndebug = \"line-tables-only\"\n[profile.dev.package.\"*\"]\ndebug = false\n",
         root.display()
     );

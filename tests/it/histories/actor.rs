@@ -115,16 +115,18 @@ async fn perform(
     }
     if role.patches {
         let seen = context.body().spec()["a"].clone();
-        context.patch()["spec"]["c"] = seen;
+        context.patch(|patch| patch["spec"]["c"] = seen);
     }
     if role.grows {
-        context.patch().transform(|object| {
-            let list = &mut object["spec"]["list"];
-            let mut items = list.as_array().cloned().unwrap_or_default();
-            if !items.contains(&json!("grown")) {
-                items.push(json!("grown"));
-            }
-            *list = json!(items);
+        context.patch(|patch| {
+            patch.transform(|object| {
+                let list = &mut object["spec"]["list"];
+                let mut items = list.as_array().cloned().unwrap_or_default();
+                if !items.contains(&json!("grown")) {
+                    items.push(json!("grown"));
+                }
+                *list = json!(items);
+            });
         });
     }
     match outcome {

@@ -106,10 +106,7 @@ fn live(words: &'static str, keeping: Keeping, doom: Option<Doom>) -> Lived {
         let simulation = Simulation::new(Dice::new(0), keeping, Trouble::default());
         simulation.play().objects = vec!["a".to_owned()];
         simulation.play().doom = doom;
-        let settings = Settings {
-            persistence: Some(keeping.persistence()),
-            ..Settings::default()
-        };
+        let settings = Settings::with(|it| it.persistence = Some(keeping.persistence()));
         let actors = Actors::new(simulation.clone(), Roles::parse(words), settings, true);
         (simulation, actors)
     };

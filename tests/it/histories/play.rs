@@ -237,10 +237,7 @@ impl History {
 }
 
 fn settings(dice: &mut Dice, keeping: Keeping) -> Settings {
-    let mut settings = Settings {
-        persistence: Some(keeping.persistence()),
-        ..Settings::default()
-    };
+    let mut settings = Settings::with(|it| it.persistence = Some(keeping.persistence()));
     settings.execution.lifecycle = match dice.roll(8) {
         0 => Lifecycle::OneByOne,
         1 => Lifecycle::AllAtOnce,

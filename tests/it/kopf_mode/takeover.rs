@@ -165,10 +165,7 @@ impl Side {
     fn ours(test: &TestOperator, handlers: fn(&TestOperator, &Calls) -> Registry) -> Self {
         let calls = Calls::of(&test.cluster);
         let registry = handlers(test, &calls);
-        let settings = Settings {
-            persistence: Some(Persistence::kopf()),
-            ..Settings::default()
-        };
+        let settings = Settings::with(|it| it.persistence = Some(Persistence::kopf()));
         Self::Ours(
             Working::start(&test.cluster, test.operator(registry).settings(settings)),
             calls,

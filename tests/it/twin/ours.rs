@@ -138,15 +138,17 @@ impl Script {
                 Action::Error => Err("unexpected")?,
                 Action::Temporary(delay) => Err(TemporaryError::new("not yet").delay(delay))?,
                 Action::Result(value) => result = value,
-                Action::Patch(merge) => context.patch().merge(merge),
-                Action::Append(items) => context.patch().transform(move |object| {
-                    for (path, item) in &items {
-                        append(object, path, item);
-                    }
+                Action::Patch(merge) => context.patch(|patch| patch.merge(merge)),
+                Action::Append(items) => context.patch(|patch| {
+                    patch.transform(move |object| {
+                        for (path, item) in &items {
+                            append(object, path, item);
+                        }
+                    });
                 }),
                 Action::Assign(changes) => {
                     let assign = move |object: &mut Value| merge(object, &changes);
-                    context.patch().transform(assign);
+                    context.patch(|patch| patch.transform(assign));
                 }
                 Action::Sleep(seconds) => {
                     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;

@@ -71,7 +71,7 @@ async fn run(simulation: &Simulation, role: &Role, context: &Context) -> Handler
     let seen = role.scope(context.body().spec());
     let (end, result) = match outcome {
         Outcome::Done if role.patches => {
-            context.patch()["status"]["patched"] = seen;
+            context.patch(|patch| patch["status"]["patched"] = seen);
             (End::Done, Ok(Value::Null))
         }
         Outcome::Done => (End::Done, Ok(json!({"seen": seen}))),

@@ -142,7 +142,7 @@ fn no_change_of_a_memo_is_lost() {
 
 /// All in the prelude.
 #[on_startup(errors = permanent)]
-fn names(settings: LiveSettings) {
+fn names(settings: StartupSettings) {
     let _: Option<(Body, Subhandlers, Callback)> = None;
     settings.change(|settings| settings.execution.lifecycle = Lifecycle::Asap);
     let _ = (ErrorsMode::Ignored, Persistence::kopf());

@@ -37,7 +37,7 @@ fn watch(event_type: EventType) -> Result<(), Box<dyn std::error::Error>> {
 
 #[on_startup(id = "before")]
 #[on_cleanup(id = "after")]
-async fn announce(settings: LiveSettings, client: &Client, activity: &str) {
+async fn announce(settings: StartupSettings, client: &Client, activity: &str) {
     std::future::ready(()).await;
     let _ = (settings, client, activity);
 }

@@ -68,7 +68,9 @@ impl<T: OfAnObject> ByType<T, ActivityOptions> {
 
 impl From<CallbackOptions> for ActivityOptions {
     fn from(given: CallbackOptions) -> Self {
-        Self { retry: given.retry }
+        Self {
+            retry: given.change.retry,
+        }
     }
 }
 

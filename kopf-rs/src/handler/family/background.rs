@@ -133,11 +133,11 @@ impl FamilyRules for BackgroundHandler {
 
 impl From<CallbackOptions> for BackgroundOptions {
     fn from(given: CallbackOptions) -> Self {
-        let timing = given.timing;
+        let CallbackOptions { change, timing, .. } = given;
         Self {
-            retry: given.retry,
-            field: given.field,
-            filters: given.filters,
+            retry: change.retry,
+            field: change.field,
+            filters: change.filters,
             initial_delay: timing.initial_delay,
             cancellation_backoff: timing.cancellation_backoff,
             cancellation_timeout: timing.cancellation_timeout,
@@ -177,13 +177,13 @@ impl Registry {
 }
 
 impl Callback {
-    /// For `daemon` and `timer`: how long the first call waits. A function of the cause may say it: `|cause: &Cause| 5`.
+    /// For `daemon` and `timer`: how long the first call waits, in seconds or as a `Duration`. Default: not at all. A function of the cause may say it: `|cause: &Cause| 5`.
     #[must_use]
     pub fn initial_delay<M>(mut self, delay: impl IntoPause<M>) -> Self {
         self.options.timing.initial_delay = Some(delay.into_pause());
         self
     }
-    /// For `timer`: the time from the end of a call to the next one. A function of the cause may say it: `|cause: &Cause| 5`.
+    /// For `timer`: the time from the end of a call to the next one, in seconds or as a `Duration`. Default: none. A function of the cause may say it: `|cause: &Cause| 5`.
     #[must_use]
     pub fn interval<M>(mut self, interval: impl IntoPause<M>) -> Self {
         self.options.timing.interval = Some(interval.into_pause());

@@ -9,14 +9,13 @@ use serde_json::Value;
 use crate::handler::attribute::{Attribute, ON_CREATE, ON_DELETE, ON_FIELD, ON_RESUME, ON_UPDATE};
 use crate::handler::cause::Cause;
 use crate::handler::filter::{Criterion, Filters, Former};
-use crate::handler::options::{CallbackOptions, RetryOptions};
+use crate::handler::options::{CallbackOptions, ChangeOptions, RetryOptions};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subhandlers::GivesSubhandlers;
 use crate::handler::subject::{Change, Reason, Subject};
-use crate::handler::timing::Timing;
 use crate::object::diff::Diff;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
@@ -34,25 +33,6 @@ pub enum ChangeKind {
     Resume,
     /// `#[on_field]`
     Field,
-}
-
-/// The options of the attributes of this family.
-#[derive(Clone, Default)]
-pub struct ChangeOptions {
-    /// How failed attempts are repeated.
-    pub retry: RetryOptions,
-    /// The field the handler is for.
-    pub field: Option<FieldPath>,
-    /// `labels annotations when value`
-    pub filters: Filters,
-    /// `on_update`, `on_field`: what the field must have been.
-    pub old: Option<Criterion>,
-    /// `on_update`, `on_field`: what the field must have become.
-    pub new: Option<Criterion>,
-    /// `on_delete`: do not demand the finalizer.
-    pub optional: bool,
-    /// `on_resume`: also for objects being deleted.
-    pub deleted: bool,
 }
 
 /// A handler of changes.
@@ -92,36 +72,6 @@ impl ChangeOptions {
             return Err("`value` excludes `old` and `new`");
         }
         self.filters.check(self.field.as_ref())
-    }
-}
-
-impl From<CallbackOptions> for ChangeOptions {
-    fn from(given: CallbackOptions) -> Self {
-        Self {
-            retry: given.retry,
-            field: given.field,
-            filters: given.filters,
-            old: given.old,
-            new: given.new,
-            optional: given.optional,
-            deleted: given.deleted,
-        }
-    }
-}
-
-impl From<ChangeOptions> for CallbackOptions {
-    fn from(given: ChangeOptions) -> Self {
-        Self {
-            param: None,
-            retry: given.retry,
-            field: given.field,
-            filters: given.filters,
-            old: given.old,
-            new: given.new,
-            optional: given.optional,
-            deleted: given.deleted,
-            timing: Timing::default(),
-        }
     }
 }
 
@@ -165,10 +115,7 @@ impl FamilyRules for ChangeHandler {
     }
 
     fn has_filter_functions(&self) -> bool {
-        let ChangeOptions {
-            filters, old, new, ..
-        } = &self.options;
-        filters.has_functions() || old.iter().chain(new).any(Criterion::is_function)
+        self.options.has_filter_functions()
     }
 
     fn retry(&self) -> &RetryOptions {
@@ -219,7 +166,7 @@ impl FamilyRules for ChangeHandler {
         if let Some(foreign) = options.given().find(is_foreign) {
             return Err(format!("`{foreign}` is not an option of sub-handlers"));
         }
-        let options = ChangeOptions::from(options);
+        let options = options.change;
         // A field is not needed there.
         options.check(ChangeKind::Update)?;
         if !self.reacts_to_differences() && (options.old.is_some() || options.new.is_some()) {
@@ -266,7 +213,7 @@ impl Registry {
     ) -> Self {
         let selector = resources.into_selector();
         self.with(kind.attribute(), handler, |options| {
-            let (selector, options) = (selector?, ChangeOptions::from(options));
+            let (selector, options) = (selector?, options.change);
             options.check(kind)?;
             Ok(Box::new(ChangeHandler::new(kind, selector, options)))
         })
@@ -274,28 +221,28 @@ impl Registry {
 }
 
 impl Callback {
-    /// What the field must have been.
+    /// What the field must have been. Default: anything.
     #[must_use]
     pub fn old(mut self, old: impl Into<Criterion>) -> Self {
-        self.options.old = Some(old.into());
+        self.options.change.old = Some(old.into());
         self
     }
-    /// What the field must have become.
+    /// What the field must have become. Default: anything.
     #[must_use]
     pub fn new(mut self, new: impl Into<Criterion>) -> Self {
-        self.options.new = Some(new.into());
+        self.options.change.new = Some(new.into());
         self
     }
-    /// For `on_delete`: do not demand the finalizer.
+    /// For `on_delete`: do not demand the finalizer. By default the object waits for the handler.
     #[must_use]
     pub fn optional(mut self) -> Self {
-        self.options.optional = true;
+        self.options.change.optional = true;
         self
     }
-    /// For `on_resume`: also for objects being deleted.
+    /// For `on_resume`: also for objects being deleted. By default not for those.
     #[must_use]
     pub fn deleted(mut self) -> Self {
-        self.options.deleted = true;
+        self.options.change.deleted = true;
         self
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::handler::attribute::{Attribute, ON_EVENT};
 use crate::handler::cause::Cause;
 use crate::handler::filter::Filters;
-use crate::handler::options::CallbackOptions;
+use crate::handler::options::{CallbackOptions, ChangeOptions};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
@@ -66,11 +66,9 @@ impl TryFrom<CallbackOptions> for EventOptions {
     type Error = &'static str;
 
     fn try_from(given: CallbackOptions) -> Result<Self, Self::Error> {
-        given.filters.check(given.field.as_ref())?;
-        Ok(Self {
-            field: given.field,
-            filters: given.filters,
-        })
+        let ChangeOptions { field, filters, .. } = given.change;
+        filters.check(field.as_ref())?;
+        Ok(Self { field, filters })
     }
 }
 

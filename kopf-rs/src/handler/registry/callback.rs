@@ -94,7 +94,7 @@ where
 ///     "kopfexamples",
 ///     handler_with("count", (created, "so far"), async |cause, (created, words)| {
 ///         let count = created.fetch_add(1, Ordering::Relaxed) + 1;
-///         cause.patch().set("status.count", format!("{count} {words}"));
+///         cause.patch(|patch| patch.set("status.count", format!("{count} {words}")));
 ///         Ok(())
 ///     }),
 /// );
@@ -111,10 +111,41 @@ where
     handler(id, move |cause| function(cause, state.clone()))
 }
 
+/// As [`handler`], for a closure that blocks: it runs on a thread of its own, as a plain `fn` with an attribute does. No timeout can interrupt it.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+/// use kopf_rs::Registry;
+///
+/// let registry = Registry::new().on_create(
+///     "kopfexamples",
+///     handler_blocking("create_fn", |cause, patch| {
+///         let words = std::fs::read_to_string(format!("/etc/greetings/{}", cause.name()))?;
+///         patch.set("status.greeting", words);
+///         Ok(())
+///     }),
+/// );
+/// # assert_eq!(registry.len(), 1);
+/// ```
+#[track_caller]
+pub fn handler_blocking<F, T>(id: impl Into<String>, function: F) -> Callback
+where
+    F: Fn(&Cause, &mut Patch) -> HandlerResult<T> + Send + Sync + 'static,
+    T: Serialize,
+{
+    let called = move |cause: &Cause, patch: &mut Patch| function(cause, patch).into_returned();
+    Callback {
+        name: id.into(),
+        declared_at: DeclaredAt::Closure(Location::caller()),
+        options: CallbackOptions::default(),
+        callee: Callee::BlockingClosure(Arc::new(called)),
+    }
+}
+
 // === impl Callback: what options only one family has is set by methods in its module ===
 
 impl Callback {
-    /// An opaque value for `cause.param()`.
+    /// An opaque value for `cause.param()`. Default: none.
     #[must_use]
     pub fn param<T: Any + Send + Sync>(mut self, param: T) -> Self {
         self.options.param = Some(Arc::new(param));
@@ -123,59 +154,57 @@ impl Callback {
     /// What errors other than temporary and permanent ones mean. Default: [`ErrorsMode::Temporary`].
     #[must_use]
     pub fn errors(mut self, errors: ErrorsMode) -> Self {
-        self.options.retry.errors = Some(errors);
+        self.options.change.retry.errors = Some(errors);
         self
     }
     /// The time for all attempts together: seconds, or a `Duration`. Default: unlimited.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Seconds>) -> Self {
-        self.options.retry.timeout = Some(timeout.into().duration());
+        self.options.change.retry.timeout = Some(timeout.into().duration());
         self
     }
-    /// The number of attempts in total. Default: unlimited.
+    /// The number of attempts in total, the first one included. Default: unlimited.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
-        self.options.retry.retries = Some(retries);
+        self.options.change.retry.retries = Some(retries);
         self
     }
     /// The delay after an arbitrary error: seconds, or a `Duration`. Default: a growing delay, as the settings say.
     #[must_use]
     pub fn backoff(mut self, backoff: impl Into<Seconds>) -> Self {
-        self.options.retry.backoff = Some(backoff.into().duration());
+        self.options.change.retry.backoff = Some(backoff.into().duration());
         self
     }
-    /// The field the handler is for, such as `"spec.size"`, or an array of names.
+    /// The field the handler is for, such as `"spec.size"`, or an array of names. Default: the whole object.
     #[must_use]
     pub fn field(mut self, field: impl Into<FieldPath>) -> Self {
-        self.options.field = Some(field.into());
+        self.options.change.field = Some(field.into());
         self
     }
-    /// What the field must be, before or after the change.
+    /// What the field must be, before or after the change. Default: [`PRESENT`](crate::PRESENT).
     #[must_use]
     pub fn value(mut self, value: impl Into<Criterion>) -> Self {
-        self.options.filters.value = Some(value.into());
+        self.options.change.filters.value = Some(value.into());
         self
     }
     /// What a label must be; may be repeated.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
-        self.options
-            .filters
-            .labels
-            .push((name.into(), value.into()));
+        let labels = &mut self.options.change.filters.labels;
+        labels.push((name.into(), value.into()));
         self
     }
     /// What an annotation must be; may be repeated.
     #[must_use]
     pub fn annotation(mut self, name: impl Into<String>, value: impl Into<Criterion>) -> Self {
-        let annotations = &mut self.options.filters.annotations;
+        let annotations = &mut self.options.change.filters.annotations;
         annotations.push((name.into(), value.into()));
         self
     }
-    /// Any other condition; evaluated last.
+    /// Any other condition; evaluated last. Default: none.
     #[must_use]
     pub fn when(mut self, when: impl Fn(&Cause) -> bool + Send + Sync + 'static) -> Self {
-        self.options.filters.when = Some(Arc::new(when));
+        self.options.change.filters.when = Some(Arc::new(when));
         self
     }
 }
@@ -189,9 +218,46 @@ impl std::fmt::Debug for Callback {
 // === impl Context ===
 
 impl Context {
-    /// What is to be changed on the object. Do not keep it across an `.await`.
-    pub fn patch(&self) -> MutexGuard<'_, Patch> {
-        lock(&self.patch)
+    /// Say what is to be changed on the object. Functions with an attribute have the argument `patch: &mut Patch` for that.
+    ///
+    /// ```
+    /// use kopf_rs::prelude::*;
+    ///
+    /// let create_fn = handler("create_fn", |cause| async move {
+    ///     cause.patch(|patch| patch["status"]["phase"] = json!("Ready"));
+    ///     cause.patch(|patch| {
+    ///         patch.set("metadata.labels.app", cause.name());
+    ///         patch.set("status.ready", true);
+    ///     });
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// Nothing is waited for: within `change`, another call of `patch` sees an empty patch, which is put on top of this one.
+    pub fn patch<T>(&self, change: impl FnOnce(&mut Patch) -> T) -> T {
+        let mut taken = TakenPatch::of(&self.patch);
+        change(&mut taken.patch)
+    }
+}
+
+/// The patch while it is changed, without a lock that others would wait for. Goes back at the end, also where `change` panics.
+struct TakenPatch<'a> {
+    home: &'a Mutex<Patch>,
+    patch: Patch,
+}
+
+impl<'a> TakenPatch<'a> {
+    fn of(home: &'a Mutex<Patch>) -> Self {
+        let patch = lock(home).take();
+        Self { home, patch }
+    }
+}
+
+impl Drop for TakenPatch<'_> {
+    fn drop(&mut self) {
+        let mut home = lock(self.home);
+        let meanwhile = std::mem::replace(&mut *home, self.patch.take());
+        home.absorb(meanwhile);
     }
 }
 
@@ -223,4 +289,38 @@ impl Drop for LentPatch<'_> {
 
 fn lock(patch: &Mutex<Patch>) -> MutexGuard<'_, Patch> {
     patch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_patch_is_changed_within_a_change_and_is_kept_where_one_panics() {
+        let cause = Context {
+            cause: Cause::of(json!({})).into(),
+            patch: Arc::default(),
+        };
+        cause.patch(|patch| {
+            patch["a"] = json!(1);
+            cause.patch(|inner| {
+                inner["b"] = json!(2);
+                cause.patch(|patch| patch["c"] = json!(3));
+            });
+            patch["d"] = json!(4);
+        });
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            cause.patch(|patch| {
+                patch["e"] = json!(5);
+                panic!("no more");
+            });
+        }));
+        assert!(panicked.is_err());
+        let all = cause.patch(|patch| ["a", "b", "c", "d", "e"].map(|it| patch[it].clone()));
+        assert_eq!(all, [1, 2, 3, 4, 5].map(|it| json!(it)));
+    }
 }

@@ -120,7 +120,7 @@ fn one_id_for_different_resources_is_fine() {
 fn closures_are_handlers_too() {
     let greeting = |cause: crate::Context| async move {
         let spec: Value = cause.spec()?;
-        cause.patch()["status"] = json!({"image": spec["image"]});
+        cause.patch(|patch| patch["status"] = json!({"image": spec["image"]}));
         let greeting = cause.state::<&str>()?;
         Ok(format!("{greeting} {}", cause.name()))
     };

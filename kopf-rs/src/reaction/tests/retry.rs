@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, handlers, with};
-use crate::handler::family::change::ChangeOptions;
 use crate::handler::lifecycle::Lifecycle;
+use crate::handler::options::ChangeOptions;
 use crate::handler::options::ErrorsMode;
 
 fn one(options: impl FnOnce(&mut ChangeOptions), outcomes: &str) -> World {
