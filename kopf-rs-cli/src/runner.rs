@@ -135,7 +135,8 @@ impl Runner {
         };
         let mut dependencies = Table::new();
         let mut names = Names::default();
-        let mut features = vec!["cli"];
+        // Those of the examples' programs: so that the framework is built once for all of them.
+        let mut features = vec!["cli", "embedded", "mimalloc"];
         for (at, source) in sources.iter().enumerate() {
             let dependency = match source {
                 Source::Library(library) => {

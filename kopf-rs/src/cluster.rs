@@ -14,11 +14,13 @@ use crate::object::resource::Resource;
 use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
 
+#[cfg(feature = "cli")]
 pub(crate) mod connect;
 pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;
 mod reach;
 pub(crate) mod read;
@@ -71,6 +73,7 @@ struct Shared {
     /// Kinds of which objects must not be read, as it was told.
     unreadable: Notes,
     /// Kinds that we have defined ourselves.
+    #[cfg(any(feature = "cli", test))]
     defined: Notes,
     /// What the last discovery has found.
     discovered: Mutex<Vec<Resource>>,
@@ -94,6 +97,7 @@ impl Default for ClusterSettings {
 
 impl Cluster {
     /// With default settings.
+    #[cfg(any(feature = "cli", test))]
     pub(crate) fn new(client: Client) -> Self {
         Self::with_settings(client, &ClusterSettings::default())
     }
@@ -120,6 +124,7 @@ impl Cluster {
                 status_paths: Mutex::default(),
                 broken: Notes::default(),
                 unreadable: Notes::default(),
+                #[cfg(any(feature = "cli", test))]
                 defined: Notes::default(),
                 discovered: Mutex::default(),
                 unknown: Mutex::default(),

@@ -28,10 +28,13 @@
 //! |---|---|---|
 //! | `inventory` | yes | annotated functions are collected by constructors before `main` |
 //! | `linkme` | | they are collected by the linker, without code before `main`; wins over `inventory` |
-//! | `cli` | yes | `kopf_rs::main!()`, the flags, the log lines |
-//! | `embedded` | yes | the API server behind `--embedded` |
-//! | `mimalloc` | yes | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst. Switch it off for one of your own |
 //! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
+//! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
+//! | `embedded` | | the API server behind `--embedded`; brings `cli` |
+//! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
+//!
+//! A library of handlers, and a program around an [`Operator`], need none of the last three: `kopf-rs run` switches them on in what it builds. A
+//! program of `kopf_rs::main!()` wants `cli` and `mimalloc`, and `embedded` as long as it is developed.
 
 // The one public list of the framework: what is not re-exported here is internal.
 
@@ -122,22 +125,22 @@ pub mod __arguments {
 }
 
 /// README.md as doctests: its Rust compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
 /// The tour as doctests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/first-operator.md")]
 struct FirstOperator;
 
 /// The ways to run operators as doctests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/running.md")]
 struct Running;
 
 /// The guide for Kopf's users as doctests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/coming-from-kopf.md")]
 struct ComingFromKopf;
 

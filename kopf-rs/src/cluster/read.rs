@@ -20,6 +20,7 @@ impl Cluster {
     }
 
     /// One object, asked for a few times; `None` where it is not there.
+    #[cfg(any(feature = "cli", test))]
     pub(super) async fn find(
         &self,
         resource: &Resource,

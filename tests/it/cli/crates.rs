@@ -12,6 +12,8 @@ edition = "2024"
 [features]
 default = ["more"]
 cli = []
+embedded = []
+mimalloc = []
 more = []
 k8s-latest = []
 [workspace]
