@@ -1,10 +1,19 @@
 //! The differential corpus: the server in the process answers as the real one does, or the ledger says why not.
+//!
+//! The answers of the real server are those of `tests/recorded/corpus` and `tests/recorded/random`, or it is asked: see `recorded`.
+
+mod answers;
 
 use std::path::{Path, PathBuf};
 
 use kopf_rs_apiserver::{ApiServer, User};
-use kopf_rs_tests::corpus::{Catch, Ledger, Pair, Script, Tally, hunt, run_all};
-use kopf_rs_tests::{RealServer, Served, runtime, skipped};
+use kopf_rs_tests::corpus::{
+    Catch, Ledger, Pair, Script, Tally, compared_all, generate, hunt, told_and_forgotten,
+    told_of_all,
+};
+use kopf_rs_tests::{Served, runtime};
+
+use answers::Answers;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance")
@@ -22,8 +31,8 @@ fn scripts() -> (Vec<Script>, bool) {
     (scripts, false)
 }
 
-/// Does something with the kubeconfig files of both servers: ours, and the real one.
-fn beside<T>(real: &RealServer, doing: impl AsyncFnOnce(&Path, &Path) -> T) -> T {
+/// Does something with the kubeconfig file of our server.
+fn beside<T>(doing: impl AsyncFnOnce(&Path) -> T) -> T {
     runtime().block_on(async {
         let server = ApiServer::new();
         for number in 1..=32 {
@@ -31,30 +40,11 @@ fn beside<T>(real: &RealServer, doing: impl AsyncFnOnce(&Path, &Path) -> T) -> T
             server.add_user(format!("{user}-token"), User::new(&user).uid(&user));
         }
         let over_tls = Served::start(&server, &std::env::temp_dir()).await;
-        doing(over_tls.kubeconfig(), &real.kubeconfig()).await
+        doing(over_tls.kubeconfig()).await
     })
 }
 
-/// A server of one's own with its controllers, or the reason why the test is skipped.
-fn real(test: &str) -> Option<RealServer> {
-    match RealServer::start() {
-        Ok(real) => {
-            real.controllers().unwrap_or_else(|error| panic!("{error}"));
-            Some(real)
-        }
-        Err(error) => match error.missing() {
-            Some(missing) => {
-                skipped(test, missing);
-                None
-            }
-            None => panic!("{error}"),
-        },
-    }
-}
-
-/// The seeds to try, and how many of their answers are known to differ: those that `KOPF_RS_SEEDS` names, as `7`, `1-200` or
-/// several of these, and none; else what `seeds.txt` says.
-fn seeds() -> (Vec<u64>, usize) {
+fn numbers(text: &str) -> Vec<u64> {
     let number = |text: &str| -> u64 {
         text.parse()
             .expect("a seed is a number, or two with a dash")
@@ -63,27 +53,48 @@ fn seeds() -> (Vec<u64>, usize) {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
         number(first)..=number(last)
     };
-    let all = |text: &str| -> Vec<u64> {
-        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-        words.flat_map(span).collect()
-    };
-    if let Ok(wanted) = std::env::var("KOPF_RS_SEEDS") {
-        return (all(&wanted), 0);
-    }
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    words.flat_map(span).collect()
+}
+
+/// The seeds of `seeds.txt`, and how many of their answers are known to differ.
+fn usual_seeds() -> (Vec<u64>, usize) {
     let usual = std::fs::read_to_string(folder().join("seeds.txt")).expect("seeds.txt is readable");
     let (seeds, known) = usual.trim().split_once(": ").expect("SEEDS: DIFFERENT");
-    (all(seeds), known.parse().expect("a number of answers"))
+    (numbers(seeds), known.parse().expect("a number of answers"))
 }
 
 #[test]
 fn random_scripts_are_answered_alike() {
-    let Some(real) = real("corpus::random_scripts_are_answered_alike") else {
+    let test = "corpus::random_scripts_are_answered_alike";
+    let ledger = Ledger::read(&folder());
+    if let Ok(wanted) = std::env::var("KOPF_RS_SEEDS") {
+        return those_seeds(test, &numbers(&wanted), &ledger);
+    }
+    let (seeds, known) = usual_seeds();
+    let scripts: Vec<Script> = seeds.iter().map(|seed| generate(*seed)).collect();
+    let answers = Answers::new("random", &["tests/conformance/seeds.txt"], true);
+    let Some(real) = answers.of_the_real_server(test, &scripts, told_and_forgotten) else {
         return;
     };
-    let ((seeds, known), ledger) = (seeds(), Ledger::read(&folder()));
-    let (tally, catches) = beside(&real, async |ours, real| {
-        hunt(&seeds, known, ours, real, &ledger).await
-    });
+    let ours = beside(async |ours| told_and_forgotten(&scripts, ours).await);
+    let pairs = compared_all(&scripts, &ours, &real, &ledger);
+    let tally = Tally::of(&pairs);
+    let report = different(&pairs);
+    assert!(
+        tally.different <= known,
+        "{report}\n{tally}, of which {known} are known; KOPF_RS_SEEDS=n makes a small script of what seed n shows"
+    );
+    eprintln!("{tally}, of which {known} are known");
+}
+
+/// Scripts of any seeds, played on both servers.
+fn those_seeds(test: &str, seeds: &[u64], ledger: &Ledger) {
+    let Some(real) = answers::real(test) else {
+        return;
+    };
+    let (tally, catches) =
+        beside(async |ours| hunt(seeds, 0, ours, &real.kubeconfig(), ledger).await);
     let told = |catch: &Catch| {
         let Catch { seed, pair, script } = catch;
         let small = script.name != format!("seed-{seed}");
@@ -95,37 +106,36 @@ fn random_scripts_are_answered_alike() {
         format!("\nseed {seed}: {pair}{script}")
     };
     let report: Vec<String> = catches.iter().map(told).collect();
-    let report = report.join("\n");
     let span = (seeds.first(), seeds.last());
-    assert!(
-        tally.different <= known,
-        "{report}\n{tally}, of which {known} are known (seeds {span:?})"
-    );
-    eprintln!("{tally}, of which {known} are known (seeds {span:?})");
+    let closing = format!("{tally} (seeds {span:?})");
+    assert_eq!(tally.different, 0, "{}\n{closing}", report.join("\n"));
+    eprintln!("{closing}");
 }
 
 #[test]
 fn both_servers_answer_alike() {
-    let Some(real) = real("corpus::both_servers_answer_alike") else {
-        return;
-    };
     let (scripts, all) = scripts();
     let ledger = Ledger::read(&folder());
-    let pairs: Vec<Pair> = beside(&real, async |ours, real| {
-        run_all(&scripts, ours, real, &ledger).await
-    });
-    let different: Vec<String> = pairs
-        .iter()
-        .filter(|pair| !pair.differences.is_empty())
-        .map(Pair::to_string)
-        .collect();
+    let answers = Answers::new("corpus", &["tests/conformance"], all);
+    let test = "corpus::both_servers_answer_alike";
+    let Some(real) = answers.of_the_real_server(test, &scripts, told_of_all) else {
+        return;
+    };
+    let ours = beside(async |ours| told_of_all(&scripts, ours).await);
+    let pairs = compared_all(&scripts, &ours, &real, &ledger);
     let tally = Tally::of(&pairs);
-    let report = format!("{}\n{tally}", different.join("\n"));
+    let report = format!("{}\n{tally}", different(&pairs));
     assert_eq!(tally.different, 0, "\n{report}");
     eprintln!("{tally}");
     if all {
         assert_eq!(ledger.unused(), Vec::<String>::new(), "excuses without use");
     }
+}
+
+fn different(pairs: &[Pair]) -> String {
+    let different = pairs.iter().filter(|pair| !pair.differences.is_empty());
+    let different: Vec<String> = different.map(Pair::to_string).collect();
+    different.join("\n")
 }
 
 #[test]

@@ -1,56 +1,69 @@
-//! The twin: each scenario of `tests/twin` under Kopf and under this framework, on the same real server, then compared.
+//! The twin: each scenario of `tests/twin` under Kopf and under this framework, then compared.
 //!
-//! `KOPF_RS_TWIN=words` plays the scenarios whose name contains the words. A difference is a failure, unless the scenario
-//! says which row of the deviation table it is, and what each side then does.
+//! Kopf's half is recorded in `tests/recorded/twin`, or played now on the real server. `KOPF_RS_TWIN=words` plays the scenarios whose
+//! name contains the words. A difference is a failure, unless the scenario says which row of the deviation table it is, and what each
+//! side then does.
 
 mod compare;
 mod kopf;
+mod kopf_recorded;
 mod ours;
 pub(crate) mod scenario;
+mod shown;
 mod side;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use kopf_rs_tests::{Package, RealServer, Server, TestCluster, play, python_for, say, skipped};
+use kopf_rs_tests::{Server, TestCluster, in_ci, play, say};
 
 use compare::{Verdict, judge};
+pub(crate) use kopf_recorded::under_kopf;
+use kopf_recorded::whole_files;
 use scenario::Scenario;
-use side::{Seen, Side, Who};
+pub(crate) use shown::Shown;
+use side::{Side, Who};
 
 /// Mostly they wait.
 const AT_ONCE: usize = 4;
 
 #[test]
 fn kopf_and_this_do_the_same() {
-    if let Err(error) = RealServer::shared() {
-        let missing = error.missing().unwrap_or_else(|| panic!("{error}"));
-        return skipped("twin", missing);
-    }
-    if python_for("twin", Package::Kopf).is_none() {
-        return;
-    }
     let wanted = std::env::var("KOPF_RS_TWIN").unwrap_or_default();
-    let mut scenarios = Scenario::all();
-    scenarios.retain(|scenario| scenario.name.contains(&wanted));
+    let scenarios = whole_files(|it| it.name.contains(&wanted), Scenario::all());
     let names: BTreeSet<&str> = scenarios.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names.len(), scenarios.len(), "two scenarios of one name");
-    let results = all(&scenarios);
+    let Some(kopf) = under_kopf("twin", &scenarios, wanted.is_empty()) else {
+        return;
+    };
+    let ours = here(&scenarios);
+    let pairs = scenarios.iter().zip(kopf.into_iter().zip(ours));
+    let results: Vec<Played> = pairs
+        .map(|(scenario, (kopf, ours))| judge(scenario, &kopf?, &ours?))
+        .collect();
     report(&scenarios, &results);
 }
 
 type Played = Result<Verdict, String>;
 
-/// Every scenario, a few at a time.
-fn all(scenarios: &[Scenario]) -> Vec<Played> {
+/// What a scenario came to on one side, or why it came to no end.
+pub(crate) type Half = Result<Shown, String>;
+
+/// What scenarios come to here.
+pub(crate) fn here(scenarios: &[Scenario]) -> Vec<Half> {
+    halves(Who::Ours, scenarios)
+}
+
+/// One side of each scenario, a few at a time.
+fn halves(who: Who, scenarios: &[Scenario]) -> Vec<Half> {
     let next = Mutex::new(0..scenarios.len());
     let results = Mutex::new(Vec::new());
     let work = || {
         loop {
             let claimed = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(index) = claimed else { return };
-            let played = one(&scenarios[index]);
+            let played = half(who, &scenarios[index]);
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             results.push((index, played));
         }
@@ -65,21 +78,23 @@ fn all(scenarios: &[Scenario]) -> Vec<Played> {
     results.into_iter().map(|(_, played)| played).collect()
 }
 
-fn one(scenario: &Scenario) -> Played {
-    let (kopf, ours) = both_sides(scenario)?;
-    judge(scenario, &kopf, &ours)
+/// Kopf's on a real server; ours there where Kopf is asked, or with `CI=true`, else on the one in the process.
+fn server_of(who: Who) -> Server {
+    let is_asked = std::env::var("KOPF_RS_ANSWERS").is_ok_and(|it| !it.is_empty());
+    if who == Who::Kopf || is_asked || in_ci() {
+        Server::Real
+    } else {
+        Server::Tcp
+    }
 }
 
-/// What a scenario comes to under Kopf, and here.
-pub(crate) fn both_sides(scenario: &Scenario) -> Result<(Seen, Seen), String> {
+fn half(who: Who, scenario: &Scenario) -> Half {
     let mut seen = Err("it did not end".to_owned());
-    let both = async |cluster: TestCluster| {
-        let other = TestCluster::start(Server::Real).await;
-        let kopf = Side::play(Who::Kopf, scenario, other);
-        let ours = Side::play(Who::Ours, scenario, cluster);
-        seen = Ok(tokio::join!(kopf, ours));
+    let side = async |cluster: TestCluster| {
+        seen = Ok(Shown::of(who, &Side::play(who, scenario, cluster).await));
     };
-    let played = catch_unwind(AssertUnwindSafe(|| play(Server::Real, "twin", both)));
+    let server = server_of(who);
+    let played = catch_unwind(AssertUnwindSafe(|| play(server, "twin", side)));
     match played {
         Ok(()) => seen,
         Err(panic) => {

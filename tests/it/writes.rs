@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use kopf_rs_tests::{Package, RealServer, documents, python_for, say, skipped};
+use kopf_rs_tests::{documents, say};
 use serde::Deserialize;
 
-use crate::twin::both_sides;
 use crate::twin::scenario::Scenario;
+use crate::twin::{Half, here, under_kopf};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,23 +30,18 @@ struct Count {
 
 #[test]
 fn no_life_costs_more_writes_than_promised_nor_than_under_kopf() {
-    if let Err(error) = RealServer::shared() {
-        let missing = error.missing().unwrap_or_else(|| panic!("{error}"));
-        return skipped("writes", missing);
-    }
-    if python_for("writes", Package::Kopf).is_none() {
-        return;
-    }
     let lives = lives();
-    let mut counts = Vec::new();
-    std::thread::scope(|scope| {
-        let counting: Vec<_> = lives
-            .iter()
-            .map(|life| scope.spawn(|| life.count()))
-            .collect();
-        let joined = counting.into_iter().map(|it| it.join().expect("no panic"));
-        counts.extend(joined);
-    });
+    let scenarios: Vec<Scenario> = lives.iter().map(|life| life.scenario.clone()).collect();
+    let Some(kopf) = under_kopf("writes", &scenarios, true) else {
+        return;
+    };
+    let halves = kopf.into_iter().zip(here(&scenarios));
+    let counts: Vec<Count> = halves
+        .map(|(kopf, here)| Count {
+            kopf: writes(kopf),
+            here: writes(here),
+        })
+        .collect();
     let page = page();
     let mut wrong = Vec::new();
     say("| Handlers, and what happens to the object | Kopf | Here |");
@@ -69,16 +64,11 @@ fn no_life_costs_more_writes_than_promised_nor_than_under_kopf() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-impl Life {
-    fn count(&self) -> Count {
-        let (kopf, ours) = both_sides(&self.scenario)
-            .unwrap_or_else(|why| panic!("{}: {why}", self.scenario.name));
-        Count {
-            kopf: kopf.writes,
-            here: ours.writes,
-        }
-    }
+fn writes(half: Half) -> usize {
+    half.unwrap_or_else(|why| panic!("{why}")).writes
+}
 
+impl Life {
     fn complaints(&self, count: &Count, page: &[[String; 3]]) -> Vec<String> {
         let (set, Count { kopf, here }) = (&self.set, count);
         let mut wrong = Vec::new();
@@ -110,7 +100,11 @@ fn is_count(cell: &str, count: usize) -> bool {
 
 fn lives() -> Vec<Life> {
     let text = read("writes.yaml");
-    let life = |document| serde_json::from_value(document).expect("a life as described here");
+    let life = |document| {
+        let mut life: Life = serde_json::from_value(document).expect("a life as described here");
+        "tests/writes.yaml".clone_into(&mut life.scenario.file);
+        life
+    };
     documents(&text).into_iter().map(life).collect()
 }
 

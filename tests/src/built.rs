@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::skip::slow;
 use crate::toolchain::cache_root;
 
 /// The path of the program `kopf-rs`, built by cargo on first use in each test process.
@@ -55,6 +56,7 @@ pub fn built_library(name: &str) -> PathBuf {
 /// When cargo fails to build it.
 #[must_use]
 pub fn outside_program(folder: &Path) -> PathBuf {
+    slow("a program of another workspace");
     let name = folder.file_name().expect("a folder with a name");
     let target = cache_root().join(format!("{}-target", name.to_string_lossy()));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

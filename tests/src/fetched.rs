@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::skip::{Missing, say, skipped};
+use crate::skip::{Missing, say, skipped, slow};
 use crate::toolchain::{cache_root, key, once_per_machine};
 
 /// What a program is made with, and of.
@@ -29,6 +29,7 @@ pub(crate) struct Recipe<'a> {
 ///
 /// Where the dependencies cannot be had for another reason.
 pub(crate) fn program_for(test: &str, sources: &Path, recipe: Recipe<'_>) -> Option<PathBuf> {
+    slow(recipe.language);
     if let Err(missing) = recipe.available() {
         skipped(test, &missing);
         return None;

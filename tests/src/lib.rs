@@ -13,6 +13,7 @@
 
 mod built;
 pub mod corpus;
+mod digest;
 mod fetched;
 mod java;
 mod lines;
@@ -21,6 +22,7 @@ mod play;
 mod program;
 mod python;
 mod real;
+mod recorded;
 mod resource;
 mod served;
 mod skip;
@@ -30,6 +32,7 @@ mod watchdog;
 mod webhook;
 
 pub use built::{built_library, built_program, kopf_rs_binary, leave_outer_cargo, outside_program};
+pub use digest::Digest;
 pub use java::java_program_for;
 pub use lines::Lines;
 pub use node::node_program_for;
@@ -37,9 +40,10 @@ pub use play::{Server, play, runtime};
 pub use program::Program;
 pub use python::{Package, PythonError, python_for, python_of};
 pub use real::{RealServer, StartError};
+pub use recorded::{Mode, Recorded};
 pub use resource::documents;
 pub use served::Served;
-pub use skip::{Missing, say, skipped};
+pub use skip::{Missing, in_ci, say, skipped};
 pub use test_cluster::{Asked, TestCluster};
-pub use toolchain::{Tool, ToolError, go_program, tool};
+pub use toolchain::{Tool, ToolError, go_program, kubernetes_version, tool};
 pub use webhook::Webhook;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::skip::{Missing, say, skipped};
+use crate::skip::{Missing, say, skipped, slow};
 use crate::toolchain::{cache_root, key, once_per_machine};
 
 /// Tried in turn; the first that starts makes the environment.
@@ -56,6 +56,7 @@ pub enum PythonError {
 ///
 /// Where Python is missing, the packages cannot be installed, or the cache folder cannot be written.
 pub fn python_of(package: Package) -> Result<PathBuf, PythonError> {
+    slow("a program in Python");
     let name = format!("{package:?}").to_lowercase();
     let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let requirements = pinned.join(format!("{name}.txt"));

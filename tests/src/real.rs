@@ -18,7 +18,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-use crate::skip::Missing;
+use crate::skip::{Missing, slow};
 use crate::toolchain::{Tool, ToolError, tool};
 use crate::watchdog::Guarded;
 use keys::Keys;
@@ -113,6 +113,7 @@ impl RealServer {
     }
 
     fn start_audited(audited: bool) -> Result<Self, StartError> {
+        slow("a real kube-apiserver");
         let (etcd, apiserver) = (tool(Tool::Etcd)?, tool(Tool::ApiServer)?);
         let mut attempt = 0;
         loop {
@@ -354,7 +355,11 @@ async fn config_of(
     kubeconfig: &Path,
 ) -> Result<kube::Config, Box<dyn std::error::Error + Send + Sync>> {
     let file = Kubeconfig::read_from(kubeconfig)?;
-    Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(file, &options).await?;
+    // An answer that asks to come again is an answer, too.
+    config.default_retry = false;
+    Ok(config)
 }
 
 /// Runs a future on a thread and runtime of its own, so that it works inside and outside of other runtimes.

@@ -1,7 +1,8 @@
 //! What could not be tested here, and why.
 //!
 //! A missing toolchain is no failure on a developer's machine: the test passes, and a line in the file named by
-//! `KOPF_RS_SKIP_FILE` tells `./test` what to print last. With `CI=true` nothing is skipped: the same gap panics.
+//! `KOPF_RS_SKIP_FILE` tells `./test` what to print last. With `CI=true` nothing is skipped: the same gap panics. `./test --fast` leaves
+//! out the tests that `tests/slow.txt` names, and one that it should name fails.
 
 use std::io::Write as _;
 
@@ -21,9 +22,8 @@ pub struct Missing {
 ///
 /// With `CI=true`, where every component must be present.
 pub fn skipped(test: &str, missing: &Missing) {
-    let ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(
-        !ci,
+        !in_ci(),
         "{test}: {missing}, and nothing is skipped with CI=true"
     );
     record(
@@ -31,6 +31,24 @@ pub fn skipped(test: &str, missing: &Missing) {
         test,
         missing,
     );
+}
+
+/// With `KOPF_RS_FAST=1` nothing slow is begun.
+///
+/// # Panics
+///
+/// Then: the test should have been left out.
+pub(crate) fn slow(what: &str) {
+    assert!(
+        std::env::var_os("KOPF_RS_FAST").is_none(),
+        "{what} is too slow for `./test --fast`: tests/slow.txt must name this test"
+    );
+}
+
+/// Whether nothing may be skipped, `CI=true`.
+#[must_use]
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 fn record(file: Option<&std::ffi::OsStr>, test: &str, missing: &Missing) {

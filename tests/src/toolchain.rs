@@ -10,7 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::skip::{Missing, say};
+use crate::digest::Digest;
+use crate::skip::{Missing, say, slow};
 
 /// A program of Kubernetes that the tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +138,7 @@ fn go_files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 fn built(binary: &Path, sources: &Path, package: &str, flags: &str) -> Result<(), ToolError> {
+    slow("a program in Go");
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| ToolError::Cache { path, source }
@@ -197,6 +199,12 @@ fn build(package: &str, flags: &str, sources: &Path, output: &Path) -> Result<()
     })
 }
 
+/// The version of Kubernetes whose programs the tests run, as `v1.2.3`.
+#[must_use]
+pub fn kubernetes_version() -> String {
+    pinned_version(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/kubernetes"))
+}
+
 /// The version of Kubernetes that `go.mod` requires, for the server to report as its own.
 fn pinned_version(sources: &Path) -> String {
     let text = std::fs::read_to_string(sources.join("go.mod")).unwrap_or_default();
@@ -226,20 +234,14 @@ fn pinned_files(sources: &Path) -> [PathBuf; 2] {
     ["go.mod", "go.sum"].map(|name| sources.join(name))
 }
 
-/// FNV-1a over the files that pin versions, and the platform: stable between compilers, unlike the standard hasher.
+/// A digest of the files that pin versions, and of the platform.
 pub(crate) fn key(files: &[impl AsRef<Path>]) -> io::Result<String> {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut feed = |bytes: &[u8]| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
+    let mut digest = Digest::new();
     for file in files {
-        feed(&std::fs::read(file)?);
+        digest = digest.and(std::fs::read(file)?);
     }
-    feed(std::env::consts::OS.as_bytes());
-    feed(std::env::consts::ARCH.as_bytes());
-    Ok(format!("{hash:016x}"))
+    let digest = digest.and(std::env::consts::OS);
+    Ok(digest.and(std::env::consts::ARCH).to_string())
 }
 
 #[cfg(test)]

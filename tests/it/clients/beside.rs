@@ -1,6 +1,6 @@
-//! One program beside both servers, and whether it says the same.
+//! A client's program beside our server, and whether it says what it said beside the real one.
 //!
-//! Promise: both runs end, or fail at a deadline, and what they print is compared line by line. Must not know programs.
+//! Promise: it ends, or fails at a deadline, and what it prints is compared line by line. Must not know programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,44 +8,56 @@ use std::time::Duration;
 
 use kopf_rs_tests::{Program, say};
 
-use super::both::Both;
+use super::both::ours;
+use super::client::{ALL, Client};
 use super::ledger::Ledger;
 use super::plain::{Own, plain, unequal};
 
 /// How long a program may take, on a machine busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs the program of a client with the kubeconfig file of each server.
+/// Runs the program of a client with the kubeconfig file of our server, and of the real one where what it says there is not known.
 ///
 /// # Panics
 ///
 /// Where it fails beside the real server, or does not say the same beside both, but for what the ledger excuses.
-pub(super) fn same_beside(client: &str, both: &Both, program: impl Fn(&Path) -> Command) {
-    let run = |kubeconfig: &Path| {
-        let mut command = program(kubeconfig);
-        command.env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
-        command
-    };
+pub(super) fn same_beside(client: &Client<'_>, program: impl Fn(&Path) -> Command) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime can be built");
-    let ([ours, ours_exit], [real, real_exit]) = runtime.block_on(async {
-        tokio::join!(
-            ended(run(&both.ours), &both.ours),
-            ended(run(&both.real), &both.real)
-        )
+    let run = |kubeconfig: &Path| {
+        let mut command = program(kubeconfig);
+        command.env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
+        runtime.block_on(ended(command, kubeconfig))
+    };
+    let name = client.name;
+    let real = client.beside_the_real_server(&[ALL], true, |kubeconfig| {
+        let [said, exit] = run(kubeconfig);
+        assert_eq!(
+            exit,
+            ["0"],
+            "beside the real server {name} said:\n{}",
+            said.join("\n")
+        );
+        vec![said]
     });
-    let told = || format!("beside the real server {client} said:\n{}", real.join("\n"));
-    assert_eq!(real_exit, ["0"], "{}", told());
-    assert!(real.len() > 5, "{}", told());
-    let ledger = Ledger::of(client);
-    let mut found = unequal("exit", &ours_exit, &real_exit);
-    found.extend(unequal("out", &ours, &real));
+    let Some([real]) = real.as_deref() else {
+        return;
+    };
+    assert!(
+        real.len() > 5,
+        "beside the real server {name} said:\n{}",
+        real.join("\n")
+    );
+    let [said, exit] = run(&ours());
+    let ledger = Ledger::of(name);
+    let mut found = unequal("exit", &exit, &["0".to_owned()]);
+    found.extend(unequal("out", &said, real));
     let count = found.len();
-    let left = ledger.without_excused((client, ""), found);
+    let left = ledger.without_excused((name, ""), found);
     let closing = format!(
-        "{client}: {} lines, {} in the ledger / {} different",
+        "{name}: {} lines, {} in the ledger / {} different",
         real.len(),
         count - left.len(),
         left.len()

@@ -27,24 +27,34 @@ pub(super) struct Both {
 }
 
 /// Both servers; a machine that cannot have the real one has `test` recorded as skipped.
-pub(super) fn both(test: &str) -> Option<&'static Both> {
+pub(super) fn both(test: &str) -> Option<Both> {
+    Some(Both {
+        real: real(test)?,
+        ours: ours(),
+    })
+}
+
+/// The server in this process.
+pub(super) fn ours() -> PathBuf {
     static OURS: OnceLock<PathBuf> = OnceLock::new();
-    static BOTH: OnceLock<Both> = OnceLock::new();
-    let real = match real() {
-        Ok(real) => real.kubeconfig(),
+    OURS.get_or_init(serve).clone()
+}
+
+/// The real server; a machine that cannot have it has `test` recorded as skipped.
+pub(super) fn real(test: &str) -> Option<PathBuf> {
+    match started() {
+        Ok(real) => Some(real.kubeconfig()),
         Err(error) => match error.missing() {
             Some(missing) => {
                 skipped(test, missing);
-                return None;
+                None
             }
             None => panic!("{error}"),
         },
-    };
-    let ours = OURS.get_or_init(serve).clone();
-    Some(BOTH.get_or_init(|| Both { ours, real }))
+    }
 }
 
-fn real() -> Result<&'static RealServer, &'static kopf_rs_tests::StartError> {
+fn started() -> Result<&'static RealServer, &'static kopf_rs_tests::StartError> {
     static REAL: OnceLock<Result<RealServer, kopf_rs_tests::StartError>> = OnceLock::new();
     let started = REAL.get_or_init(|| {
         let server = RealServer::start()?;

@@ -8,7 +8,7 @@ use std::process::Command;
 use kopf_rs_tests::java_program_for;
 
 use super::beside::same_beside;
-use super::both::both;
+use super::client::{Client, pinned};
 
 #[test]
 fn the_java_client_sees_the_same_on_both_servers() {
@@ -17,8 +17,13 @@ fn the_java_client_sees_the_same_on_both_servers() {
     let Some(words) = java_program_for(test, &sources) else {
         return;
     };
-    let Some(both) = both(test) else { return };
-    same_beside("java", both, |_| {
+    let client = Client {
+        test,
+        name: "java",
+        version: format!("fabric8 {}", pinned("clients/java/pom.xml", "<version>7")),
+        files: &["tests/clients/java"],
+    };
+    same_beside(&client, |_| {
         let mut command = Command::new("java");
         command.arg("-Djava.util.logging.config.file=/dev/null");
         command.args(&words);

@@ -8,7 +8,7 @@ use std::process::Command;
 use kopf_rs_tests::node_program_for;
 
 use super::beside::same_beside;
-use super::both::both;
+use super::client::{Client, pinned};
 
 #[test]
 fn the_javascript_client_sees_the_same_on_both_servers() {
@@ -17,8 +17,13 @@ fn the_javascript_client_sees_the_same_on_both_servers() {
     let Some(program) = node_program_for(test, &sources) else {
         return;
     };
-    let Some(both) = both(test) else { return };
-    same_beside("javascript", both, |_| {
+    let client = Client {
+        test,
+        name: "javascript",
+        version: pinned("clients/javascript/package.json", "@kubernetes/client-node"),
+        files: &["tests/clients/javascript"],
+    };
+    same_beside(&client, |_| {
         let mut command = Command::new("node");
         command.arg("--no-warnings").arg(&program);
         command

@@ -8,13 +8,16 @@ use std::process::Command;
 use kopf_rs_tests::outside_program;
 
 use super::beside::same_beside;
-use super::both::both;
+use super::client::{Client, pinned};
 
 #[test]
 fn kube_rs_does_the_same_on_both_servers() {
-    let Some(both) = both("clients::kube_rs::kube_rs_does_the_same_on_both_servers") else {
-        return;
-    };
     let program = outside_program(&Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/kube-rs"));
-    same_beside("kube-rs", both, |_| Command::new(&program));
+    let client = Client {
+        test: "clients::kube_rs::kube_rs_does_the_same_on_both_servers",
+        name: "kube-rs",
+        version: pinned("clients/kube-rs/Cargo.toml", "kube = "),
+        files: &["tests/clients/kube-rs"],
+    };
+    same_beside(&client, |_| Command::new(&program));
 }

@@ -1,5 +1,5 @@
-//! kubectl and helm: scripts of commands as data, each command run against both servers, its exit code and all it prints
-//! compared.
+//! kubectl and helm: scripts of commands as data, each command run against our server, its exit code and all it prints compared with
+//! what the same led to beside the real one.
 //!
 //! The format is in `tests/clients/kubectl/README.md`. Must not know how either server works.
 
@@ -9,11 +9,12 @@ mod script;
 use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt as _;
-use kopf_rs_tests::{Tool, runtime, say, tool};
+use kopf_rs_tests::{Tool, ToolError, kubernetes_version, runtime, say, skipped, tool};
 
-use super::both::both;
+use super::both::ours;
+use super::client::{Client, Piece, pinned};
 use super::ledger::Ledger;
-use play::{Pair, play};
+use play::{Pair, Said, compared, play};
 use script::Script;
 
 /// How many scripts run at a time: kubectl is mostly work for a processor.
@@ -31,39 +32,57 @@ fn scripts(client: &str) -> (Vec<Script>, bool) {
 
 #[test]
 fn kubectl_says_the_same_of_both_servers() {
-    same_scripts("kubectl", &[Tool::Kubectl]);
+    let version = format!("kubectl {}", kubernetes_version());
+    same_scripts("kubectl", &[Tool::Kubectl], version);
 }
 
 #[test]
 fn helm_does_the_same_on_both_servers() {
-    same_scripts("helm", &[Tool::Kubectl, Tool::Helm]);
+    let version = pinned("cluster/helm/go.mod", "helm.sh/helm/v4 v");
+    same_scripts("helm", &[Tool::Kubectl, Tool::Helm], version);
 }
 
 /// Runs the scripts of a client, which may call these programs.
-fn same_scripts(client: &str, tools: &[Tool]) {
-    let Some(both) = both(&format!("clients::kubectl::{client}")) else {
-        return;
-    };
-    let (scripts, all) = scripts(client);
+fn same_scripts(name: &str, tools: &[Tool], version: String) {
+    let test = format!("clients::kubectl::{name}");
+    let (scripts, all) = scripts(name);
     if scripts.is_empty() {
         return;
     }
-    let ledger = Ledger::of(client);
-    let bin = tools.iter().map(|one| {
-        let program = tool(*one).unwrap_or_else(|error| panic!("{error}"));
-        let folder = program.parent().map(Path::to_owned);
-        folder.expect("a program lies in a folder")
+    let Some(bin) = folders(&test, tools) else {
+        return;
+    };
+    let client = Client {
+        test: &test,
+        name,
+        version,
+        files: &[],
+    };
+    let file = |script: &Script| format!("tests/clients/{name}/{}.txt", script.name);
+    let files: Vec<String> = scripts.iter().map(file).collect();
+    let pieces = scripts.iter().zip(&files).map(|(script, file)| Piece {
+        name: &script.name,
+        file: Some(file.as_str()),
     });
-    let bin: Vec<PathBuf> = bin.collect();
-    let pairs: Vec<Vec<Pair>> = runtime().block_on(async {
-        let runs = scripts
-            .iter()
-            .map(|script| play(script, both, &bin, &ledger));
-        let runs = futures_util::stream::iter(runs).buffered(AT_A_TIME);
-        runs.collect().await
-    });
-    let pairs: Vec<Pair> = pairs.into_iter().flatten().collect();
-    let (closing, different) = tally(client, &pairs);
+    let pieces: Vec<Piece<'_>> = pieces.collect();
+    let told = |side: &str, kubeconfig: &Path| -> Vec<Vec<Option<Said>>> {
+        runtime().block_on(async {
+            let runs = scripts
+                .iter()
+                .map(|script| play(side, script, kubeconfig, &bin));
+            let runs = futures_util::stream::iter(runs).buffered(AT_A_TIME);
+            runs.collect().await
+        })
+    };
+    let real = client.beside_the_real_server(&pieces, all, |kubeconfig| told("real", kubeconfig));
+    let Some(real) = real else { return };
+    let ours = told("ours", &ours());
+    let ledger = Ledger::of(name);
+    let sides = scripts.iter().zip(ours.iter().zip(&real));
+    let pairs: Vec<Pair> = sides
+        .flat_map(|(script, (ours, real))| compared(script, ours, real, &ledger))
+        .collect();
+    let (closing, different) = tally(name, &pairs);
     assert!(
         different.is_empty(),
         "\n{}\n{closing}",
@@ -73,6 +92,24 @@ fn same_scripts(client: &str, tools: &[Tool]) {
     if all {
         assert_eq!(ledger.unused(), Vec::<String>::new(), "excuses without use");
     }
+}
+
+/// The folders in which these programs lie; nothing where they cannot be built on this machine.
+fn folders(test: &str, tools: &[Tool]) -> Option<Vec<PathBuf>> {
+    let folder = |one: &Tool| match tool(*one) {
+        Ok(program) => Some(
+            program
+                .parent()
+                .expect("a program lies in a folder")
+                .to_owned(),
+        ),
+        Err(ToolError::Missing(missing)) => {
+            skipped(test, &missing);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    };
+    tools.iter().map(folder).collect()
 }
 
 /// The closing line, and the commands that differ.

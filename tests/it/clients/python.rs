@@ -8,7 +8,7 @@ use std::process::Command;
 use kopf_rs_tests::{Package, python_for};
 
 use super::beside::same_beside;
-use super::both::both;
+use super::client::{Client, pinned};
 
 #[test]
 fn the_python_client_sees_the_same_on_both_servers() {
@@ -60,9 +60,17 @@ fn compare(test: &str, package: Package, script: &str) {
     let Some(python) = python_for(&test, package) else {
         return;
     };
-    let Some(both) = both(&test) else { return };
+    let package = format!("{package:?}").to_lowercase();
+    let pins = format!("python/{package}.txt");
+    let program = format!("tests/clients/python/{script}.py");
+    let client = Client {
+        test: &test,
+        name: &format!("python/{script}"),
+        version: pinned(&pins, "=="),
+        files: &[&program, &format!("tests/{pins}")],
+    };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
-    same_beside(&format!("python/{script}"), both, |_| {
+    same_beside(&client, |_| {
         let mut command = Command::new(&python);
         command
             .args(["-W", "ignore", "-u"])

@@ -1,9 +1,10 @@
-//! What two sides of a scenario have in common: each made comparable, then aspect by aspect.
+//! What two sides of a scenario have in common, aspect by aspect.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::scenario::{Aspect, Difference, Scenario};
-use super::side::{Seen, Who, contains};
+use super::shown::Shown;
+use super::side::contains;
 
 /// How a scenario ended.
 pub(super) enum Verdict {
@@ -13,7 +14,7 @@ pub(super) enum Verdict {
 }
 
 /// What is wrong, if anything is: a difference that no row explains, or a row that explains none.
-pub(super) fn judge(scenario: &Scenario, kopf: &Seen, ours: &Seen) -> Result<Verdict, String> {
+pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<Verdict, String> {
     let mut wrong = Vec::new();
     if brief(&kopf.calls) != scenario.calls {
         wrong.push(format!("calls of Kopf: {:?}", brief(&kopf.calls)));
@@ -24,10 +25,7 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Seen, ours: &Seen) -> Result<Ver
         Aspect::Object,
         Aspect::Writes,
     ] {
-        let (theirs, own) = (
-            facet(aspect, Who::Kopf, kopf),
-            facet(aspect, Who::Ours, ours),
-        );
+        let (theirs, own) = (facet(aspect, kopf), facet(aspect, ours));
         let explained = scenario.differs.iter().find(|it| it.aspect == aspect);
         let complaint = match explained {
             None if theirs == own => None,
@@ -98,12 +96,12 @@ fn may_be_equal(said: &Value) -> bool {
     said.as_str().is_some_and(|text| text.starts_with(">="))
 }
 
-fn facet(aspect: Aspect, who: Who, seen: &Seen) -> Value {
+fn facet(aspect: Aspect, shown: &Shown) -> Value {
     match aspect {
-        Aspect::Calls => json!(brief(&seen.calls)),
-        Aspect::Arguments => seen.calls.iter().map(comparable).collect(),
-        Aspect::Object => settled(who, &seen.object),
-        Aspect::Writes => json!(seen.writes),
+        Aspect::Calls => json!(brief(&shown.calls)),
+        Aspect::Arguments => json!(shown.calls),
+        Aspect::Object => shown.object.clone(),
+        Aspect::Writes => json!(shown.writes),
     }
 }
 
@@ -127,94 +125,4 @@ fn brief(calls: &[Value]) -> Vec<String> {
         )
     };
     calls.iter().map(line).collect()
-}
-
-/// A call without what differs by nature: its number, the order of the differences.
-fn comparable(call: &Value) -> Value {
-    let mut call = call.clone();
-    if let Some(fields) = call.as_object_mut() {
-        fields.remove("number");
-    }
-    if let Some(items) = call["diff"].as_array_mut() {
-        items.sort_by_key(ToString::to_string);
-    }
-    call
-}
-
-/// An object without what differs by nature, and with the names of what operators keep on it made equal.
-fn settled(who: Who, object: &Value) -> Value {
-    let mut object = object.clone();
-    let last_handled = who.last_handled(&object);
-    let Some(fields) = object.as_object_mut() else {
-        return object;
-    };
-    fields.remove("apiVersion");
-    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        tidy(who, metadata);
-    }
-    // Kopf's other progress storage leaves its stanza behind.
-    if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
-        status.remove("kopf");
-        if status.is_empty() {
-            fields.remove("status");
-        }
-    }
-    if let Some(last_handled) = last_handled {
-        object["last-handled"] = last_handled;
-    }
-    object
-}
-
-fn tidy(who: Who, metadata: &mut Map<String, Value>) {
-    let unique = [
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "managedFields",
-        "namespace",
-    ];
-    metadata.retain(|key, _| !unique.contains(&key.as_str()));
-    if let Some(time) = metadata.get_mut("deletionTimestamp") {
-        *time = json!("set");
-    }
-    if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {
-        for finalizer in finalizers.iter_mut().filter(|it| **it == who.finalizer()) {
-            *finalizer = json!("the operator's");
-        }
-    }
-    let Some(annotations) = metadata
-        .get_mut("annotations")
-        .and_then(Value::as_object_mut)
-    else {
-        return;
-    };
-    let mut kept = Map::new();
-    for (key, value) in std::mem::take(annotations) {
-        match key.strip_prefix(who.prefix()) {
-            // Kopf has no place for what a cycle is for (row 4).
-            Some(
-                "last-handled-configuration"
-                | "target-configuration"
-                | "kopf-managed"
-                | "touch-dummy",
-            ) => {}
-            Some(id) => drop(kept.insert(format!("progress of {id}"), progress(&value))),
-            None => drop(kept.insert(key, value)),
-        }
-    }
-    *annotations = kept;
-    if annotations.is_empty() {
-        metadata.remove("annotations");
-    }
-}
-
-/// A progress record without its times and digests.
-fn progress(text: &Value) -> Value {
-    let text = text.as_str().unwrap_or_default();
-    let record: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
-    let counted = ["purpose", "retries", "success", "failure"];
-    counted
-        .into_iter()
-        .map(|key| (key.to_owned(), record[key].clone()))
-        .collect()
 }

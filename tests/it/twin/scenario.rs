@@ -12,9 +12,12 @@ use serde_json::Value;
 /// The one object of a scenario.
 pub(super) const OBJECT: &str = "a";
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
+    /// Where it is written, from the root of the repository.
+    #[serde(skip)]
+    pub(crate) file: String,
     pub(crate) name: String,
     /// Whether the kind has the status subresource.
     #[serde(default = "yes")]
@@ -103,7 +106,7 @@ pub(super) enum Action {
     Hold(String),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Step {
     /// Start the operator; before the first step where no step says so.
@@ -132,7 +135,7 @@ pub(super) enum Step {
 }
 
 /// Where the two differ, and by which row of the deviation table.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Difference {
     pub(super) row: u32,
@@ -193,10 +196,15 @@ impl Scenario {
 
     fn read(file: &Path) -> Vec<Self> {
         let text = std::fs::read_to_string(file).expect("a scenario can be read");
+        let written = file.file_name().unwrap_or_default().to_string_lossy();
         let scenario = |document: Value| {
             let name = document["name"].to_string();
-            serde_json::from_value(document)
-                .unwrap_or_else(|error| panic!("{}: {name}: {error}", file.display()))
+            let scenario = serde_json::from_value(document)
+                .unwrap_or_else(|error| panic!("{}: {name}: {error}", file.display()));
+            Self {
+                file: format!("tests/twin/{written}"),
+                ..scenario
+            }
         };
         documents(&text).into_iter().map(scenario).collect()
     }

@@ -1,9 +1,9 @@
-//! One side of a scenario: an operator, its own namespace and kind on the shared server, and what was seen.
+//! One side of a scenario: an operator, its own namespace and kind, and what was seen.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kopf_rs_tests::{RealServer, TestCluster};
+use kopf_rs_tests::{Asked, RealServer, TestCluster};
 use serde_json::{Value, json};
 
 use super::kopf::Python;
@@ -36,15 +36,15 @@ enum Running {
 }
 
 /// What a scenario has come to.
-pub(crate) struct Seen {
+pub(super) struct Seen {
     pub(super) calls: Vec<Value>,
     /// `null` where the object is gone.
     pub(super) object: Value,
-    pub(crate) writes: usize,
+    pub(super) writes: usize,
 }
 
 impl<'a> Side<'a> {
-    /// Play the scenario on a cluster of the real server.
+    /// Play the scenario on a cluster: Kopf's side on one with an address.
     pub(super) async fn play(who: Who, scenario: &'a Scenario, cluster: TestCluster) -> Seen {
         let gates = std::env::temp_dir().join(format!("kopf-rs-gates-{}", cluster.namespace()));
         std::fs::create_dir_all(&gates).expect("temporary folders can be made");
@@ -98,17 +98,17 @@ impl<'a> Side<'a> {
 
     /// How many watches of the kind operators have opened.
     fn watches(&self) -> usize {
-        let entries = self.audit_of(&format!("/{}/", self.test.group));
+        let group = format!("/{}/", self.test.group);
+        let Some(real) = self.test.cluster.real() else {
+            let asked = self.test.cluster.asked();
+            let opened = |it: &&Asked| it.verb == "watch" && it.path.contains(&group);
+            return asked.iter().filter(opened).count();
+        };
+        let entries = real.audit_since(self.began, &group);
         let opened = |entry: &&Value| {
             entry["verb"] == "watch" && entry["userAgent"] != TestCluster::USER_AGENT
         };
         entries.iter().filter(opened).count()
-    }
-
-    fn audit_of(&self, word: &str) -> Vec<Value> {
-        let real = self.test.cluster.real();
-        let real = real.expect("twins live on the real server");
-        real.audit_since(self.began, word)
     }
 
     /// Await what the server's log shows, which is a moment late.
@@ -216,15 +216,18 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The writes made, counted once the server's log shows a request made after them.
+    /// The writes made, counted once the log of a real server shows a request made after them.
     async fn writes(&self) -> usize {
+        let Some(real) = self.test.cluster.real() else {
+            return self.test.writes(OBJECT).await;
+        };
         let marker = format!(
             "/api/v1/namespaces/{}/configmaps/end-of-scenario",
             self.test.cluster.namespace()
         );
         let answer = self.test.cluster.request("GET", &marker, None).await;
         assert!(answer.is_err(), "nobody makes {marker}");
-        let shown = || !self.audit_of(&marker).is_empty();
+        let shown = || !real.audit_since(self.began, &marker).is_empty();
         self.audited("the scenario has ended", shown).await;
         self.test.writes(OBJECT).await
     }

@@ -10,6 +10,7 @@ use futures_util::AsyncBufReadExt as _;
 use http::{Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::normal::{marked, marked_text};
@@ -28,11 +29,12 @@ const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
 type Lines = Box<dyn futures_util::AsyncBufRead + Send + Unpin>;
 
 /// What a server answered, or one event of a watch.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The status code; 0 for events.
     pub code: u16,
     /// The headers that matter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Vec<String>>,
     /// The body: JSON where it is, else its text.
     pub body: Value,

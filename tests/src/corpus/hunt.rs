@@ -8,10 +8,11 @@ use futures_util::StreamExt as _;
 
 use super::generate::generate;
 use super::ledger::Ledger;
-use super::run::{Pair, forget, run};
+use super::run::{Pair, run};
 use super::script::Script;
 use super::shrink::{cut, smaller};
 use super::tally::Tally;
+use super::told::forget;
 
 /// How many scripts run at a time.
 const AT_A_TIME: usize = 6;
@@ -44,7 +45,7 @@ pub async fn hunt(
     let runs = seeds.iter().map(|seed| async move {
         let script = generate(*seed);
         let pairs = run(&script, ours, real, Some(ledger)).await;
-        forget(&script, ours, real).await;
+        tokio::join!(forget(&script, ours), forget(&script, real));
         (*seed, pairs, script)
     });
     let mut found = futures_util::stream::iter(runs).buffer_unordered(AT_A_TIME);
@@ -105,7 +106,7 @@ async fn shrink(catch: &mut Catch, ours: &Path, real: &Path, ledger: &Ledger) {
         // Definitions are for the whole server: each attempt needs a group of its own.
         candidate.name = format!("seed-{}-{attempts}", catch.seed);
         let pairs = run(&candidate, ours, real, Some(ledger)).await;
-        forget(&candidate, ours, real).await;
+        tokio::join!(forget(&candidate, ours), forget(&candidate, real));
         let found = differing(&pairs).filter(|pair| mark(pair) == wanted);
         if let Some(pair) = found {
             let last = pair.step.unwrap_or_default();

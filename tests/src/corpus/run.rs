@@ -1,20 +1,16 @@
-//! Scripts against both servers, several at a time.
+//! What two servers have told in scripts, side by side.
 //!
-//! Promise: a script's steps run in order, on both servers at once; scripts do not see each other.
-//! Must not know how scripts are written.
+//! Promise: every answer of either is compared with one of the other. Must not know how scripts are written, nor whether a server has
+//! just answered or long ago.
 
 use std::fmt;
 use std::path::Path;
 
-use futures_util::StreamExt as _;
-
 use super::compare::{Difference, Matches};
-use super::exchange::{Answer, Side};
+use super::exchange::Answer;
 use super::ledger::Ledger;
-use super::script::{Script, Step};
-
-/// How many scripts run at a time.
-const AT_A_TIME: usize = 6;
+use super::script::Script;
+use super::told::{Told, told};
 
 /// A request and what differs between its two answers.
 #[derive(Debug, Clone)]
@@ -55,36 +51,40 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Runs scripts against the servers of two kubeconfig files: ours, and the real one.
-pub async fn run_all(scripts: &[Script], ours: &Path, real: &Path, ledger: &Ledger) -> Vec<Pair> {
-    let runs = scripts
-        .iter()
-        .map(|script| run(script, ours, real, Some(ledger)));
-    let all: Vec<Vec<Pair>> = futures_util::stream::iter(runs)
-        .buffered(AT_A_TIME)
+/// Compares what two servers have told in scripts: ours, and the real one.
+#[must_use]
+pub fn compared_all(
+    scripts: &[Script],
+    ours: &[Vec<Told>],
+    real: &[Vec<Told>],
+    ledger: &Ledger,
+) -> Vec<Pair> {
+    let all = scripts.iter().zip(ours.iter().zip(real));
+    all.flat_map(|(script, (ours, real))| compared(script, ours, real, Some(ledger)))
         .collect()
-        .await;
-    all.into_iter().flatten().collect()
 }
 
-/// Runs one script.
-pub async fn run(script: &Script, ours: &Path, real: &Path, ledger: Option<&Ledger>) -> Vec<Pair> {
-    let (mut ours, mut real) = (Side::new(ours, script).await, Side::new(real, script).await);
+/// Compares what two servers have told in a script.
+pub(super) fn compared(
+    script: &Script,
+    ours: &[Told],
+    real: &[Told],
+    ledger: Option<&Ledger>,
+) -> Vec<Pair> {
     let (mut pairs, mut matches) = (Vec::new(), Matches::default());
-    for (at, step) in script.steps().into_iter().enumerate() {
-        let (one, two) = tokio::join!(ours.play(&step), real.play(&step));
-        let request = described(&step);
-        for (one, two) in paired(&one, &two) {
+    let told = ours.iter().zip(real);
+    for (at, (step, (ours, real))) in script.steps().iter().zip(told).enumerate() {
+        for (one, two) in paired(&ours.answers, &real.answers) {
             let all = matches.compare(one, two);
             let excused = |difference: &&Difference| {
-                ledger.is_some_and(|ledger| ledger.excuses(&script.name, &request, difference))
+                ledger.is_some_and(|ledger| ledger.excuses(&script.name, &ours.step, difference))
             };
             let (known, differences): (Vec<&Difference>, Vec<&Difference>) =
                 all.iter().partition(excused);
             pairs.push(Pair {
                 script: script.name.clone(),
                 step: at.checked_sub(script.prelude()),
-                request: request.clone(),
+                request: ours.step.clone(),
                 body: step
                     .whole_body()
                     .map(|body| body.to_string())
@@ -98,15 +98,31 @@ pub async fn run(script: &Script, ours: &Path, real: &Path, ledger: Option<&Ledg
     pairs
 }
 
-/// Removes the kind a script brought: servers become slow with many.
-pub(super) async fn forget(script: &Script, ours: &Path, real: &Path) {
-    let gone = Step {
-        request: "DELETE ${crds}/things.${group}".to_owned(),
-        ..Step::default()
-    };
-    for kubeconfig in [ours, real] {
-        Side::new(kubeconfig, script).await.play(&gone).await;
-    }
+/// Whether what a server has told is what it told another day, but for what depends on the moment.
+#[must_use]
+pub fn same(script: &Script, one: &[Told], two: &[Told]) -> bool {
+    unlike(script, one, two).is_empty()
+}
+
+/// Where a server tells something else than it told another day. What it leaves out by chance may be missing on either day.
+#[must_use]
+pub fn unlike(script: &Script, recorded: &[Told], now: &[Told]) -> Vec<Pair> {
+    let back = compared(script, now, recorded, None);
+    let pairs = compared(script, recorded, now, None).into_iter().zip(back);
+    let differ =
+        pairs.filter(|(one, two)| !one.differences.is_empty() && !two.differences.is_empty());
+    differ.map(|(one, _)| one).collect()
+}
+
+/// Runs one script against two servers at once.
+pub(super) async fn run(
+    script: &Script,
+    ours: &Path,
+    real: &Path,
+    ledger: Option<&Ledger>,
+) -> Vec<Pair> {
+    let (ours, real) = tokio::join!(told(script, ours), told(script, real));
+    compared(script, &ours, &real, ledger)
 }
 
 /// Answers side by side; where one side has fewer, its last stands for what is missing.
@@ -116,13 +132,4 @@ fn paired<'a>(
 ) -> impl Iterator<Item = (&'a Answer, &'a Answer)> {
     let at = |all: &'a [Answer], at: usize| all.get(at).or(all.last());
     (0..one.len().max(two.len())).filter_map(move |index| Some((at(one, index)?, at(two, index)?)))
-}
-
-fn described(step: &Step) -> String {
-    if step.take.is_empty() && step.read_up.is_empty() {
-        return step.request.clone();
-    }
-    let watches = step.take.keys().chain(step.read_up.keys());
-    let watches: Vec<&str> = watches.map(String::as_str).collect();
-    format!("event of {}", watches.join(", "))
 }

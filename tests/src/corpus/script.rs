@@ -8,6 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::digest::Digest;
+
 /// What a variant says of a field that it takes away.
 const ABSENT: &str = "<absent>";
 
@@ -149,6 +151,23 @@ impl Script {
         }
         steps.extend(self.steps.iter().flat_map(Step::written_out));
         steps
+    }
+
+    /// A digest of all that is asked.
+    ///
+    /// # Panics
+    ///
+    /// Never: steps are data.
+    #[must_use]
+    pub fn asked(&self) -> Digest {
+        let add = |digest: Digest, step: Step| {
+            let asked = Step {
+                note: String::new(),
+                ..step
+            };
+            digest.and(serde_json::to_string(&asked).expect("steps are data"))
+        };
+        self.steps().into_iter().fold(Digest::new(), add)
     }
 
     /// How many steps come before the script's own.

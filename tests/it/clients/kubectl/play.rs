@@ -1,4 +1,4 @@
-//! A script's commands, run in order on both servers at once.
+//! A script's commands, run in order on a server, and what they led to on both.
 //!
 //! Promise: each side has a folder, a home and a namespace of its own; every command ends, or fails at a deadline.
 //! Must not know what commands mean.
@@ -10,8 +10,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use kopf_rs_tests::Program;
+use serde::{Deserialize, Serialize};
 
-use super::super::both::{Both, scratch};
+use super::super::both::scratch;
 use super::super::ledger::Ledger;
 use super::super::plain::{Own, plain, unequal};
 use super::script::{Run, Script, Step};
@@ -38,35 +39,50 @@ impl fmt::Display for Pair {
 }
 
 /// What a command led to.
-#[derive(Debug, Default, PartialEq)]
-struct Said {
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Said {
     exit: i32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     out: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     err: Vec<String>,
 }
 
-/// Runs a script on both servers.
+/// Runs a script on a server: what each step led to, where that is compared.
 pub(super) async fn play(
+    side: &str,
     script: &Script,
-    both: &Both,
+    kubeconfig: &Path,
     bin: &[PathBuf],
+) -> Vec<Option<Said>> {
+    let mut side = Side::new(side, script, kubeconfig, bin).await;
+    let mut all = Vec::new();
+    for step in &script.steps {
+        all.push(side.play(step).await);
+    }
+    side.leave().await;
+    all
+}
+
+/// Compares what a script led to on both servers.
+pub(super) fn compared(
+    script: &Script,
+    ours: &[Option<Said>],
+    real: &[Option<Said>],
     ledger: &Ledger,
 ) -> Vec<Pair> {
-    let side = |name, kubeconfig| Side::new(name, script, kubeconfig, bin);
-    let (mut ours, mut real) = tokio::join!(side("ours", &both.ours), side("real", &both.real));
     let mut pairs = Vec::new();
-    for step in &script.steps {
-        let (one, two) = tokio::join!(ours.play(step), real.play(step));
-        let Some((one, two)) = one.zip(two) else {
+    for (step, (one, two)) in script.steps.iter().zip(ours.iter().zip(real)) {
+        let Some((one, two)) = one.as_ref().zip(two.as_ref()) else {
             continue;
         };
         let command = step.to_string();
-        let differences = differences(&one, &two);
+        let differences = differences(one, two);
         let count = differences.len();
         let mut complaints = ledger.without_excused((&script.name, &command), differences);
         let excused = complaints.len() < count;
         if let Step::Run(run) = step {
-            complaints.extend(unexpected(run, &two));
+            complaints.extend(unexpected(run, two));
         }
         pairs.push(Pair {
             script: script.name.clone(),
@@ -75,7 +91,6 @@ pub(super) async fn play(
             excused,
         });
     }
-    tokio::join!(ours.leave(), real.leave());
     pairs
 }
 

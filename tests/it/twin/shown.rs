@@ -1,0 +1,118 @@
+//! What a scenario has come to on one side, made comparable with the other, and with another day.
+//!
+//! Must not know how it is compared.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::side::{Seen, Who};
+
+/// What is compared.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    /// Calls of handlers with what they were told, in order.
+    pub(super) calls: Vec<Value>,
+    /// What is left of the object; `null` where it is gone.
+    pub(super) object: Value,
+    pub(crate) writes: usize,
+}
+
+impl Shown {
+    pub(super) fn of(who: Who, seen: &Seen) -> Self {
+        Self {
+            calls: seen.calls.iter().map(comparable).collect(),
+            object: settled(who, &seen.object),
+            writes: seen.writes,
+        }
+    }
+}
+
+/// A call without what differs by nature: its number, the order of the differences.
+fn comparable(call: &Value) -> Value {
+    let mut call = call.clone();
+    if let Some(fields) = call.as_object_mut() {
+        fields.remove("number");
+    }
+    if let Some(items) = call["diff"].as_array_mut() {
+        items.sort_by_key(ToString::to_string);
+    }
+    call
+}
+
+/// An object without what differs by nature, and with the names of what operators keep on it made equal.
+fn settled(who: Who, object: &Value) -> Value {
+    let mut object = object.clone();
+    let last_handled = who.last_handled(&object);
+    let Some(fields) = object.as_object_mut() else {
+        return object;
+    };
+    fields.remove("apiVersion");
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        tidy(who, metadata);
+    }
+    // Kopf's other progress storage leaves its stanza behind.
+    if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("kopf");
+        if status.is_empty() {
+            fields.remove("status");
+        }
+    }
+    if let Some(last_handled) = last_handled {
+        object["last-handled"] = last_handled;
+    }
+    object
+}
+
+fn tidy(who: Who, metadata: &mut Map<String, Value>) {
+    let unique = [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+        "namespace",
+    ];
+    metadata.retain(|key, _| !unique.contains(&key.as_str()));
+    if let Some(time) = metadata.get_mut("deletionTimestamp") {
+        *time = json!("set");
+    }
+    if let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) {
+        for finalizer in finalizers.iter_mut().filter(|it| **it == who.finalizer()) {
+            *finalizer = json!("the operator's");
+        }
+    }
+    let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    let mut kept = Map::new();
+    for (key, value) in std::mem::take(annotations) {
+        match key.strip_prefix(who.prefix()) {
+            // Kopf has no place for what a cycle is for (row 4).
+            Some(
+                "last-handled-configuration"
+                | "target-configuration"
+                | "kopf-managed"
+                | "touch-dummy",
+            ) => {}
+            Some(id) => drop(kept.insert(format!("progress of {id}"), progress(&value))),
+            None => drop(kept.insert(key, value)),
+        }
+    }
+    *annotations = kept;
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+/// A progress record without its times and digests.
+fn progress(text: &Value) -> Value {
+    let text = text.as_str().unwrap_or_default();
+    let record: Value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+    let counted = ["purpose", "retries", "success", "failure"];
+    counted
+        .into_iter()
+        .map(|key| (key.to_owned(), record[key].clone()))
+        .collect()
+}
