@@ -359,7 +359,7 @@ async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(
     let timer = test.noting("t").interval(5);
     let working = test.start(Registry::new().timer(test.selector(), timer));
     test.create("a", json!({})).await;
-    test.line("may not be read").await;
+    test.line("cannot read objects of this kind").await;
     assert_eq!(test.calls.all().len(), 1);
     test.patch("a", json!({"spec": {"size": 1}})).await;
     test.calls.until(2).await;
