@@ -143,7 +143,7 @@ async fn two_instances_that_stay_are_told(cluster: TestCluster) {
     test.line(GENTLE).await;
     assert_eq!(said(&test, LASTING), 0);
     let line = test.line(LASTING).await;
-    assert!(line.contains("run one only"), "{line}");
+    assert!(line.contains("run only one"), "{line}");
     one.stop().await;
     other.stop().await;
     assert_eq!(said(&test, ALARM), 0);
