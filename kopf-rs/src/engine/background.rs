@@ -3,6 +3,7 @@
 //! What is called, and when, is decided by the plan; what they want changed is written by the worker, as all else. Must not know any
 //! schedule, nor when a daemon is cut off.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use tokio::time::Instant;
 use crate::engine::invoke::guarded;
 use crate::engine::key::Key;
 use crate::engine::mailbox::{Letter, Origin, ReturnedCall};
-use crate::engine::noted_calls::Noting;
 use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
 use crate::engine::running_calls::RunningCall;
@@ -35,6 +35,8 @@ use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
+/// For so long a daemon is noted as a call that may end the process: whatever runs all the time would always be accused.
+const SUSPICIOUS: Duration = Duration::from_secs(10);
 /// What is due and could not be called is looked at again after that.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -334,21 +336,29 @@ impl Run {
         } = self;
         let handler = cause.handler.clone();
         report(cause.logger(), &Happening::Invoked { handler });
-        let noted = match &shared.setup.notes {
-            Some(notes) => notes.begin(cause, about, &shared.setup.persistence),
-            None => Noting::none(),
-        };
+        let setup = &shared.setup;
+        let book = setup.notes.as_ref();
+        let mut call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
         let outcome = {
             let invoked = shared
                 .invoker
                 .invoke_in_background(cause, about, patch, &call.cancelled);
             let invoked = async {
-                // A daemon may run for as long as it likes.
                 let kind = cause.handler.background().map(|(kind, _)| kind);
-                if kind == Some(BackgroundKind::Daemon) {
-                    return invoked.await;
+                if kind == Some(BackgroundKind::Timer) {
+                    let clock = shared.setup.clock;
+                    return told_while_running(cause, clock, || false, invoked).await;
                 }
-                told_while_running(cause, shared.setup.clock, || false, invoked).await
+                // A daemon may run for as long as it likes.
+                let mut invoked = pin!(invoked);
+                let soon = tokio::time::timeout(SUSPICIOUS, &mut invoked).await;
+                if let Ok(outcome) = soon {
+                    return outcome;
+                }
+                if let Some(note) = call_note.take() {
+                    note.end(true);
+                }
+                invoked.await
             };
             tokio::select! {
                 biased;
@@ -356,7 +366,10 @@ impl Run {
                 () = call.abandoned.cancelled() => None,
             }
         };
-        noted.end(outcome.is_some());
+        let has_returned = outcome.is_some();
+        if let Some(note) = call_note {
+            note.end(has_returned);
+        }
         patch.sign(&cause.handler.id);
         outcome
     }

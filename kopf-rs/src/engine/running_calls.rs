@@ -96,12 +96,10 @@ impl RunningCall {
 
     /// Make it end, where nothing waits for it but this: for as long as its options say, or for a while before and after it is cut off.
     pub(crate) async fn end(&self, reason: StopReason, grace: Duration) {
-        self.stopped.set(reason);
-        self.tell(Exit::Told(reason));
+        self.set(reason, Exit::Told(reason));
         let (backoff, timeout) = self.forced();
         if let Some(backoff) = backoff {
-            self.stopped.set(StopReason::DAEMON_SIGNALLED);
-            self.tell(Exit::Signalled);
+            self.set(StopReason::DAEMON_SIGNALLED, Exit::Signalled);
             if self.has_ended_within(backoff).await {
                 return;
             }
@@ -109,14 +107,12 @@ impl RunningCall {
         if timeout.is_none() && self.has_ended_within(grace).await {
             return;
         }
-        self.stopped.set(StopReason::DAEMON_CANCELLED);
-        self.tell(Exit::Cancelled);
+        self.set(StopReason::DAEMON_CANCELLED, Exit::Cancelled);
         self.cancelled.cancel();
         if self.has_ended_within(timeout.unwrap_or(grace)).await {
             return;
         }
-        self.stopped.set(StopReason::DAEMON_ABANDONED);
-        self.tell(Exit::Abandoned);
+        self.set(StopReason::DAEMON_ABANDONED, Exit::Abandoned);
         self.abandoned.cancel();
     }
 
@@ -131,7 +127,13 @@ impl RunningCall {
         (backoff, timing.and_then(|it| it.cancellation_timeout))
     }
 
-    fn tell(&self, exit: Exit) {
+    /// One more reason to end. Told where it is new.
+    fn set(&self, reason: StopReason, exit: Exit) {
+        let known = self.stopped.reason().unwrap_or_default();
+        if known.contains(reason) {
+            return;
+        }
+        self.stopped.set(reason);
         let handler = self.handler.clone();
         let exits = Handling::Background(Background::Exits { handler, exit });
         report(&self.logger, &Happening::Handling(exits));

@@ -147,7 +147,6 @@ impl Shared {
             persistence: &self.setup.persistence,
             resource: &kind.resource,
             seen: &memory.seen,
-            background: memory.background().map(|it| &it.memory),
         }
     }
 

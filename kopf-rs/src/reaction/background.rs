@@ -50,7 +50,8 @@ pub(super) enum Phase {
     AwaitsChange,
     Runs {
         since: Timestamp,
-        exiting: Option<Exiting>,
+        /// Boxed: most are told to end once, and thousands rest.
+        exiting: Option<Box<Exiting>>,
     },
     /// It is called no more; a timer that has failed is, once the object has changed.
     Ended { revives: bool },
@@ -93,15 +94,15 @@ impl BackgroundMemory {
     pub(crate) fn holds(&self) -> bool {
         self.runs.iter().any(|run| match &run.phase {
             Phase::Waits(_) | Phase::AwaitsChange => true,
-            Phase::Runs { exiting, .. } => !exiting.as_ref().is_some_and(Exiting::is_abandoned),
+            Phase::Runs { exiting, .. } => !exiting.as_ref().is_some_and(|it| it.is_abandoned()),
             Phase::Ended { .. } => false,
         })
     }
 
-    /// Whether some of them run.
-    pub(crate) fn is_running(&self) -> bool {
-        let runs = |run: &Run| matches!(run.phase, Phase::Runs { .. });
-        self.runs.iter().any(runs)
+    /// Whether it is remembered, as what is called, or as what is called no more.
+    #[cfg(test)]
+    pub(crate) fn knows(&self, handler: &Handler) -> bool {
+        self.runs.iter().any(|run| is_same(&run.handler, handler))
     }
 
     /// When to look at them again, where nothing changes.
@@ -195,7 +196,7 @@ impl BackgroundMemory {
             .retain(|run| matches!(run.phase, Phase::Runs { .. }));
         for run in &mut self.runs {
             if let Phase::Runs { exiting, .. } = &mut run.phase {
-                let exiting = exiting.get_or_insert_with(|| Exiting::begun(now));
+                let exiting = exiting.get_or_insert_with(|| Box::new(Exiting::begun(now)));
                 exiting.note(reason);
             }
         }

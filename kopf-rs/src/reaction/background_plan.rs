@@ -155,6 +155,7 @@ impl Looking<'_, '_> {
             let run = self.go_on(run, false, has_changed);
             self.memory.runs.extend(run);
         }
+        self.memory.runs.shrink_to_fit();
         suspended
     }
 
@@ -206,7 +207,9 @@ impl Looking<'_, '_> {
         match &mut run.phase {
             Phase::Runs { exiting, .. } => {
                 if !is_wanted || exiting.is_some() {
-                    let mut order = exiting.take().unwrap_or_else(|| Exiting::begun(now));
+                    let mut order = exiting
+                        .take()
+                        .unwrap_or_else(|| Box::new(Exiting::begun(now)));
                     let reason = self.reason(is_wanted);
                     self.exit(&run.handler, &mut order, reason);
                     *exiting = Some(order);

@@ -10,7 +10,6 @@ use crate::object::outline::Outline;
 use crate::object::path::FieldPath;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::reaction::background::BackgroundMemory;
 use crate::reaction::memory::ObjectMemory;
 use crate::state::Persistence;
 
@@ -20,8 +19,6 @@ pub(crate) struct FastPath<'a> {
     pub(crate) persistence: &'a Persistence,
     pub(crate) resource: &'a Resource,
     pub(crate) seen: &'a ObjectMemory,
-    /// Nothing where the object has no daemons and timers that are known.
-    pub(crate) background: Option<&'a BackgroundMemory>,
 }
 
 impl FastPath<'_> {
@@ -47,18 +44,16 @@ impl FastPath<'_> {
 
     /// Whether an object that was handled carries the finalizer; `None` where that, or the essence, depends on more than its text tells.
     fn held(&self) -> Option<bool> {
-        let mut held = self.background.is_some_and(BackgroundMemory::holds);
+        let mut held = false;
         for handler in self.handlers {
             if handler.field().is_some_and(is_extra)
                 || handler.is_for_resuming() && self.seen.is_initial()
             {
                 return None;
             }
+            // Daemons and timers go by the last state that was planned for, which need not be the one that was handled last.
             if handler.background().is_some() {
-                let background = self.background?;
-                if background.is_running() || handler.filters().has_functions() {
-                    return None;
-                }
+                return None;
             }
             if handler.needs_finalizer() {
                 let filters = handler.filters();

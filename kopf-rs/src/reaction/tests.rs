@@ -2,6 +2,7 @@
 
 mod ahead;
 mod background;
+mod background_history;
 mod change;
 mod decision;
 mod deletion;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, handlers, in_background, outcome_of};
+use super::world::{FINALIZER, World, handler, handlers, in_background, outcome_of, with};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::family::background::BackgroundOptions;
+use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
 use crate::handler::live::Live;
 use crate::handler::options::RetryOptions;
@@ -64,7 +65,7 @@ impl World {
     }
 
     /// A call ends: as [`outcome_of`] has it, or `cut off`.
-    fn ends(&mut self, id: &str, outcome: &str) -> &mut Self {
+    pub(super) fn ends(&mut self, id: &str, outcome: &str) -> &mut Self {
         let place = self.running.iter().position(|it| *it.handler.id == *id);
         let call = self.running.swap_remove(place.unwrap());
         let judge = Judge {
@@ -103,7 +104,7 @@ impl World {
         self.again()
     }
 
-    fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         let object = self.object.as_ref();
         object.is_some_and(|it| it["metadata"]["finalizers"] == json!([FINALIZER]))
     }
@@ -121,13 +122,13 @@ fn timer(options: impl FnOnce(&mut BackgroundOptions)) -> World {
     world_of(BackgroundKind::Timer, options)
 }
 
-fn labelled(options: &mut BackgroundOptions) {
+pub(super) fn labelled(options: &mut BackgroundOptions) {
     options.filters.labels = vec![("on".into(), Criterion::Present)];
 }
 
-const ON: &str = "yes";
+pub(super) const ON: &str = "yes";
 
-fn label(value: &str) -> Value {
+pub(super) fn label(value: &str) -> Value {
     json!({"metadata": {"labels": {"on": if value.is_empty() { Value::Null } else { value.into() }}}})
 }
 
@@ -564,4 +565,23 @@ fn a_deletion_handler_that_fails_keeps_an_object_whose_daemon_has_ended() {
     world.wait();
     assert_eq!(world.calls(), "gone delete#0 gone delete#1");
     assert!(world.object.is_none());
+}
+
+#[test]
+fn what_is_as_it_was_handled_last_is_looked_at_all_the_same() {
+    let mut all: Vec<Handler> = vec![in_background(BackgroundKind::Timer, "x", |it| {
+        labelled(it);
+        it.interval = Some(pause(10));
+    })];
+    all.push(with(handler(ChangeKind::Update, "u"), |it| {
+        it.filters.labels = vec![("on".into(), Criterion::Present)];
+    }));
+    let mut world = World::new(all);
+    world.put(json!({}));
+    world.edit(label(ON));
+    world.see(EventType::Added).ends("x", "ok").calls();
+    world.update(label(""));
+    assert!(!world.is_held());
+    world.update(label(ON));
+    assert_eq!((world.calls(), world.is_held()), ("x#0".into(), true));
 }

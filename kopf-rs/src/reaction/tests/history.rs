@@ -23,7 +23,7 @@ use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::reaction::subhandlers::Progress;
 
 /// A small random number generator (xorshift): the same seed gives the same history.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 /// One call of a handler.
 #[derive(Debug)]
@@ -61,23 +61,28 @@ struct History {
 }
 
 impl Dice {
-    fn roll(&mut self, comparison: usize) -> usize {
+    /// The dice of one history.
+    pub(super) fn of(seed: u64) -> Self {
+        let mut dice = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..8 {
+            dice.roll(2);
+        }
+        dice
+    }
+    pub(super) fn roll(&mut self, comparison: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % 1_000_003).unwrap() % comparison
     }
-    fn one_in(&mut self, comparison: usize) -> bool {
+    pub(super) fn one_in(&mut self, comparison: usize) -> bool {
         self.roll(comparison) == 0
     }
 }
 
 impl History {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        for _ in 0..8 {
-            dice.roll(2);
-        }
+        let mut dice = Dice::of(seed);
         let all = [
             "create:c",
             "update:u",
@@ -464,17 +469,22 @@ fn deleted_at_last(history: &mut History) {
     assert_eq!(count("d"), usize::from(demanded));
 }
 
-#[test]
-fn no_change_is_lost() {
+/// Which histories are asked for.
+pub(super) fn seeds() -> std::ops::Range<u64> {
     let number = |name| {
         std::env::var(name)
             .ok()
             .and_then(|it: String| it.parse::<u64>().ok())
     };
-    let seeds = match number("KOPF_RS_SEED") {
+    match number("KOPF_RS_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("KOPF_RS_HISTORIES").unwrap_or(300),
-    };
+    }
+}
+
+#[test]
+fn no_change_is_lost() {
+    let seeds = seeds();
     let mut attempts = 0;
     for seed in seeds.clone() {
         let found = std::panic::catch_unwind(|| history(seed));

@@ -375,7 +375,6 @@ impl World {
             persistence: &self.persistence,
             resource: &Resource::default(),
             seen: self.seen.as_ref().unwrap(),
-            background: Some(&self.background),
         };
         fast_path.is_already_handled(&Raw::parse(&body.to_string()).unwrap())
     }
