@@ -72,6 +72,8 @@ struct Shared {
     broken: Notes,
     /// Kinds of which objects must not be read, as it was told.
     unreadable: Notes,
+    /// Collections of which single objects must not be read, but listed.
+    ungettable: Notes,
     /// Kinds that we have defined ourselves.
     #[cfg(any(feature = "cli", test))]
     defined: Notes,
@@ -124,6 +126,7 @@ impl Cluster {
                 status_paths: Mutex::default(),
                 broken: Notes::default(),
                 unreadable: Notes::default(),
+                ungettable: Notes::default(),
                 #[cfg(any(feature = "cli", test))]
                 defined: Notes::default(),
                 discovered: Mutex::default(),

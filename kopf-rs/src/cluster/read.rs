@@ -1,10 +1,13 @@
 //! Single reads: one object, one request.
+//!
+//! Where a role has no `get`, as the one that Kopf documents, an object is listed by its name: whoever is watched may be listed.
 
 use bytes::Bytes;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::Call;
+use crate::cluster::request::{Call, escaped};
+use crate::cluster::watch::pages::read_page;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
@@ -16,7 +19,51 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Raw, ClusterError> {
-        object(&self.exchange(&get(resource, namespace, name)).await?)
+        let collection = resource.path(namespace, None, None);
+        if self.shared.ungettable.has(&collection) {
+            return self.get_listed(resource, namespace, name).await;
+        }
+        let denied = match self.exchange(&get(resource, namespace, name)).await {
+            Ok(reply) => return object(&reply),
+            Err(error @ ClusterError::Denied { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        match self.get_listed(resource, namespace, name).await {
+            Err(ClusterError::Denied { .. }) => Err(denied),
+            found => {
+                self.shared.ungettable.add(&collection);
+                found
+            }
+        }
+    }
+
+    /// The same as a list of one.
+    async fn get_listed(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Raw, ClusterError> {
+        let path = resource.path(namespace, None, None);
+        let target = format!("{path}?fieldSelector=metadata.name%3D{}", escaped(name));
+        let asked = Asked {
+            verbs: &["list"],
+            resource: Some(resource),
+            namespace,
+            subresource: None,
+        };
+        let page = self.exchange(&Call::get(target, asked)).await?;
+        let api_version = resource.api_version();
+        let mut found = None;
+        let read = read_page(&page, &mut |item| {
+            let raw = Raw::parse_item(item, &api_version, &resource.kind)?;
+            if raw.facts().name == name {
+                found = Some(raw);
+            }
+            Ok(())
+        });
+        read.map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+        found.ok_or_else(|| ClusterError::NotFound(format!("{resource} \"{name}\" not found")))
     }
 
     /// One object, asked for a few times; `None` where it is not there.

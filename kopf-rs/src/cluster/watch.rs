@@ -20,7 +20,7 @@ use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
 
 mod line;
-mod pages;
+pub(super) mod pages;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -54,15 +54,14 @@ impl Worker {
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
         match look {
             Look::Missing => self.is_missing(event),
-            // No more is known of it than its name: its watch will tell more.
-            Look::Unreadable if self.raw.facts().resource_version.is_empty() => {
+            // What is known of it is old, or no more than its name: its watch will tell more.
+            Look::Unreadable if self.outdated => {
                 self.leave_background();
                 Due::Never
             }
             // Only a write finds out whether it is there again.
             Look::Unreadable if self.unwritten_outcome => self.deliver_unwritten().await,
             Look::Found | Look::Unreadable => {
-                self.outdated = false;
                 if self.context.begin_again().await {
                     self.cycle(event).await
                 } else {

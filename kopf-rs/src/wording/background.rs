@@ -84,7 +84,7 @@ fn write_exit(f: &mut Formatter<'_>, exit: Exit) -> Result {
             write!(
                 f,
                 "is still exiting. The next check is in {next} seconds. It was told to {age} seconds ago{waits}: `cancellation_timeout = ..` \
-                 would put an end to that."
+                 puts an end to that for a daemon."
             )
         }
     }
