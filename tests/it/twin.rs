@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use kopf_rs_tests::{Server, TestCluster, in_ci, play, say};
+use kopf_rs_tests::{RealServer, Server, TestCluster, play, say, skipped};
 
 use compare::{Verdict, judge};
 pub(crate) use kopf_recorded::under_kopf;
@@ -37,7 +37,9 @@ fn kopf_and_this_do_the_same() {
     let Some(kopf) = under_kopf("twin", &scenarios, wanted.is_empty()) else {
         return;
     };
-    let ours = here(&scenarios);
+    let Some(ours) = here("twin", &scenarios) else {
+        return;
+    };
     let pairs = scenarios.iter().zip(kopf.into_iter().zip(ours));
     let results: Vec<Played> = pairs
         .map(|(scenario, (kopf, ours))| judge(scenario, &kopf?, &ours?))
@@ -50,9 +52,14 @@ type Played = Result<Verdict, String>;
 /// What a scenario came to on one side, or why it came to no end.
 pub(crate) type Half = Result<Shown, String>;
 
-/// What scenarios come to here.
-pub(crate) fn here(scenarios: &[Scenario]) -> Vec<Half> {
-    halves(Who::Ours, scenarios)
+/// What scenarios come to here, on a real server; nothing where there is none.
+pub(crate) fn here(test: &str, scenarios: &[Scenario]) -> Option<Vec<Half>> {
+    if let Err(error) = RealServer::shared() {
+        let missing = error.missing().unwrap_or_else(|| panic!("{error}"));
+        skipped(test, missing);
+        return None;
+    }
+    Some(halves(Who::Ours, scenarios))
 }
 
 /// One side of each scenario, a few at a time.
@@ -78,23 +85,12 @@ fn halves(who: Who, scenarios: &[Scenario]) -> Vec<Half> {
     results.into_iter().map(|(_, played)| played).collect()
 }
 
-/// Kopf's on a real server; ours there where Kopf is asked, or with `CI=true`, else on the one in the process.
-fn server_of(who: Who) -> Server {
-    let is_asked = std::env::var("KOPF_RS_ANSWERS").is_ok_and(|it| !it.is_empty());
-    if who == Who::Kopf || is_asked || in_ci() {
-        Server::Real
-    } else {
-        Server::Tcp
-    }
-}
-
 fn half(who: Who, scenario: &Scenario) -> Half {
     let mut seen = Err("it did not end".to_owned());
     let side = async |cluster: TestCluster| {
         seen = Ok(Shown::of(who, &Side::play(who, scenario, cluster).await));
     };
-    let server = server_of(who);
-    let played = catch_unwind(AssertUnwindSafe(|| play(server, "twin", side)));
+    let played = catch_unwind(AssertUnwindSafe(|| play(Server::Real, "twin", side)));
     match played {
         Ok(()) => seen,
         Err(panic) => {

@@ -35,7 +35,10 @@ fn no_life_costs_more_writes_than_promised_nor_than_under_kopf() {
     let Some(kopf) = under_kopf("writes", &scenarios, true) else {
         return;
     };
-    let halves = kopf.into_iter().zip(here(&scenarios));
+    let Some(ours) = here("writes", &scenarios) else {
+        return;
+    };
+    let halves = kopf.into_iter().zip(ours);
     let counts: Vec<Count> = halves
         .map(|(kopf, here)| Count {
             kopf: writes(kopf),

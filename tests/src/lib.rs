@@ -43,7 +43,7 @@ pub use real::{RealServer, StartError};
 pub use recorded::{Mode, Recorded};
 pub use resource::documents;
 pub use served::Served;
-pub use skip::{Missing, in_ci, say, skipped};
+pub use skip::{Missing, say, skipped};
 pub use test_cluster::{Asked, TestCluster};
 pub use toolchain::{Tool, ToolError, go_program, kubernetes_version, tool};
 pub use webhook::Webhook;

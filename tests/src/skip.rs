@@ -46,8 +46,7 @@ pub(crate) fn slow(what: &str) {
 }
 
 /// Whether nothing may be skipped, `CI=true`.
-#[must_use]
-pub fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
