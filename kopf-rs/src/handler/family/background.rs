@@ -177,43 +177,47 @@ impl Registry {
 }
 
 impl Callback {
-    /// For `daemon` and `timer`: how long the first call waits, in seconds or as a `Duration`. Default: not at all. A function of the cause may say it: `|cause: &Cause| 5`.
+    /// For `daemon` and `timer`: how long the first call waits: seconds, a `Duration`, or a function that returns one of them,
+    /// `|cause: &Cause| 5`. Default: zero.
     #[must_use]
     pub fn initial_delay<M>(mut self, delay: impl IntoPause<M>) -> Self {
         self.options.timing.initial_delay = Some(delay.into_pause());
         self
     }
-    /// For `timer`: the time from the end of a call to the next one, in seconds or as a `Duration`. Default: none. A function of the cause may say it: `|cause: &Cause| 5`.
+    /// For `timer`: the time from the end of a call to the next one: seconds, a `Duration`, or a function that returns one of them,
+    /// `|cause: &Cause| 5`. Default: none; the timer is called once, or once after each `idle`.
     #[must_use]
     pub fn interval<M>(mut self, interval: impl IntoPause<M>) -> Self {
         self.options.timing.interval = Some(interval.into_pause());
         self
     }
-    /// For `timer`: the interval counts from begin to begin; what is missed is left out.
+    /// For `timer`: the interval counts from begin to begin; what is missed is left out. Default: from end to begin.
     #[must_use]
     pub fn sharp(mut self) -> Self {
         self.options.timing.sharp = true;
         self
     }
-    /// For `timer`: call it only when the object has been unchanged for so long.
+    /// For `timer`: call it only when the object has been unchanged for so long: seconds, or a `Duration`. Default: whenever it is due.
     #[must_use]
     pub fn idle(mut self, idle: impl Into<Seconds>) -> Self {
         self.options.timing.idle = Some(idle.into().duration());
         self
     }
-    /// For `daemon`: how long it may end by itself, before it is cut off.
+    /// For `daemon`: how long it may end by itself, before it is cut off: seconds, or a `Duration`. Default: zero.
     #[must_use]
     pub fn cancellation_backoff(mut self, backoff: impl Into<Seconds>) -> Self {
         self.options.timing.cancellation_backoff = Some(backoff.into().duration());
         self
     }
-    /// For `daemon`: how long it is waited for once it is cut off.
+    /// For `daemon`: how long the deletion waits for it once it is cut off: seconds, or a `Duration`. Default: the deletion waits until the
+    /// function ends.
     #[must_use]
     pub fn cancellation_timeout(mut self, timeout: impl Into<Seconds>) -> Self {
         self.options.timing.cancellation_timeout = Some(timeout.into().duration());
         self
     }
-    /// For `daemon`: how often it is told that it still runs, where nothing cuts it off.
+    /// For `daemon`: how often a log line says that it still runs, if nothing cuts it off: seconds, or a `Duration`. Default:
+    /// [`Background::cancellation_polling`](crate::Background::cancellation_polling), 60 seconds.
     #[must_use]
     pub fn cancellation_polling(mut self, polling: impl Into<Seconds>) -> Self {
         self.options.timing.cancellation_polling = Some(polling.into().duration());
