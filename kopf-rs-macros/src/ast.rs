@@ -183,6 +183,7 @@ fn read_argument(
             };
             Some((known, datum))
         }
+        None if is_of_events(&name, &ty) => None,
         None => match resolve(&name) {
             Ok(known) => known.map(|known| (known, name.clone())),
             Err(message) => {
@@ -222,6 +223,15 @@ fn resolve(name: &Ident) -> Result<Option<&'static str>, String> {
             "unknown handler argument `{text}`; did you mean `{near}`?\nif it is a type of your own to be injected, say so: `#[inject] {text}: ...`"
         )),
     }
+}
+
+/// `events: Events`, which is no slip for `event`.
+fn is_of_events(name: &Ident, ty: &Type) -> bool {
+    let is_called_so = |path: &syn::Path| {
+        let last = path.segments.last();
+        last.is_some_and(|it| it.ident == "Events")
+    };
+    name == "events" && matches!(ty, Type::Path(ty) if is_called_so(&ty.path))
 }
 
 fn unknown_datum(datum: &Ident) -> String {

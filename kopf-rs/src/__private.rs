@@ -12,6 +12,7 @@ pub use tracing::{self, Level};
 
 pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
 pub use crate::handler::cause::Cause;
+pub use crate::handler::current::{post_line, posts_lines};
 pub use crate::handler::decl::{Decl, Declared, duration};
 pub use crate::handler::extract::given::{ByType, GivenToAll};
 pub use crate::handler::extract::json::{field, field_if_any};

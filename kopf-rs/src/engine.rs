@@ -19,6 +19,7 @@ pub(crate) mod noted_calls;
 pub(crate) mod overdue;
 mod own_thread;
 mod planning;
+pub(crate) mod posting;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod resource_handlers;

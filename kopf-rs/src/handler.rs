@@ -9,6 +9,8 @@ pub(crate) mod current;
 pub(crate) mod decl;
 pub(crate) mod definition;
 pub(crate) mod error;
+pub(crate) mod event_sink;
+pub(crate) mod events;
 pub(crate) mod extensions;
 pub(crate) mod extract;
 pub(crate) mod family;

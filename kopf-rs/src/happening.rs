@@ -8,6 +8,7 @@ pub(crate) mod background;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod patching;
+pub(crate) mod posting;
 pub(crate) mod serving;
 pub(crate) mod user_code;
 
@@ -21,6 +22,7 @@ use crate::happening::abrupt_end::AbruptEnd;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::patching::Patching;
+use crate::happening::posting::Posting;
 use crate::happening::serving::Serving;
 use crate::happening::user_code::UserCode;
 
@@ -114,6 +116,9 @@ pub(crate) enum Happening {
     WorkerPanicked,
     /// Another operator of this name was noticed.
     DuplicateOperator(Arc<DuplicateOperator>),
+
+    /// Something about Kubernetes Events.
+    Posting(Posting),
 
     // === discovery and watches ===
     Serving(Serving),

@@ -65,6 +65,8 @@ pub use crate::cluster::Client;
 pub use crate::engine::failures::Failure;
 pub use crate::handler::cause::Cause;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
+pub use crate::handler::event_sink::PostingLevel;
+pub use crate::handler::events::Events;
 pub use crate::handler::extract::{FromCause, State};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
 pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
@@ -93,13 +95,15 @@ pub use crate::object::event::EventType;
 pub use crate::object::labels::Labels;
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
+pub use crate::object::posted_event::EventKind;
 pub use crate::object::reference::Reference;
 pub use crate::object::resource::Resource;
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
-    Background, Execution, Networking, Queueing, Scanning, Settings, StartupSettings, Watching,
+    Background, Execution, Networking, Posting, Queueing, Scanning, Settings, StartupSettings,
+    Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 

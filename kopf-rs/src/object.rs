@@ -15,6 +15,7 @@ pub(crate) mod operations;
 pub(crate) mod outline;
 pub(crate) mod patch;
 pub(crate) mod path;
+pub(crate) mod posted_event;
 pub(crate) mod python;
 pub(crate) mod raw;
 pub(crate) mod reference;

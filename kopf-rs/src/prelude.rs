@@ -6,10 +6,11 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};
 
 pub use crate::{
-    ABSENT, Body, Callback, Cause, Client, Diff, DiffItem, DiffOp, ErrorsMode, EventType,
-    FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, Live, Logger, Memo,
-    Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings, State, StopReason,
-    Stopped, Subhandlers, TemporaryError, handler, handler_blocking, handler_with,
+    ABSENT, Body, Callback, Cause, Client, Diff, DiffItem, DiffOp, ErrorsMode, EventKind,
+    EventType, Events, FieldPath, FromCause, HandlerError, HandlerResult, Labels, Lifecycle, Live,
+    Logger, Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings,
+    State, StopReason, Stopped, Subhandlers, TemporaryError, handler, handler_blocking,
+    handler_with,
 };
 pub use crate::{
     adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,

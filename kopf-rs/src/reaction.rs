@@ -53,6 +53,7 @@ pub(crate) mod background_plan;
 pub(crate) mod comparison;
 pub(crate) mod cycle;
 pub(crate) mod decision;
+pub(crate) mod event_series;
 pub(crate) mod exiting;
 pub(crate) mod facts;
 pub(crate) mod fast_path;

@@ -6,8 +6,10 @@ mod abrupt_end;
 mod background;
 mod calls;
 mod duplicates;
+pub(crate) mod event_words;
 pub(crate) mod handling;
 mod patching;
+mod posting;
 mod serving;
 
 use std::fmt;
@@ -16,6 +18,9 @@ use std::time::Duration;
 use tracing::Level;
 
 use crate::happening::{Happening, Request};
+
+const WORKER_PANICKED: &str = "Event processing has panicked, which is a bug in kopf-rs. The object is handled again at its next change.";
+const UNWATCHED: &str = "The object is no longer watched: its state in memory is dropped.";
 
 /// A happening as a log line. Formatting costs nothing until it is displayed.
 pub(crate) struct Line<'a>(pub(crate) &'a Happening);
@@ -31,6 +36,7 @@ impl Line<'_> {
             Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
+            Happening::Posting(posting) => posting::level(posting),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
             Happening::AbruptEnd(end) => abrupt_end::level(end),
             Happening::OutcomesLost { .. } | Happening::WorkerPanicked => Level::ERROR,
@@ -76,12 +82,8 @@ impl fmt::Display for Line<'_> {
             Happening::StreamsLeft { objects } => {
                 write!(f, "Unprocessed streams left for {objects} object(s).")
             }
-            Happening::WorkerPanicked => f.write_str(
-                "Event processing has panicked, which is a bug in kopf-rs. The object is handled again at its next change.",
-            ),
-            Happening::Unwatched => {
-                f.write_str("The object is no longer watched: its state in memory is dropped.")
-            }
+            Happening::WorkerPanicked => f.write_str(WORKER_PANICKED),
+            Happening::Unwatched => f.write_str(UNWATCHED),
             Happening::RequestFailed {
                 request,
                 error,
@@ -108,6 +110,7 @@ impl fmt::Display for Line<'_> {
             Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
             Happening::Patching(patching) => patching::write(f, patching),
+            Happening::Posting(posting) => posting::write(f, posting),
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }

@@ -34,6 +34,7 @@ mod myingress;
 mod operating;
 mod operators;
 mod patching;
+mod posting;
 mod random;
 mod readme;
 mod resume;

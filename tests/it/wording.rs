@@ -483,6 +483,12 @@ fn settings() -> Vec<String> {
         networking.concurrent_writes,
         scanning.disabled,
         scanning.interval,
+        posting.enabled,
+        posting.loggers,
+        posting.level,
+        posting.reporting_component,
+        posting.reporting_instance,
+        posting.event_name_prefix,
         persistence,
     );
     all.map(|it| it.replace(' ', "")).to_vec()

@@ -18,6 +18,7 @@ use crate::object::patch::Patch;
 use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
+mod events;
 mod pruned;
 mod status_paths;
 #[cfg(test)]

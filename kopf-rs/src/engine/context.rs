@@ -16,6 +16,7 @@ use crate::engine::report::report;
 use crate::engine::shared::Shared;
 use crate::engine::turns::TurnPermit;
 use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
 use crate::happening::abrupt_end::AbruptEnd;
@@ -64,10 +65,11 @@ impl WorkerContext {
         about: Arc<Reference>,
         wake: Arc<Notify>,
     ) -> Self {
+        let sink = shared.setup.extensions.get::<OperatorSink>();
         Self {
+            logger: Logger::of(about.clone()).posting_to(sink.as_deref()),
             shared,
             key,
-            logger: Logger::of(about.clone()),
             about,
             wake,
             place: Place::Left,

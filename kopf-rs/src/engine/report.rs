@@ -1,4 +1,5 @@
-//! Tells of happenings: today the log, through the logger of the object or activity they are about, where they are about one.
+//! Tells of happenings: the log, through the logger of the object or activity they are about, where they are about one, and Kubernetes Events
+//! about the object where log lines are posted.
 //!
 //! The one place where happenings leave the engine. Must not know how they are worded.
 
@@ -13,16 +14,28 @@ use crate::object::reference::Reference;
 use crate::object::resource::Resource;
 use crate::rt::outage::Over;
 use crate::wording::Line;
+use crate::wording::event_words::event_words;
 
 /// Tell whoever wants to know that `happening` has happened to what `logger` is about.
 pub(crate) fn report(logger: &Logger, happening: &Happening) {
     let line = Line(happening);
-    logger.log(line.level(), format_args!("{line}"));
+    let level = line.level();
+    logger.print(level, format_args!("{line}"));
+    if logger.posts_lines()
+        && let Some(words) = event_words(happening)
+    {
+        logger.post(
+            level,
+            Some(words.action),
+            words.reason,
+            format_args!("{words}"),
+        );
+    }
 }
 
 /// The same at DEBUG, for it was told before.
 pub(crate) fn report_quietly(logger: &Logger, happening: &Happening) {
-    logger.log(Level::DEBUG, format_args!("{}", Line(happening)));
+    logger.print(Level::DEBUG, format_args!("{}", Line(happening)));
 }
 
 /// Tell what has happened to the operator as a whole.

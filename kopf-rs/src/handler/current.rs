@@ -3,6 +3,7 @@
 //! As with log lines, tasks and threads that a handler starts know of none. Must not know what calls handlers.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::handler::cause::Cause;
@@ -27,6 +28,19 @@ pub(crate) fn enter(cause: &Arc<Cause>) -> Entered {
 /// The call that runs on this thread.
 pub(crate) fn cause() -> Option<Arc<Cause>> {
     CURRENT.with_borrow(Clone::clone)
+}
+
+/// Whether log lines are posted as Events here.
+#[must_use]
+pub fn posts_lines() -> bool {
+    CURRENT.with_borrow(|cause| cause.as_ref().is_some_and(|it| it.logger().posts_lines()))
+}
+
+/// Post a log line as an Event.
+pub fn post_line(level: tracing::Level, line: fmt::Arguments<'_>) {
+    if let Some(cause) = cause() {
+        cause.logger().post_line(level, line);
+    }
 }
 
 impl Drop for Entered {

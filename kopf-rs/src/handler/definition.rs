@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::handler::callee::Callee;
 use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
+use crate::handler::event_sink::OperatorSink;
 use crate::handler::filter::{Filters, Former};
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
@@ -46,10 +47,16 @@ pub(crate) struct HandlerCall {
 impl HandlerCall {
     pub(crate) fn new(
         handler: Arc<Handler>,
-        context: CauseContext,
+        mut context: CauseContext,
         attempt: Attempt,
         subject: Subject,
     ) -> Self {
+        if let (true, Some(object)) = (handler.posts_lines(), subject.object()) {
+            let sink = context.extensions.get::<OperatorSink>();
+            let version = object.body.resource_version();
+            let logger = context.logger.posting_to(sink.as_deref());
+            context.logger = logger.for_call(&handler.id, version);
+        }
         let cause = Cause {
             handler_id: handler.id.clone(),
             param: handler.param.clone(),
@@ -170,6 +177,11 @@ impl Handler {
     /// Whether it runs in the background, and when it is called there.
     pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         self.family.background()
+    }
+
+    /// Whether its log lines become Kubernetes Events where lines are posted.
+    pub(crate) fn posts_lines(&self) -> bool {
+        self.family.posts_lines()
     }
 
     /// The activity it is part of; `None` for handlers of objects.

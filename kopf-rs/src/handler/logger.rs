@@ -5,7 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::handler::event_sink::{EventSink, OperatorSink, PostingLevel};
 use crate::handler::subject::Activity;
+use crate::object::posted_event::{EventKind, PostedEvent, Regarding};
 use crate::object::reference::Reference;
 
 /// Logs on behalf of one object, or of one activity, also from tasks and threads that a handler starts: `info!(logger, "...")` and its siblings.
@@ -17,6 +19,17 @@ use crate::object::reference::Reference;
 pub struct Logger {
     about: Option<Arc<Reference>>,
     activity: Option<Activity>,
+    /// Where lines are posted as Events, too.
+    posting: Option<LinePosting>,
+}
+
+/// How lines about an object are posted as Kubernetes Events.
+#[derive(Clone, Debug)]
+struct LinePosting {
+    sink: Arc<dyn EventSink>,
+    /// The handler that writes them.
+    action: Option<Arc<str>>,
+    resource_version: Option<Arc<str>>,
 }
 
 /// One event. The target and the level of a callsite are constant: so there is one for each.
@@ -39,6 +52,7 @@ impl Logger {
         Self {
             about: Some(reference),
             activity: None,
+            posting: None,
         }
     }
     /// A logger for lines about no object, as in unit tests of handlers.
@@ -51,13 +65,76 @@ impl Logger {
         Self {
             about: None,
             activity: Some(activity),
+            posting: None,
         }
+    }
+    /// The same, whose lines are also posted as Events where the operator posts lines.
+    pub(crate) fn posting_to(mut self, sink: Option<&OperatorSink>) -> Self {
+        let sink = sink.filter(|sink| sink.0.takes_lines());
+        self.posting = sink.map(|sink| LinePosting {
+            sink: sink.0.clone(),
+            action: None,
+            resource_version: None,
+        });
+        self
+    }
+    /// The same for a call of a handler for a version of the object.
+    pub(crate) fn for_call(mut self, handler: &Arc<str>, version: &str) -> Self {
+        if let Some(posting) = &mut self.posting {
+            posting.action = Some(handler.clone());
+            posting.resource_version = Some(version.into());
+        }
+        self
+    }
+    /// Whether lines are posted.
+    pub(crate) fn posts_lines(&self) -> bool {
+        self.posting.is_some()
     }
     /// Write one line.
     ///
     /// Its target is `kopf.objects`, its fields are `namespace name kind api_version uid` where there is an object. In activities
     /// the target is `kopf.activities.startup` or `kopf.activities.cleanup`.
+    ///
+    /// With [`Posting::loggers`](crate::Posting::loggers) it is posted as a Kubernetes Event about the object, too.
     pub fn log(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
+        self.print(level, line);
+        self.post_line(level, line);
+    }
+    /// Post one line, where lines are posted.
+    pub(crate) fn post_line(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
+        self.post(level, None, "Logging", line);
+    }
+    /// Post an Event, where lines are posted.
+    pub(crate) fn post(
+        &self,
+        level: tracing::Level,
+        action: Option<&str>,
+        reason: &str,
+        note: fmt::Arguments<'_>,
+    ) {
+        let level = PostingLevel::from(level);
+        let (Some(posting), Some(about)) = (&self.posting, &self.about) else {
+            return;
+        };
+        if !posting.sink.takes(level) {
+            return;
+        }
+        let kind = if level >= PostingLevel::Warning {
+            EventKind::Warning
+        } else {
+            EventKind::Normal
+        };
+        let regarding = Regarding {
+            object: about.clone(),
+            resource_version: posting.resource_version.clone(),
+        };
+        let action = action.or(posting.action.as_deref()).unwrap_or_default();
+        let note = note.to_string();
+        let event = PostedEvent::new(regarding, kind, (action, reason), &note);
+        posting.sink.post(event);
+    }
+    /// Write one line, and post nothing.
+    pub(crate) fn print(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
         match self.activity {
             None => self.log_about_object(level, line),
             Some(Activity::Startup) => at_level!(level, "kopf.activities.startup", "{line}"),
@@ -80,12 +157,25 @@ impl Logger {
 }
 
 /// One line at a level: as a macro of `tracing` takes it, or behind a [`Logger`]. What begins with a name or an expression and a comma has a logger:
-/// of all that `tracing` takes, only a field that is nothing but the name of a variable is written out here, `count = count`.
+/// of all that `tracing` takes, only a field that is nothing but the name of a variable is written out here, `count = count`. Where
+/// lines are posted as Events, text is.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_line {
+    ($name:ident $level:ident: $field:literal = $($rest:tt)+) => {
+        $crate::__private::tracing::$name!($field = $($rest)+)
+    };
     ($name:ident $level:ident: $line:literal $($rest:tt)*) => {
-        $crate::__private::tracing::$name!($line $($rest)*)
+        if $crate::__private::posts_lines() {
+            match ::core::format_args!($line $($rest)*) {
+                line => {
+                    $crate::__private::tracing::$name!("{}", line);
+                    $crate::__private::post_line($crate::__private::Level::$level, line);
+                }
+            }
+        } else {
+            $crate::__private::tracing::$name!($line $($rest)*);
+        }
     };
     ($name:ident $level:ident: $option:ident: $($rest:tt)+) => {
         $crate::__private::tracing::$name!($option: $($rest)+)

@@ -267,44 +267,66 @@ impl FromCause<'_> for Owner {
 
 impl OfAnObject for Owner {}
 
-/// One function per method of an owner, for the object of the handler that runs here.
-macro_rules! by_the_current_owner {
-    ($($(#[doc = $doc:literal])+ $name:ident)*) => {$(
-        $(#[doc = $doc])+
-        ///
-        /// # Errors
-        /// Where no handler of an object runs on this thread, and as the method of the same name of [`Owner`], which has options, too.
-        pub fn $name(objects: impl Dependents) -> Result<(), PermanentError> {
-            Owner::current()?.$name(objects)
-        }
-    )*};
+// === for the object of the handler that runs here ===
+
+/// Make objects belong to the one that is being handled: they are deleted after it, and get its namespace, a name that begins with its
+/// name, and its labels, where they have none. They are still to be sent.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(client: Client) -> HandlerResult {
+///     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": []}});
+///     let mut config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}});
+///     adopt((&mut pod, &mut config))?;
+///     // Send them with a client of your choice.
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+/// Where no handler of an object runs on this thread, and as [`Owner::adopt`].
+pub fn adopt(objects: impl Dependents) -> Result<(), PermanentError> {
+    Owner::current()?.adopt(objects)
 }
 
-by_the_current_owner! {
-    /// Make objects belong to the one that is being handled: they are deleted after it, and get its namespace, a name that begins with its
-    /// name, and its labels, where they have none. They are still to be sent.
-    ///
-    /// ```
-    /// use kopf_rs::prelude::*;
-    ///
-    /// #[on_create("kopfexamples")]
-    /// async fn create_fn(client: Client) -> HandlerResult {
-    ///     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": []}});
-    ///     let mut config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}});
-    ///     adopt((&mut pod, &mut config))?;
-    ///     // Send them with a client of your choice.
-    ///     Ok(())
-    /// }
-    /// ```
-    adopt
-    /// Let the object that is being handled own these: they are deleted after it.
-    append_owner_reference
-    /// Let the object that is being handled own these no more.
-    remove_owner_reference
-    /// Give objects the labels of the one that is being handled, where they lack them. Other labels: `Owner::current()?.labels(..).label(..)`.
-    label
-    /// Name objects after the one that is being handled, where they have no name.
-    harmonize_naming
-    /// Put objects into the namespace of the one that is being handled, where they name none.
-    adjust_namespace
+/// Let the object that is being handled own these: they are deleted after it.
+///
+/// # Errors
+/// Where no handler of an object runs on this thread, and as [`Owner::append_owner_reference`].
+pub fn append_owner_reference(objects: impl Dependents) -> Result<(), PermanentError> {
+    Owner::current()?.append_owner_reference(objects)
+}
+
+/// Let the object that is being handled own these no more.
+///
+/// # Errors
+/// Where no handler of an object runs on this thread, and as [`Owner::remove_owner_reference`].
+pub fn remove_owner_reference(objects: impl Dependents) -> Result<(), PermanentError> {
+    Owner::current()?.remove_owner_reference(objects)
+}
+
+/// Give objects the labels of the one that is being handled, where they lack them. Other labels: `Owner::current()?.labels(..).label(..)`.
+///
+/// # Errors
+/// Where no handler of an object runs on this thread, and as [`Owner::label`].
+pub fn label(objects: impl Dependents) -> Result<(), PermanentError> {
+    Owner::current()?.label(objects)
+}
+
+/// Name objects after the one that is being handled, where they have no name.
+///
+/// # Errors
+/// Where no handler of an object runs on this thread, and as [`Owner::harmonize_naming`].
+pub fn harmonize_naming(objects: impl Dependents) -> Result<(), PermanentError> {
+    Owner::current()?.harmonize_naming(objects)
+}
+
+/// Put objects into the namespace of the one that is being handled, where they name none.
+///
+/// # Errors
+/// Where no handler of an object runs on this thread, and as [`Owner::adjust_namespace`].
+pub fn adjust_namespace(objects: impl Dependents) -> Result<(), PermanentError> {
+    Owner::current()?.adjust_namespace(objects)
 }

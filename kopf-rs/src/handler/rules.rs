@@ -98,6 +98,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
         None
     }
 
+    /// Whether its log lines become Kubernetes Events where lines are posted.
+    fn posts_lines(&self) -> bool {
+        true
+    }
+
     /// The activity it is part of; `None` for handlers of objects.
     fn activity(&self) -> Option<Activity> {
         None

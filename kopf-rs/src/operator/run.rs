@@ -17,6 +17,8 @@ use crate::engine::invoke::Invoker;
 #[cfg(feature = "cli")]
 use crate::engine::invoke::take_over_panics;
 use crate::engine::noted_calls::NotedCalls;
+use crate::engine::posting::EventPosting;
+use crate::engine::posting::poster::PosterSetup;
 use crate::engine::shared::{Limits, Setup};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
@@ -346,6 +348,7 @@ pub(super) struct CheckedOperator {
     notes: Option<Arc<NotedCalls>>,
     on_mimalloc: bool,
     invoker: Invoker,
+    posting: EventPosting,
 }
 
 impl CheckedOperator {
@@ -360,6 +363,8 @@ impl CheckedOperator {
         extensions.insert(settings.clone());
         let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
+        let posting = EventPosting::new(clock);
+        extensions.insert(posting.sink());
         let scope = operator.scope?;
         let notes = operator
             .notes
@@ -381,6 +386,7 @@ impl CheckedOperator {
                 extensions: Arc::new(extensions),
             },
             invoker: Invoker::new(clock, workers, operator.handlers_on.clone()),
+            posting,
             handlers_on: operator.handlers_on,
         })
     }
@@ -400,6 +406,8 @@ impl CheckedOperator {
         }
         let served = self.serve(until).await;
         let cleaned = self.cleanup().await;
+        let patience = self.settings.get().queueing.exit_timeout;
+        self.posting.finish(patience).await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
@@ -471,6 +479,7 @@ impl CheckedOperator {
                 rng: self.rng.clone(),
             },
         );
+        self.post_events(&settings, &cluster);
         let engine = Engine::new(self.setup(&settings, cluster.clone()));
         let observer = Observer::new(ObserverSetup {
             engine: engine.clone(),
@@ -480,6 +489,20 @@ impl CheckedOperator {
             settings,
         });
         (engine, observer)
+    }
+
+    /// Take the Events of handlers from now on.
+    fn post_events(&self, settings: &Settings, cluster: &Cluster) {
+        let (posting, networking) = (&settings.posting, &settings.networking);
+        if let Some(gates) = posting.gates() {
+            let setup = PosterSetup {
+                cluster: cluster.clone(),
+                reporter: posting.reporter(&self.name),
+                prefix: posting.event_name_prefix.clone(),
+                backoff: (networking.first_backoff, networking.longest_backoff),
+            };
+            self.posting.start(gates, setup);
+        }
     }
 
     fn setup(&self, settings: &Settings, cluster: Cluster) -> Setup {

@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::cluster::watch::WatchPace;
+use crate::engine::posting::queue::PostingGates;
+use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
+use crate::object::posted_event::Reporter;
 use crate::state::Persistence;
 
 /// All settings of an operator, given to it by [`Operator::settings`](crate::Operator::settings), or changed by its startup handlers through
@@ -33,6 +36,8 @@ pub struct Settings {
     pub networking: Networking,
     /// How new kinds and namespaces are found.
     pub scanning: Scanning,
+    /// Which Kubernetes Events are posted.
+    pub posting: Posting,
     /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
     pub persistence: Option<Persistence>,
 }
@@ -113,6 +118,25 @@ pub struct Scanning {
     pub disabled: bool,
     /// How often the operator looks for new kinds, if it may not watch definitions of custom resources. Default: 60 seconds.
     pub interval: Duration,
+}
+
+/// Which Kubernetes Events are posted: what handlers post through [`Events`](crate::Events), and log lines where that is asked for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Posting {
+    /// Post Events at all. Default: yes.
+    pub enabled: bool,
+    /// Post log lines of handlers of changes as Events, too: those that they write by `info!` and the like, and those on how their attempts and
+    /// the handling of their objects have ended. Default: no.
+    pub loggers: bool,
+    /// Post only what is at least that important; `Events::event` posts whatever the level is. Default: `Info`.
+    pub level: PostingLevel,
+    /// Which controller the Events are of (`reportingController`). `None`: the operator's name.
+    pub reporting_component: Option<String>,
+    /// Which instance of it has posted them (`reportingInstance`). `None`: the name of the host, which is that of the Pod.
+    pub reporting_instance: Option<String>,
+    /// What the names of Events begin with. Default: `kopf-event-`.
+    pub event_name_prefix: String,
 }
 
 /// The operator's settings in the hands of its startup handlers, which may change them: the argument `settings`. Clones share them.
@@ -227,6 +251,50 @@ impl Default for Networking {
             first_backoff: Duration::from_millis(250),
             longest_backoff: Duration::from_secs(30),
             concurrent_writes: 16,
+        }
+    }
+}
+
+impl Posting {
+    /// Which Events are taken; `None`: none at all.
+    pub(super) fn gates(&self) -> Option<PostingGates> {
+        self.enabled.then_some(PostingGates {
+            level: self.level,
+            lines: self.loggers,
+        })
+    }
+
+    /// Who posts, for an operator of that name.
+    pub(super) fn reporter(&self, operator: &str) -> Reporter {
+        let or = |given: &Option<String>, default: &dyn Fn() -> Option<String>| {
+            let given = given.clone().or_else(default);
+            given
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| operator.to_owned())
+        };
+        Reporter {
+            controller: or(&self.reporting_component, &|| None),
+            instance: or(&self.reporting_instance, &host_name),
+        }
+    }
+}
+
+/// The name of this host, as far as it is easily told.
+fn host_name() -> Option<String> {
+    let told = std::env::var("HOSTNAME").ok();
+    let read = || std::fs::read_to_string("/etc/hostname").ok();
+    Some(told.or_else(read)?.trim().to_owned())
+}
+
+impl Default for Posting {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            loggers: false,
+            level: PostingLevel::Info,
+            reporting_component: None,
+            reporting_instance: None,
+            event_name_prefix: "kopf-event-".to_owned(),
         }
     }
 }

@@ -93,6 +93,7 @@ pub(super) fn log_lines(sources: &[Source], known: &[(&str, &str)]) -> Vec<Strin
         "tracing::trace",
         "tracing::event",
         ".log(",
+        ".print(",
     ];
     let is_of = |source: &Source, file: &str| source.path.ends_with(&format!("src/{file}"));
     let is_known = |source: &&Source| known.iter().any(|(file, _)| is_of(source, file));

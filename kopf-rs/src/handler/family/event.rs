@@ -60,6 +60,10 @@ impl FamilyRules for EventHandler {
     fn is_for_events(&self) -> bool {
         true
     }
+
+    fn posts_lines(&self) -> bool {
+        false
+    }
 }
 
 impl TryFrom<CallbackOptions> for EventOptions {

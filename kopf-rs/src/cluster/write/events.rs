@@ -1,0 +1,129 @@
+//! Kubernetes Events: made, and counted on, each by one request that is sent once.
+//!
+//! Must not know what they say.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::{Call, escaped};
+use crate::object::resource::Resource;
+
+const MERGE: &str = "application/merge-patch+json";
+
+static EVENTS: LazyLock<Resource> = LazyLock::new(|| Resource {
+    group: "events.k8s.io".to_owned(),
+    version: "v1".to_owned(),
+    plural: "events".to_owned(),
+    kind: "Event".to_owned(),
+    namespaced: true,
+    ..Resource::default()
+});
+
+impl Cluster {
+    /// Make an Event. One of that name that is there is the same one: its name is made up, and an answer may get lost.
+    pub(crate) async fn post_event(
+        &self,
+        namespace: &str,
+        event: &Value,
+    ) -> Result<(), ClusterError> {
+        match self
+            .send_event(Method::POST, (namespace, None), event)
+            .await
+        {
+            Err(ClusterError::Conflict(_)) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Merge into an Event.
+    pub(crate) async fn patch_event(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<(), ClusterError> {
+        self.send_event(Method::PATCH, (namespace, Some(name)), patch)
+            .await
+    }
+
+    async fn send_event(
+        &self,
+        method: Method,
+        (namespace, name): (&str, Option<&str>),
+        body: &Value,
+    ) -> Result<(), ClusterError> {
+        let path = EVENTS.path(Some(namespace), name, None);
+        let manager = escaped(&self.shared.operator);
+        let content = if name.is_some() {
+            MERGE
+        } else {
+            "application/json"
+        };
+        let call = Call {
+            method,
+            target: format!("{path}?fieldManager={manager}"),
+            accept: "application/json",
+            body: Some((content, Bytes::from(body.to_string()))),
+            asked: Asked {
+                verbs: &["create", "patch"],
+                resource: Some(&EVENTS),
+                namespace: Some(namespace),
+                subresource: None,
+            },
+        };
+        self.exchange_in_turn(&call).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::cluster::error::ClusterError;
+    use crate::cluster::fake::{Answer, Fake};
+
+    #[tokio::test(start_paused = true)]
+    async fn events_are_made_and_counted_on_and_a_missing_right_is_named() {
+        let denial = r#"events.events.k8s.io is forbidden: User "op" cannot create resource "events" in API group "events.k8s.io" in the namespace "ns""#;
+        let fake = Fake::new([
+            Answer::new(201, "{}"),
+            Answer::refusal(409, "events \"e\" already exists"),
+            Answer::new(200, "{}"),
+            Answer::refusal(403, denial),
+        ]);
+        let cluster = fake.cluster();
+        let event = json!({"note": "n"});
+        assert!(cluster.post_event("ns", &event).await.is_ok());
+        assert!(cluster.post_event("ns", &event).await.is_ok());
+        assert!(cluster.patch_event("ns", "e", &event).await.is_ok());
+        let refused = cluster.post_event("ns", &event).await;
+        let Err(ClusterError::Denied { rule, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(
+            rule.ends_with("\n  - apiGroups: [\"events.k8s.io\"]\n    resources: [\"events\"]\n    verbs: [\"create\", \"patch\"]"),
+            "{rule}"
+        );
+        let path = "/apis/events.k8s.io/v1/namespaces/ns/events";
+        assert_eq!(
+            fake.lines(),
+            [
+                format!("POST {path}?fieldManager=kopf-rs"),
+                format!("POST {path}?fieldManager=kopf-rs"),
+                format!("PATCH {path}/e?fieldManager=kopf-rs"),
+                format!("POST {path}?fieldManager=kopf-rs"),
+            ]
+        );
+        let seen = fake.seen();
+        assert_eq!(seen[0].headers["content-type"], "application/json");
+        assert_eq!(
+            seen[2].headers["content-type"],
+            "application/merge-patch+json"
+        );
+    }
+}
