@@ -19,6 +19,7 @@ scenarios! {
     an_idle_timer_waits_until_its_object_is_left_alone [memory];
     an_idle_timer_without_an_interval_is_called_once_after_each_change [memory];
     errors_take_the_place_of_the_schedule [memory];
+    a_timer_that_changes_its_object_delays_no_handler [memory];
     a_permanent_error_ends_a_timer_until_its_object_is_changed [memory];
     a_timer_without_a_schedule_is_called_once;
     a_timer_at_rest_holds_up_no_deletion;
@@ -193,6 +194,25 @@ async fn errors_take_the_place_of_the_schedule(cluster: TestCluster) {
     assert_eq!(retries, ["retry 0", "retry 1", "retry 0"]);
 }
 
+/// Row 30 is about changes that cause each other: these are made by the clock.
+async fn a_timer_that_changes_its_object_delays_no_handler(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let timer = test.handler("t", |context| async move {
+        let size = context.read::<u64>("spec.size").unwrap_or_default();
+        context.patch(|patch| patch.set("spec.size", size + 1));
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .timer(test.selector(), timer.interval(60))
+        .on_update(test.selector(), test.noting("update_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.calls.until(60).await;
+    working.stop().await;
+    let told = |line: &str| line.contains("times in a row");
+    assert_eq!(test.cluster.lines().count(told), 0);
+}
+
 async fn a_permanent_error_ends_a_timer_until_its_object_is_changed(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let timer = test.handler("t", |_| async { Err(PermanentError::new("no").into()) });
@@ -355,7 +375,8 @@ async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(
     use kopf_rs_apiserver::{Fault, Verb};
     let test = TestOperator::of(cluster).await;
     let server = test.cluster.in_process().expect("it is in the process");
-    let forbidden = server.fault(Fault::answer(403).on(Verb::Get).plural("kopfexamples"));
+    let forbid = |verb| server.fault(Fault::answer(403).on(verb).plural("kopfexamples"));
+    let forbidden = [forbid(Verb::Get), forbid(Verb::List)];
     let timer = test.noting("t").interval(5);
     let working = test.start(Registry::new().timer(test.selector(), timer));
     test.create("a", json!({})).await;

@@ -208,6 +208,8 @@ impl Worker {
     fn keep_patch(&mut self, mut patch: Patch) {
         self.keep_identity(&mut patch);
         self.memory.seen.keep_for_later(patch);
+        // The clock has made this change, and not a former one.
+        self.memory.lately.self_triggered.end();
         self.unwritten_outcome = true;
         if self.due != Due::Gone {
             self.due = Due::Now;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::handler::cause::Cause;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
@@ -53,8 +54,9 @@ pub(super) enum Phase {
         /// Boxed: most are told to end once, and thousands rest.
         exiting: Option<Box<Exiting>>,
     },
-    /// It is called no more; a timer that has failed is, once the object has changed.
-    Ended { revives: bool },
+    /// It is called no more; a timer that has failed is, once the object has changed, but not before that time: it may have changed the
+    /// object itself.
+    Ended { revives: Option<Timestamp> },
 }
 
 /// What has come of a call.
@@ -69,6 +71,8 @@ pub(crate) struct Returned {
 
 /// In place of an interval that a function has panicked over.
 const INSTEAD_OF_A_PANIC: Duration = Duration::from_secs(60);
+/// So long after it has failed for good, a change calls a timer again that has no interval.
+const WITHOUT_AN_INTERVAL: Duration = Duration::from_secs(60);
 /// In place of an interval of zero that a function has given.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -129,10 +133,15 @@ impl Run {
         record
     }
 
-    /// Whether a change of the object calls it again once it has failed for good.
-    pub(super) fn revives(&self) -> bool {
-        let kind = self.handler.background().map(|(kind, _)| kind);
-        kind == Some(BackgroundKind::Timer)
+    /// It has failed for good: from when on a change of the object calls it again; nothing where it does not.
+    pub(super) fn revives(&self, cause: &Cause, now: Timestamp) -> Option<Timestamp> {
+        let (kind, timing) = self.handler.background()?;
+        let pause = match (&timing.interval, timing.idle) {
+            (Some(interval), _) => interval.length(cause),
+            (None, Some(idle)) => idle,
+            (None, None) => WITHOUT_AN_INTERVAL,
+        };
+        (kind == BackgroundKind::Timer).then(|| after(now, pause.max(SHORTEST_INTERVAL)))
     }
 }
 
@@ -220,16 +229,18 @@ impl Run {
         self.phase = if record.success {
             (self.retries, self.started) = (0, None);
             let next = next_tick(call, (since, judge.now), has_changed, told);
-            next.unwrap_or(Phase::Ended { revives: false })
+            next.unwrap_or(Phase::Ended { revives: None })
         } else if !record.failure {
             self.retries = record.retries;
             Phase::Waits(record.delayed.unwrap_or(judge.now))
-        } else if self.revives() && has_changed {
-            (self.retries, self.started) = (0, None);
-            Phase::Waits(judge.now)
         } else {
-            let revives = self.revives();
-            Phase::Ended { revives }
+            match self.revives(&call.cause, judge.now) {
+                Some(at) if has_changed => {
+                    (self.retries, self.started) = (0, None);
+                    Phase::Waits(at)
+                }
+                revives => Phase::Ended { revives },
+            }
         };
         let is_over = matches!(self.phase, Phase::Ended { .. });
         if is_over {

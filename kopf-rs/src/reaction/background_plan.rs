@@ -216,11 +216,14 @@ impl Looking<'_, '_> {
                 }
             }
             Phase::Ended { revives } => {
-                if *revives && has_changed && self.lives {
+                if let Some(at) = *revives
+                    && has_changed
+                    && self.lives
+                {
                     if !is_wanted {
                         return None;
                     }
-                    run.phase = Phase::Waits(now);
+                    run.phase = Phase::Waits(at.max(now));
                     (run.retries, run.started) = (0, None);
                 }
             }
@@ -284,7 +287,7 @@ impl Looking<'_, '_> {
                 random: self.random,
             };
             judge.exhausted(&run.handler, &mut record, exhausted, self.told);
-            let revives = run.revives();
+            let revives = run.revives(&self.cause(&run.handler).cause, now);
             run.phase = Phase::Ended { revives };
             return run;
         }

@@ -411,13 +411,23 @@ fn what_fails_for_good_ends_a_timer_until_its_object_is_changed() {
     );
     world.update(json!({"status": {"a": 1}}));
     assert_eq!(world.calls(), "", "a status is no change");
-    world.update(json!({"spec": {"a": 1}}));
-    assert_eq!((world.calls(), world.is_held()), ("t#0".into(), true));
+    world.sleep(4).update(json!({"spec": {"a": 1}}));
+    let waits = (String::new(), Some(6), true);
+    assert_eq!((world.calls(), world.due(), world.is_held()), waits);
+    world.wake();
+    assert_eq!(world.calls(), "t#0");
     world
         .sleep(1)
         .update(json!({"spec": {"a": 2}}))
         .ends("t", "p");
-    assert_eq!(world.calls(), "t#0", "it has not seen the last change");
+    let waits = (String::new(), Some(10));
+    let seen = (world.calls(), world.due());
+    assert_eq!(
+        seen, waits,
+        "it may have made the change that it has not seen"
+    );
+    world.wake();
+    assert_eq!(world.calls(), "t#0");
 }
 
 #[test]
