@@ -1,6 +1,7 @@
 //! One server as a script sees it: requests, answers, open watches, variables.
 //!
-//! Promise: nothing is retried but what the script says to repeat. Must not know what answers should be.
+//! Promise: nothing is retried but what the script says to repeat, and what a server refuses while it takes in a definition.
+//! Must not know what answers should be.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -92,7 +93,8 @@ impl Side {
         let answer = loop {
             pulse.tick().await;
             let answer = self.ask(step).await;
-            if reached(&answer, &step.until) || tokio::time::Instant::now() > deadline {
+            let is_settled = reached(&answer, &step.until) && !is_of_a_moment(&answer);
+            if is_settled || tokio::time::Instant::now() > deadline {
                 break answer;
             }
         };
@@ -246,6 +248,11 @@ fn failed(body: impl Into<Value>) -> Answer {
         headers: BTreeMap::new(),
         body: body.into(),
     }
+}
+
+/// Whether a real server says that it takes in a new definition right now.
+fn is_of_a_moment(answer: &Answer) -> bool {
+    answer.code == 429 && answer.body["message"] == "storage is (re)initializing"
 }
 
 /// The beginning of a name that the server is asked to complete.
