@@ -450,7 +450,9 @@ impl CheckedOperator {
     async fn serve(&self, until: impl Future) -> Result<Report, OperatorError> {
         let settings = self.settings.get();
         check(&settings)?;
-        let (engine, mut observer) = self.parts(settings);
+        let cluster = self.cluster(&settings);
+        self.post_events(&settings, &cluster);
+        let (engine, mut observer) = self.parts(settings, cluster);
         let _dies_with_this = engine.guard();
         let ended = tokio::select! {
             biased;
@@ -469,17 +471,17 @@ impl CheckedOperator {
         })
     }
 
+    pub(super) fn cluster(&self, settings: &Settings) -> Cluster {
+        let settings = ClusterSettings {
+            operator: self.name.clone(),
+            writes: settings.networking.concurrent_writes,
+            rng: self.rng.clone(),
+        };
+        Cluster::with_settings(self.client.clone(), &settings)
+    }
+
     /// Its engine, and the observer that feeds it.
-    pub(super) fn parts(&self, settings: Settings) -> (Engine, Observer) {
-        let cluster = Cluster::with_settings(
-            self.client.clone(),
-            &ClusterSettings {
-                operator: self.name.clone(),
-                writes: settings.networking.concurrent_writes,
-                rng: self.rng.clone(),
-            },
-        );
-        self.post_events(&settings, &cluster);
+    pub(super) fn parts(&self, settings: Settings, cluster: Cluster) -> (Engine, Observer) {
         let engine = Engine::new(self.setup(&settings, cluster.clone()));
         let observer = Observer::new(ObserverSetup {
             engine: engine.clone(),

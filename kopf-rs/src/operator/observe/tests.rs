@@ -9,7 +9,9 @@ fn observer(fake: &Fake) -> Observer {
     let registry = Registry::new().on_create("widgets", handler("fn", |_| async { Ok(()) }));
     let operator = CheckedOperator::new(Operator::new(registry), "test".to_owned(), fake.client());
     let operator = operator.expect("a good operator");
-    operator.parts(Settings::default()).1
+    let settings = Settings::default();
+    let cluster = operator.cluster(&settings);
+    operator.parts(settings, cluster).1
 }
 
 fn widgets(version: &str) -> Resource {
