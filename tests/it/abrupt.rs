@@ -191,7 +191,7 @@ async fn a_handler_that_no_deletion_waits_for_is_in_nobodys_way(cluster: TestClu
         killed(&cluster, crash).await;
     }
     let mut program = operator(&cluster, &[]);
-    let told = |line: &str| line.contains("/bomb] Handler 'watch' is not called");
+    let told = |line: &str| line.contains("/bomb] Handler 'watch' is suspended");
     let told = program.lines().until("of the suspension", told).await;
     assert!(!told.contains("finalizer"), "{told}");
     let gone = |object: Option<&Value>| object.is_none();

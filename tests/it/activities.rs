@@ -157,14 +157,7 @@ async fn a_failed_cleanup_is_told(cluster: TestCluster) {
 async fn running_handlers_may_finish_when_the_operator_stops(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = test.handler("create_fn", move |_| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            Ok(json!("done"))
-        }
-    });
+    let create = test.waiting_with("create_fn", &gate, json!("done"));
     let working = test.start(Registry::new().on_create(test.selector(), create));
     test.create("a", json!({})).await;
     test.calls.until(1).await;

@@ -194,14 +194,7 @@ async fn an_optional_handler_that_outlives_its_object_is_called_once(cluster: Te
         .await;
     test.delete("a").await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let delete = test.handler("delete_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(json!("done"))
-        }
-    });
+    let delete = test.waiting_with("delete_fn", &gate, json!("done"));
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
         .on_delete(test.selector(), delete.optional());

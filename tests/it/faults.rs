@@ -91,14 +91,7 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: Test
 async fn a_status_subresource_that_goes_away_loses_no_outcome(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = test.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(json!({"made": true}))
-        }
-    });
+    let create = test.waiting_with("create_fn", &gate, json!({"made": true}));
     let working = test.start(Registry::new().on_create(test.selector(), create));
     test.create("a", json!({})).await;
     test.calls.until(1).await;

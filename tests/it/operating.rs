@@ -173,12 +173,17 @@ impl TestOperator {
 
     /// The same, of a handler that waits at the gate.
     pub(crate) fn waiting(&self, id: &str, gate: &Gate) -> Callback {
+        self.waiting_with(id, gate, Value::Null)
+    }
+
+    /// The same, of one that then returns this result.
+    pub(crate) fn waiting_with(&self, id: &str, gate: &Gate, result: Value) -> Callback {
         let held = gate.clone();
         self.handler(id, move |_| {
-            let gate = held.clone();
+            let (gate, result) = (held.clone(), result.clone());
             async move {
                 gate.pass().await;
-                Ok(Value::Null)
+                Ok(result)
             }
         })
     }

@@ -294,14 +294,7 @@ async fn an_object_is_looked_at_in_its_new_version_though_it_cannot_be_read_at_f
 async fn what_was_done_is_written_when_the_watch_is_closed_in_conflicts(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = test.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(json!({"made": true}))
-        }
-    });
+    let create = test.waiting_with("create_fn", &gate, json!({"made": true}));
     let working = test.start(Registry::new().on_create(KIND, create));
     test.create("a", json!({})).await;
     test.calls.until(1).await;

@@ -261,14 +261,7 @@ async fn a_daemon_whose_object_may_not_be_read_by_itself_ends_well(cluster: Test
     let test = TestOperator::of(cluster).await;
     let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let daemon = test.handler("daemon_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let daemon = test.waiting("daemon_fn", &gate);
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
         .daemon(test.selector(), daemon);

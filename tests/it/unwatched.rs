@@ -137,14 +137,7 @@ async fn an_object_whose_version_is_no_longer_served_is_not_deleted(cluster: Tes
 async fn a_handler_whose_watch_is_closed_ends_and_is_written(cluster: TestCluster) {
     let (test, kind, other) = with_a_twin_to_come(cluster).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create_fn = test.handler("create_fn", move |_| {
-        let gate = held.clone();
-        async move {
-            gate.pass().await;
-            Ok(json!({"made": true}))
-        }
-    });
+    let create_fn = test.waiting_with("create_fn", &gate, json!({"made": true}));
     let registry = Registry::new()
         .on_create(plural(&test).as_str(), create_fn)
         .on_create(plural(&test).as_str(), test.noting("second_fn"));
@@ -354,14 +347,7 @@ impl Withdrawn {
         let crd = twin(&test, &test.group);
         test.cluster.apply(&crd.to_string()).await;
         let gate = Gate::closed();
-        let held = gate.clone();
-        let create_fn = test.handler("create_fn", move |_| {
-            let gate = held.clone();
-            async move {
-                gate.pass().await;
-                Ok(json!({"made": true}))
-            }
-        });
+        let create_fn = test.waiting_with("create_fn", &gate, json!({"made": true}));
         let registry = Registry::new()
             .on_create(plural(&test).as_str(), create_fn)
             .on_update(plural(&test).as_str(), test.noting("update_fn"));

@@ -143,14 +143,7 @@ async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(cluster: TestCluster) {
 async fn a_change_during_creation_becomes_an_update(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let gate = Gate::closed();
-    let held = gate.clone();
-    let create = test.handler("create_fn", move |_| {
-        let held = held.clone();
-        async move {
-            held.pass().await;
-            Ok(Value::Null)
-        }
-    });
+    let create = test.waiting("create_fn", &gate);
     let registry = Registry::new()
         .on_create(test.selector(), create)
         .on_update(test.selector(), test.noting("update_fn"));

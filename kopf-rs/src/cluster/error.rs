@@ -56,6 +56,22 @@ pub(crate) struct Asked<'a> {
     pub(crate) subresource: Option<&'a str>,
 }
 
+impl<'a> Asked<'a> {
+    /// For objects of a resource themselves, and not for a subresource.
+    pub(crate) fn of(
+        resource: &'a Resource,
+        namespace: Option<&'a str>,
+        verbs: &'static [&'static str],
+    ) -> Self {
+        Self {
+            verbs,
+            resource: Some(resource),
+            namespace,
+            subresource: None,
+        }
+    }
+}
+
 /// The body of a refusal, as far as we read it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -220,12 +236,7 @@ mod tests {
     use super::*;
 
     fn asked(resource: &Resource) -> Asked<'_> {
-        Asked {
-            verbs: &["list", "watch"],
-            resource: Some(resource),
-            namespace: Some("prod"),
-            subresource: None,
-        }
+        Asked::of(resource, Some("prod"), &["list", "watch"])
     }
 
     fn error(code: u16, body: &str) -> ClusterError {

@@ -90,12 +90,7 @@ impl Cluster {
             target: self.owned(resource.path(namespace, None, None)) + STRICT,
             accept: "application/json",
             body: Some(("application/json", Bytes::from(content.to_string()))),
-            asked: Asked {
-                verbs: &["create"],
-                resource: Some(resource),
-                namespace,
-                subresource: None,
-            },
+            asked: Asked::of(resource, namespace, &["create"]),
         };
         object(&self.exchange_in_turn(&call).await?)
     }
@@ -111,12 +106,7 @@ impl Cluster {
             target: self.owned(home.resource.path(namespace, home.name, None)) + STRICT,
             accept: "application/json",
             body: Some((MERGE, Bytes::from(home.manifest.to_string()))),
-            asked: Asked {
-                verbs: &["get", "create", "patch"],
-                resource: Some(&home.resource),
-                namespace,
-                subresource: None,
-            },
+            asked: Asked::of(&home.resource, namespace, &["get", "create", "patch"]),
         };
         let after = object(&self.persist(&call).await?)?;
         let version = |raw: &Raw| raw.facts().resource_version.clone();

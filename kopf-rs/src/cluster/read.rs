@@ -1,6 +1,7 @@
 //! Single reads: one object, one request.
 //!
-//! Where a role has no `get`, as the one that Kopf documents, an object is listed by its name: whoever is watched may be listed.
+//! Roles without the verb `get` are common: the role that Kopf documents is one. There an object is read by a list that is limited to its name,
+//! since an operator that watches objects may also list them.
 
 use bytes::Bytes;
 
@@ -21,14 +22,19 @@ impl Cluster {
     ) -> Result<Raw, ClusterError> {
         let collection = resource.path(namespace, None, None);
         if self.shared.ungettable.has(&collection) {
-            return self.get_listed(resource, namespace, name).await;
+            return self
+                .get_listed(&collection, resource, namespace, name)
+                .await;
         }
         let denied = match self.exchange(&get(resource, namespace, name)).await {
             Ok(reply) => return object(&reply),
             Err(error @ ClusterError::Denied { .. }) => error,
             Err(error) => return Err(error),
         };
-        match self.get_listed(resource, namespace, name).await {
+        match self
+            .get_listed(&collection, resource, namespace, name)
+            .await
+        {
             Err(ClusterError::Denied { .. }) => Err(denied),
             found => {
                 self.shared.ungettable.add(&collection);
@@ -40,18 +46,14 @@ impl Cluster {
     /// The same as a list of one.
     async fn get_listed(
         &self,
+        collection: &str,
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Raw, ClusterError> {
-        let path = resource.path(namespace, None, None);
-        let target = format!("{path}?fieldSelector=metadata.name%3D{}", escaped(name));
-        let asked = Asked {
-            verbs: &["list"],
-            resource: Some(resource),
-            namespace,
-            subresource: None,
-        };
+        let escaped_name = escaped(name);
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{escaped_name}");
+        let asked = Asked::of(resource, namespace, &["list"]);
         let page = self.exchange(&Call::get(target, asked)).await?;
         let api_version = resource.api_version();
         let mut found = None;
@@ -83,12 +85,7 @@ impl Cluster {
 }
 
 fn get<'a>(resource: &'a Resource, namespace: Option<&'a str>, name: &str) -> Call<'a> {
-    let asked = Asked {
-        verbs: &["get"],
-        resource: Some(resource),
-        namespace,
-        subresource: None,
-    };
+    let asked = Asked::of(resource, namespace, &["get"]);
     Call::get(resource.path(namespace, Some(name), None), asked)
 }
 

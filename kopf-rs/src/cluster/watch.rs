@@ -271,12 +271,9 @@ impl<'a> Watcher<'a> {
     }
 
     fn asked(&self) -> Asked<'a> {
-        Asked {
-            verbs: &["list", "watch"],
-            resource: Some(&self.watched.collection.resource),
-            namespace: self.watched.collection.namespace.as_deref(),
-            subresource: None,
-        }
+        let collection = &self.watched.collection;
+        let namespace = collection.namespace.as_deref();
+        Asked::of(&collection.resource, namespace, &["list", "watch"])
     }
 
     /// The call of the watch: from the known version on, or with all there is first.

@@ -167,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// What a call that has ended comes to; nothing where it is none of this object's any more.
+    /// Judges a call that has ended; `None` where this object has no such call any more.
     fn judge_returned(
         &mut self,
         number: u64,
@@ -327,7 +327,7 @@ impl Run {
         }
     }
 
-    /// The outcome; nothing where it was cut off.
+    /// The outcome of the call; `None` where the call was cut off.
     async fn invoke(&self, patch: &mut Patch) -> Option<Outcome> {
         let Self {
             shared,

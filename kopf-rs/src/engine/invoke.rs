@@ -301,7 +301,7 @@ impl CutOff<'_> {
     }
 }
 
-/// What a thread comes to: nothing where the call was called off before it could begin.
+/// The outcome of a call on a thread of its own; `None` where the call was cancelled before it began.
 type Thread<T> = Pin<Box<dyn Future<Output = Result<Option<T>, String>> + Send>>;
 
 /// Run `work` on a thread that is no one else's.

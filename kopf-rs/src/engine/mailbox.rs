@@ -37,7 +37,7 @@ pub(crate) struct ReturnedCall {
     /// Which call it was.
     pub(crate) number: u64,
     pub(crate) call: HandlerCall,
-    /// Nothing where it was cut off.
+    /// `None` where the call was cut off.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) patch: Patch,
     /// What the object was like when the call began.

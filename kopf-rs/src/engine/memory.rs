@@ -31,10 +31,10 @@ pub(crate) struct Memory {
 
 /// What this process has seen of its own work on the object. Most objects are at rest from the start and take a pointer.
 #[derive(Debug, Default)]
-pub(crate) struct Lately(Option<Box<Work>>);
+pub(crate) struct Lately(Option<Box<Recent>>);
 
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct Recent {
     pub(crate) pace: Pace,
     /// When the server has last answered a read or a write of ours: a listing that was asked for later is newer than what it said.
     pub(crate) answered: Option<Instant>,
@@ -105,7 +105,7 @@ impl Memory {
 }
 
 impl Drop for Background {
-    /// Whoever forgets an object has ended its calls; this is for the panics of workers.
+    /// The engine ends the calls of an object before it forgets the object. This ends those of a worker that has panicked.
     fn drop(&mut self) {
         for call in &self.calls {
             call.stopped.set(StopReason::RESOURCE_UNWATCHED);
@@ -124,15 +124,15 @@ pub(crate) enum Version {
 }
 
 impl Deref for Lately {
-    type Target = Work;
-    fn deref(&self) -> &Work {
-        static NONE: LazyLock<Work> = LazyLock::new(Work::default);
+    type Target = Recent;
+    fn deref(&self) -> &Recent {
+        static NONE: LazyLock<Recent> = LazyLock::new(Recent::default);
         self.0.as_deref().unwrap_or(&NONE)
     }
 }
 
 impl DerefMut for Lately {
-    fn deref_mut(&mut self) -> &mut Work {
+    fn deref_mut(&mut self) -> &mut Recent {
         self.0.get_or_insert_default()
     }
 }

@@ -1,5 +1,5 @@
-//! Tells of happenings: the log, through the logger of the object or activity they are about, where they are about one, and Kubernetes Events
-//! about the object where log lines are posted.
+//! Reports happenings: as log lines, through the logger of the object or activity that a happening is about, and, where the settings ask for
+//! it, as Kubernetes Events about that object.
 //!
 //! The one place where happenings leave the engine. Must not know how they are worded.
 

@@ -259,7 +259,7 @@ fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
     Handling::Background(Background::Exited { handler, requested })
 }
 
-/// The outcome of a call that is not repeated, since it was to end; nothing where it was cut off. Gives the result.
+/// The outcome of a call that is not repeated, since it was to end; `None` where the call was cut off. Returns the result.
 fn judge_the_last(
     handler: &Arc<Handler>,
     outcome: Option<Outcome>,

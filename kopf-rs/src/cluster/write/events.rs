@@ -10,10 +10,9 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::{Call, escaped};
+use crate::cluster::request::Call;
+use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
-
-const MERGE: &str = "application/merge-patch+json";
 
 static EVENTS: LazyLock<Resource> = LazyLock::new(|| Resource {
     group: "events.k8s.io".to_owned(),
@@ -57,8 +56,6 @@ impl Cluster {
         (namespace, name): (&str, Option<&str>),
         body: &Value,
     ) -> Result<(), ClusterError> {
-        let path = EVENTS.path(Some(namespace), name, None);
-        let manager = escaped(&self.shared.operator);
         let content = if name.is_some() {
             MERGE
         } else {
@@ -66,15 +63,10 @@ impl Cluster {
         };
         let call = Call {
             method,
-            target: format!("{path}?fieldManager={manager}"),
+            target: self.owned(EVENTS.path(Some(namespace), name, None)),
             accept: "application/json",
             body: Some((content, Bytes::from(body.to_string()))),
-            asked: Asked {
-                verbs: &["create", "patch"],
-                resource: Some(&EVENTS),
-                namespace: Some(namespace),
-                subresource: None,
-            },
+            asked: Asked::of(&EVENTS, Some(namespace), &["create", "patch"]),
         };
         self.exchange_in_turn(&call).await.map(drop)
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::engine::posting::queue::{EventQueue, LeftOut, Work};
+use crate::engine::posting::queue::{EventQueue, LeftOut, PostingStep};
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::posting::{Posting, WhyLeftOut};
@@ -66,11 +66,11 @@ impl Poster {
     pub(super) async fn run(mut self) {
         loop {
             match self.queue.next() {
-                Work::Post(event) => self.post(&event).await,
-                Work::Count(update) => self.count(&update).await,
-                Work::Tell(left_out) => tell(left_out),
-                Work::Wait(until) => self.queue.wait(until).await,
-                Work::End => return,
+                PostingStep::Post(event) => self.post(&event).await,
+                PostingStep::Count(update) => self.count(&update).await,
+                PostingStep::Tell(left_out) => tell(left_out),
+                PostingStep::Wait(until) => self.queue.wait(until).await,
+                PostingStep::End => return,
             }
         }
     }

@@ -57,7 +57,7 @@ pub(super) struct LeftOut {
 
 /// What the task is to do next.
 #[derive(Debug, PartialEq)]
-pub(super) enum Work {
+pub(super) enum PostingStep {
     Post(PostedEvent),
     Count(SeriesUpdate),
     Tell(LeftOut),
@@ -125,28 +125,28 @@ impl EventQueue {
     }
 
     /// What to do now. What was to be done before is done.
-    pub(super) fn next(&self) -> Work {
+    pub(super) fn next(&self) -> PostingStep {
         let (now, is_end) = (self.clock.now(), self.closing.is_cancelled());
         let mut state = self.lock();
         let event = state.waiting.pop_front();
         state.is_posting = event.is_some();
         if let Some(event) = event {
-            return Work::Post(event);
+            return PostingStep::Post(event);
         }
         if let Some(update) = state.series.due(now, is_end) {
-            return Work::Count(update);
+            return PostingStep::Count(update);
         }
         let some_are_left_out = state.left_out != LeftOut::default();
         let again = state.told.and_then(|told| told.checked_add(TELLING).ok());
         if some_are_left_out && (is_end || again.is_none_or(|at| at <= now)) {
             state.told = Some(now);
-            return Work::Tell(std::mem::take(&mut state.left_out));
+            return PostingStep::Tell(std::mem::take(&mut state.left_out));
         }
         if is_end {
-            return Work::End;
+            return PostingStep::End;
         }
         let telling = again.filter(|_| some_are_left_out);
-        Work::Wait(state.series.next_due().into_iter().chain(telling).min())
+        PostingStep::Wait(state.series.next_due().into_iter().chain(telling).min())
     }
 
     /// Until there may be something to do.
