@@ -25,6 +25,9 @@ pub struct Flags {
     /// What is kept on objects, and how.
     #[command(flatten)]
     pub state: StateFlags,
+    /// How it tells that it is well.
+    #[command(flatten)]
+    pub health: HealthFlags,
     /// How much is logged.
     #[command(flatten)]
     pub verbosity: Verbosity,
@@ -89,6 +92,21 @@ pub struct StateFlags {
     /// Keep the state under the names and in the formats of Kopf, the Python framework, to continue where a Kopf operator has stopped
     #[arg(long, env = "KOPF_RS_KOPF_COMPATIBLE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub kopf_compatible: bool,
+}
+
+/// Who may ask how the operator is.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Health")]
+pub struct HealthFlags {
+    /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz and /statusz of the same port
+    #[arg(
+        short = 'L',
+        long,
+        env = "KOPF_RUN_LIVENESS_ENDPOINT",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    pub liveness: Option<String>,
 }
 
 /// `-v`, `-d`, `-q`.

@@ -199,10 +199,18 @@ fn complain(error: &dyn Error, format: LogFormat) {
 
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let operator = error.downcast_ref().is_some_and(|error| {
-        use OperatorError::{MissingState, Name, Namespaces, NoHandlers, Persistence, Registry};
+        use OperatorError::{
+            Liveness, MissingState, Name, Namespaces, NoHandlers, Persistence, Registry,
+        };
         matches!(
             error,
-            Namespaces(_) | Name(_) | NoHandlers | Registry(_) | MissingState(_) | Persistence(_)
+            Namespaces(_)
+                | Name(_)
+                | NoHandlers
+                | Registry(_)
+                | MissingState(_)
+                | Persistence(_)
+                | Liveness(_)
         )
     });
     let manifest = error
@@ -339,6 +347,9 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     }
     if let Some(name) = flags.state.name.as_deref().or(name) {
         operator = operator.name(name);
+    }
+    if let Some(url) = &flags.health.liveness {
+        operator = operator.liveness(url);
     }
     if flags.cluster.once {
         operator = operator.once();

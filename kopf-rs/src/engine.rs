@@ -4,6 +4,7 @@
 
 pub(crate) mod attempt;
 mod background;
+pub(crate) mod calls_in_flight;
 mod context;
 mod crash_notes;
 mod duplicate_detection;
@@ -23,7 +24,7 @@ pub(crate) mod posting;
 pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod resource_handlers;
-mod running_calls;
+pub(crate) mod running_calls;
 pub(crate) mod shared;
 mod spare_pages;
 mod stopped;
@@ -45,11 +46,14 @@ use futures_util::FutureExt;
 use tokio_util::sync::DropGuard;
 
 use crate::cluster::watch::WatchEvent;
+use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
 use crate::engine::failures::Failure;
 use crate::engine::memory::Memory;
+use crate::engine::queue::facts::QueueFacts;
 use crate::engine::queue::{StreamId, WorkerStart};
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
+use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::{Setup, Shared};
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
@@ -163,6 +167,22 @@ impl Engine {
     /// Which handlers have failed for good so far: all of an operator that is to end, else the last ones.
     pub(crate) fn failures(&self) -> Vec<Failure> {
         self.0.failures.all()
+    }
+
+    /// What the queue holds now.
+    pub(crate) fn queue_facts(&self) -> QueueFacts {
+        self.0.queue.facts()
+    }
+
+    /// The calls of daemons and timers that run now.
+    pub(crate) fn calls_in_background(&self) -> Vec<Arc<RunningCall>> {
+        self.0.running.all()
+    }
+
+    /// The other calls of handlers of objects that run now, where they are kept.
+    pub(crate) fn calls_in_flight(&self) -> Vec<CallInFlight> {
+        let calls = self.0.setup.calls.as_ref();
+        calls.map_or_else(Vec::new, CallsInFlight::all)
     }
 
     /// What was given up, where the operator was to end: one line each, for people.

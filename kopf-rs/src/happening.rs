@@ -7,6 +7,7 @@ pub(crate) mod abrupt_end;
 pub(crate) mod background;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
+pub(crate) mod health;
 pub(crate) mod patching;
 pub(crate) mod posting;
 pub(crate) mod serving;
@@ -21,6 +22,7 @@ use crate::handler::definition::Handler;
 use crate::happening::abrupt_end::AbruptEnd;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
+use crate::happening::health::Health;
 use crate::happening::patching::Patching;
 use crate::happening::posting::Posting;
 use crate::happening::serving::Serving;
@@ -119,6 +121,9 @@ pub(crate) enum Happening {
 
     /// Something about Kubernetes Events.
     Posting(Posting),
+
+    /// Something about the endpoints that say how the operator is.
+    Health(Health),
 
     // === discovery and watches ===
     Serving(Serving),

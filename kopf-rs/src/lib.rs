@@ -53,6 +53,7 @@ pub(crate) mod cluster;
 pub(crate) mod engine;
 pub(crate) mod handler;
 pub(crate) mod happening;
+pub(crate) mod health;
 pub(crate) mod object;
 pub(crate) mod operator;
 pub mod prelude;
@@ -89,6 +90,7 @@ pub use crate::handler::subhandlers::Subhandlers;
 pub use crate::handler::subject::Reason;
 pub use crate::handler::test_cause::TestCause;
 pub use crate::handler::timing::{IntoPause, Pause};
+pub use crate::health::address::BadLiveness;
 pub use crate::object::body::Body;
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::event::EventType;
@@ -102,8 +104,8 @@ pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::settings::{
-    Background, Execution, Networking, Posting, Queueing, Scanning, Settings, StartupSettings,
-    Watching,
+    Background, Execution, Health, Networking, Posting, Queueing, Scanning, Settings,
+    StartupSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 
@@ -161,6 +163,8 @@ pub use kopf_rs_macros::on_delete;
 pub use kopf_rs_macros::on_event;
 #[doc = include_str!("../docs/on_field.md")]
 pub use kopf_rs_macros::on_field;
+#[doc = include_str!("../docs/on_probe.md")]
+pub use kopf_rs_macros::on_probe;
 #[doc = include_str!("../docs/on_resume.md")]
 pub use kopf_rs_macros::on_resume;
 #[doc = include_str!("../docs/on_startup.md")]

@@ -17,7 +17,7 @@ pub use crate::{
     remove_owner_reference,
 };
 pub use crate::{
-    daemon, on_cleanup, on_create, on_delete, on_event, on_field, on_resume, on_startup, on_update,
-    subhandler, timer,
+    daemon, on_cleanup, on_create, on_delete, on_event, on_field, on_probe, on_resume, on_startup,
+    on_update, subhandler, timer,
 };
 pub use crate::{debug, error, fail, info, retry, warn};

@@ -8,6 +8,7 @@ mod calls;
 mod duplicates;
 pub(crate) mod event_words;
 pub(crate) mod handling;
+mod health;
 mod patching;
 mod posting;
 mod serving;
@@ -37,6 +38,7 @@ impl Line<'_> {
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
             Happening::Posting(posting) => posting::level(posting),
+            Happening::Health(health) => health::level(health),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
             Happening::AbruptEnd(end) => abrupt_end::level(end),
             Happening::OutcomesLost { .. } | Happening::WorkerPanicked => Level::ERROR,
@@ -111,6 +113,7 @@ impl fmt::Display for Line<'_> {
             Happening::Serving(serving) => serving::write(f, serving),
             Happening::Patching(patching) => patching::write(f, patching),
             Happening::Posting(posting) => posting::write(f, posting),
+            Happening::Health(health) => health::write(f, health),
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }

@@ -15,6 +15,9 @@ scenarios! {
     startup_comes_before_any_request_and_cleanup_after_everything;
     startup_is_retried;
     a_failed_startup_starts_nothing;
+    every_startup_handler_is_called_to_its_end;
+    an_operator_that_is_stopped_during_its_startup_starts_nothing;
+    cleanup_comes_after_the_end_of_daemons;
     startup_may_change_settings_and_the_memo;
     a_failed_cleanup_is_told;
     running_handlers_may_finish_when_the_operator_stops;
@@ -104,6 +107,68 @@ async fn a_failed_startup_starts_nothing(cluster: TestCluster) {
     assert!(matches!(ended, Err(OperatorError::Startup(ids)) if ids == ["startup_fn"]));
     assert_eq!(test.calls.all(), ["startup_fn ", "other_fn "]);
     assert_eq!(asked(&test), 0);
+}
+
+async fn every_startup_handler_is_called_to_its_end(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new()
+        .on_startup(test.handler("bad_fn", |_| async {
+            Err(PermanentError::new("no").into())
+        }))
+        .on_startup(test.handler("slow_fn", |context| async move {
+            if context.retry() < 2 {
+                return Err(TemporaryError::new("not yet").delay(0.2).into());
+            }
+            Ok(Value::Null)
+        }))
+        .on_create(test.selector(), test.noting("create_fn"));
+    let ended = test.start(registry).end().await;
+    assert!(matches!(ended, Err(OperatorError::Startup(ids)) if ids == ["bad_fn"]));
+    let calls = ["bad_fn ", "slow_fn ", "slow_fn ", "slow_fn "];
+    assert_eq!(test.calls.all(), calls);
+    assert_eq!(asked(&test), 0);
+}
+
+async fn an_operator_that_is_stopped_during_its_startup_starts_nothing(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let registry = Registry::new()
+        .on_startup(test.waiting("startup_fn", &gate))
+        .on_create(test.selector(), test.noting("create_fn"))
+        .on_cleanup(test.noting("cleanup_fn"));
+    let working = test.start(registry);
+    test.calls.until(1).await;
+    working.stop().await;
+    test.line("The operator is stopped during its startup")
+        .await;
+    assert_eq!(test.calls.all(), ["startup_fn "]);
+    assert_eq!(asked(&test), 0);
+}
+
+async fn cleanup_comes_after_the_end_of_daemons(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
+    let daemon = test.handler("daemon_fn", move |context| {
+        let (calls, stopped) = (calls.clone(), context.stopped().cloned());
+        async move {
+            if let Some(stopped) = stopped {
+                stopped.wait().await;
+            }
+            calls.note("daemon ends");
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .daemon(test.selector(), daemon)
+        .on_cleanup(test.noting("cleanup_fn"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    working.stop().await;
+    assert_eq!(
+        test.calls.all(),
+        ["daemon_fn a", "daemon ends", "cleanup_fn "]
+    );
 }
 
 async fn startup_may_change_settings_and_the_memo(cluster: TestCluster) {

@@ -48,6 +48,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "rt",
         ],
     ),
+    // Who asks how the operator is gets facts of the engine and of watches.
+    (
+        "health",
+        &["object", "handler", "happening", "cluster", "rt", "engine"],
+    ),
     (
         "operator",
         &[
@@ -60,6 +65,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cluster",
             "rt",
             "engine",
+            "health",
         ],
     ),
     ("testing", &["object", "handler", "operator"]),

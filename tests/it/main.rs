@@ -22,6 +22,7 @@ mod faults;
 mod field;
 mod fifty;
 mod harness;
+mod health;
 mod hierarchies;
 mod histories;
 mod killed;

@@ -1,4 +1,4 @@
-//! `on_startup`, `on_cleanup`.
+//! `on_startup`, `on_cleanup`, `on_probe`.
 
 use crate::family::{COMMON_ARGUMENTS, Family, Kind, RETRY};
 
@@ -13,6 +13,7 @@ static ACTIVITY: Family = Family {
 
 pub(crate) const STARTUP: Kind = kind("on_startup", "Startup");
 pub(crate) const CLEANUP: Kind = kind("on_cleanup", "Cleanup");
+pub(crate) const PROBE: Kind = kind("on_probe", "Probe");
 
 const fn kind(attribute: &'static str, variant: &'static str) -> Kind {
     Kind {

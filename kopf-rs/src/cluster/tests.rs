@@ -95,7 +95,10 @@ impl Picture {
                 let listed = self.listed.take().unwrap();
                 self.objects.retain(|name, _| listed.contains(name));
             }
-            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent => {}
+            WatchEvent::Trouble(_)
+            | WatchEvent::Resumed
+            | WatchEvent::Silent
+            | WatchEvent::Bookmark => {}
         }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) enum WatchEvent {
     Trouble(ClusterError),
     /// The trouble is over.
     Resumed,
+    /// Nothing has changed, and the server is there: told about every minute, where it tells so at all.
+    Bookmark,
     /// Nothing has come for too long: the watch is renewed.
     Silent,
 }

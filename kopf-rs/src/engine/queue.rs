@@ -22,6 +22,8 @@ use crate::engine::timers::Timers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
+pub(crate) mod facts;
+
 /// Which watch an event comes from.
 pub(crate) type StreamId = u32;
 
@@ -150,7 +152,7 @@ impl Queue {
                 gone.into_iter().for_each(&mut start);
                 self.changed.notify_waiters();
             }
-            WatchEvent::Silent => {}
+            WatchEvent::Silent | WatchEvent::Bookmark => {}
             WatchEvent::Resumed => found.troubled = false,
             WatchEvent::Trouble(error) => {
                 found.troubled = is_lasting(&error);

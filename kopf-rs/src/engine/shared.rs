@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
 use crate::engine::attempt::attempt;
+use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::duplicates::DuplicateOperators;
 use crate::engine::failures::Failures;
 use crate::engine::invoke::{Cancelled, Invoker};
@@ -56,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) extensions: Arc<Extensions>,
     /// The runtime of async handlers, where they have one of their own.
     pub(crate) handlers: Option<Handle>,
+    /// Where calls in flight are kept, if somebody may ask for them.
+    pub(crate) calls: Option<CallsInFlight>,
     /// Where calls are noted should the operator have ended abruptly.
     pub(crate) notes: Option<Arc<NotedCalls>>,
     /// The operator's memo; every object starts with a copy of it.
@@ -165,6 +168,8 @@ impl Shared {
         patch: &mut Patch,
     ) -> Result<Outcome, Cancelled> {
         let deletion = || self.is_deletion_waiting(key);
+        let calls = self.setup.calls.as_ref();
+        let _in_flight = calls.map(|it| it.begin(&cause.handler.id, about));
         attempt(
             &self.invoker,
             self.setup.clock,

@@ -37,6 +37,16 @@ impl Timers {
         self.0.first().map(|(due, _)| *due)
     }
 
+    /// How many objects there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Those that are due first.
+    pub(super) fn first_ones(&self, count: usize) -> impl Iterator<Item = (Instant, &Key)> {
+        self.0.iter().take(count).map(|(due, key)| (*due, key))
+    }
+
     /// Take one that is due.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Key> {
         let (due, _) = self.0.first()?;

@@ -46,6 +46,10 @@ pub(crate) const ON_CLEANUP: Attribute = Attribute {
     name: "on_cleanup",
     options: &[RETRY],
 };
+pub(crate) const ON_PROBE: Attribute = Attribute {
+    name: "on_probe",
+    options: &[RETRY],
+};
 
 pub(crate) const DAEMON: Attribute = Attribute {
     name: "daemon",
@@ -69,9 +73,9 @@ pub(crate) const TIMER: Attribute = Attribute {
     ],
 };
 
-const ALL: [Attribute; 10] = [
-    ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP, DAEMON,
-    TIMER,
+const ALL: [Attribute; 11] = [
+    ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
+    ON_PROBE, DAEMON, TIMER,
 ];
 
 // === impl ===

@@ -68,6 +68,10 @@ impl Logger {
             posting: None,
         }
     }
+    /// The object that it logs about.
+    pub(crate) fn about(&self) -> Option<&Reference> {
+        self.about.as_deref()
+    }
     /// The same, whose lines are also posted as Events where the operator posts lines.
     pub(crate) fn posting_to(mut self, sink: Option<&OperatorSink>) -> Self {
         let sink = sink.filter(|sink| sink.0.takes_lines());
@@ -93,7 +97,7 @@ impl Logger {
     /// Write one line.
     ///
     /// Its target is `kopf.objects`, its fields are `namespace name kind api_version uid` where there is an object. In activities
-    /// the target is `kopf.activities.startup` or `kopf.activities.cleanup`.
+    /// the target is `kopf.activities.startup`, or that of another activity.
     ///
     /// With [`Posting::loggers`](crate::Posting::loggers) it is posted as a Kubernetes Event about the object, too.
     pub fn log(&self, level: tracing::Level, line: fmt::Arguments<'_>) {
@@ -139,6 +143,7 @@ impl Logger {
             None => self.log_about_object(level, line),
             Some(Activity::Startup) => at_level!(level, "kopf.activities.startup", "{line}"),
             Some(Activity::Cleanup) => at_level!(level, "kopf.activities.cleanup", "{line}"),
+            Some(Activity::Probe) => at_level!(level, "kopf.activities.probe", "{line}"),
         }
     }
     fn log_about_object(&self, level: tracing::Level, line: fmt::Arguments<'_>) {

@@ -92,6 +92,8 @@ pub enum Activity {
     Startup,
     /// `#[on_cleanup]`
     Cleanup,
+    /// `#[on_probe]`
+    Probe,
 }
 
 // === impl ===
@@ -150,6 +152,7 @@ impl Activity {
         match self {
             Self::Startup => "startup",
             Self::Cleanup => "cleanup",
+            Self::Probe => "probe",
         }
     }
 }

@@ -90,7 +90,10 @@ impl Health {
                 return is_of_former;
             }
             WatchEvent::Silent => tell_of(collection, Watching::Silent),
-            WatchEvent::Synced | WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
+            WatchEvent::Synced
+            | WatchEvent::Listing(_)
+            | WatchEvent::Object(..)
+            | WatchEvent::Bookmark => {}
         }
         false
     }

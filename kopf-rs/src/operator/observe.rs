@@ -25,6 +25,7 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
 use crate::happening::Happening;
 use crate::happening::serving::{Serving, Watching};
+use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
@@ -52,6 +53,8 @@ pub(crate) struct ObserverSetup {
     pub(crate) handlers: Vec<Arc<Handler>>,
     pub(crate) scope: Scope,
     pub(crate) settings: Settings,
+    /// Where it tells what it serves, if somebody may ask.
+    pub(crate) board: Option<Board>,
 }
 
 /// Keeps the watches right. Dropping it ends them all.
@@ -92,6 +95,7 @@ struct Watch {
     outage: Membership,
     /// What keeps it from going on, until it does.
     trouble: Option<ClusterError>,
+    _on_board: Option<WatchOnBoard>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -245,7 +249,10 @@ impl Observer {
                 report_serving(Serving::DefinitionsUnwatchable { interval });
                 self.schedule(&Event::DefinitionsUnwatchable);
             }
-            WatchEvent::Trouble(_) | WatchEvent::Resumed | WatchEvent::Silent => {}
+            WatchEvent::Trouble(_)
+            | WatchEvent::Resumed
+            | WatchEvent::Silent
+            | WatchEvent::Bookmark => {}
         }
     }
 
@@ -310,6 +317,9 @@ impl Observer {
         let unknown = self.setup.cluster.unknown_versions();
         let matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
         self.tell_served(&matched.resources);
+        if let Some(board) = &self.setup.board {
+            board.discovered(&matched.unserved, self.namespaces.are_known());
+        }
         self.tell_unserved(matched.unserved);
         let wanted = self.wanted(matched.resources);
         let unwanted: Vec<Place> = self
@@ -433,9 +443,17 @@ impl Observer {
         );
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
         let collection = watched.collection.clone();
+        let on_board = self.setup.board.as_ref().map(|board| {
+            let ends = (self.pace.inactivity, self.pace.server_timeout);
+            board.watch(stream, collection.clone(), ends)
+        });
+        let health = on_board.as_ref().map(WatchOnBoard::teller);
         let (tell, here) = (self.tell.clone(), place.clone());
         let resource = kind.resource.clone();
         let following = follow(cluster, watched, outage.clone(), move |event| {
+            if let Some(health) = &health {
+                health.on_event(&event);
+            }
             let trouble = match &event {
                 WatchEvent::Trouble(error) => Some(Some(error.clone())),
                 WatchEvent::Resumed => Some(None),
@@ -457,6 +475,7 @@ impl Observer {
             collection,
             outage,
             trouble: None,
+            _on_board: on_board,
             _task: AbortOnDropHandle::new(tokio::spawn(following)),
         };
         self.watches.insert(place, watch);

@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::Engine;
+use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
 #[cfg(feature = "cli")]
@@ -27,6 +28,11 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
 use crate::handler::subject::Activity;
+use crate::health::address::{Address, BadLiveness};
+use crate::health::board::Board;
+use crate::health::listener::{Asked, Listener};
+use crate::health::probes::{ProbeSetup, Prober};
+use crate::health::responder::Responder;
 use crate::operator::activity::Activities;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
@@ -63,6 +69,7 @@ pub struct Operator {
     handlers_on: Option<Handle>,
     notes: Option<NotesAt>,
     on_mimalloc: bool,
+    liveness: Result<Option<Address>, BadLiveness>,
 }
 
 /// How an operator has ended.
@@ -108,6 +115,12 @@ pub enum OperatorError {
     /// The settings keep state on objects in a way that the server would refuse.
     #[error(transparent)]
     Persistence(#[from] BadPersistence),
+    /// The liveness URL cannot be used.
+    #[error(transparent)]
+    Liveness(#[from] BadLiveness),
+    /// There is no liveness endpoint at the URL: its port is in use, for instance. Nothing has been started.
+    #[error("{0}")]
+    Endpoint(String),
     /// Startup handlers failed for good: nothing has been started.
     #[error("startup has failed: {}", .0.join(", "))]
     Startup(Vec<String>),
@@ -135,6 +148,7 @@ impl Operator {
             handlers_on: None,
             notes: None,
             on_mimalloc: false,
+            liveness: Ok(None),
         }
     }
 
@@ -178,6 +192,21 @@ impl Operator {
     #[must_use]
     pub fn all_namespaces(mut self) -> Self {
         self.scope = Ok(Scope::All);
+        self
+    }
+
+    /// Say over HTTP how the operator is: at this URL, such as `http://0.0.0.0:8080/healthz`, what its probes say (`#[on_probe]`), and at the
+    /// same host and port
+    ///
+    /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too long;
+    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not;
+    /// - at `/statusz`, what it does, as JSON, for those who ask from the same machine (`kubectl port-forward` does).
+    ///
+    /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The endpoints have a
+    /// thread of their own, and are there before startup handlers are called. By default there are none.
+    #[must_use]
+    pub fn liveness(mut self, url: impl AsRef<str>) -> Self {
+        self.liveness = Address::parse(url.as_ref()).map(Some);
         self
     }
 
@@ -285,6 +314,9 @@ impl Operator {
         if let Err(bad) = &self.scope {
             return Err(bad.clone().into());
         }
+        if let Err(bad) = &self.liveness {
+            return Err(bad.clone().into());
+        }
         if self.registry.is_empty() {
             return Err(OperatorError::NoHandlers);
         }
@@ -347,8 +379,11 @@ pub(super) struct CheckedOperator {
     handlers_on: Option<Handle>,
     notes: Option<Arc<NotedCalls>>,
     on_mimalloc: bool,
-    invoker: Invoker,
+    invoker: Arc<Invoker>,
     posting: EventPosting,
+    liveness: Option<Address>,
+    /// Where parts of it tell how they are, if somebody may ask.
+    board: Option<Board>,
 }
 
 impl CheckedOperator {
@@ -366,6 +401,9 @@ impl CheckedOperator {
         let posting = EventPosting::new(clock);
         extensions.insert(posting.sink());
         let scope = operator.scope?;
+        let liveness = operator.liveness?;
+        let bounds = settings.get().health.bounds();
+        let board = liveness.as_ref().map(|_| Board::new(&name, bounds));
         let notes = operator
             .notes
             .and_then(|at| at.open(&name, &scope, clock.now()));
@@ -385,14 +423,17 @@ impl CheckedOperator {
                 memo: operator.memo,
                 extensions: Arc::new(extensions),
             },
-            invoker: Invoker::new(clock, workers, operator.handlers_on.clone()),
+            invoker: Arc::new(Invoker::new(clock, workers, operator.handlers_on.clone())),
             posting,
+            liveness,
+            board,
             handlers_on: operator.handlers_on,
         })
     }
 
     /// From startup to cleanup.
     async fn run(&self, until: impl Future) -> Result<Report, OperatorError> {
+        let _endpoints = self.endpoints()?;
         let mut until = std::pin::pin!(until);
         tokio::select! {
             biased;
@@ -413,6 +454,42 @@ impl CheckedOperator {
         Ok(report)
     }
 
+    /// Answer those who ask how the operator is.
+    fn endpoints(&self) -> Result<Option<(Listener, AbortOnDropHandle<()>)>, OperatorError> {
+        let (Some(address), Some(board)) = (&self.liveness, &self.board) else {
+            return Ok(None);
+        };
+        let prober = Prober::new(ProbeSetup {
+            handlers: self.handlers_of(Activity::Probe),
+            invoker: self.invoker.clone(),
+            clock: self.clock,
+            context: self.context_of(Activity::Probe),
+        });
+        let (desk, responder) = Responder::new(board.clone(), prober);
+        let asked = Asked {
+            desk,
+            board: board.clone(),
+            handlers: self.handlers_on.clone(),
+        };
+        let listener = Listener::start(address, asked).map_err(OperatorError::Endpoint)?;
+        let responding = AbortOnDropHandle::new(tokio::spawn(responder.run()));
+        Ok(Some((listener, responding)))
+    }
+
+    fn handlers_of(&self, activity: Activity) -> Vec<Arc<Handler>> {
+        let all = self.handlers.iter();
+        all.filter(|handler| handler.activity() == Some(activity))
+            .cloned()
+            .collect()
+    }
+
+    fn context_of(&self, activity: Activity) -> CauseContext {
+        CauseContext {
+            logger: Logger::of_activity(activity),
+            ..self.context.clone()
+        }
+    }
+
     async fn startup(&self) -> Result<(), Vec<String>> {
         self.activity(Activity::Startup, &self.invoker).await
     }
@@ -425,21 +502,14 @@ impl CheckedOperator {
     }
 
     async fn activity(&self, activity: Activity, invoker: &Invoker) -> Result<(), Vec<String>> {
-        let all = self.handlers.iter();
-        let handlers: Vec<_> = all
-            .filter(|handler| handler.activity() == Some(activity))
-            .cloned()
-            .collect();
+        let handlers = self.handlers_of(activity);
         let execution = self.settings.get().execution;
         let activities = Activities {
             activity,
             invoker,
             clock: self.clock,
             rng: &self.rng,
-            context: CauseContext {
-                logger: Logger::of_activity(activity),
-                ..self.context.clone()
-            },
+            context: self.context_of(activity),
             backoff: execution.backoff(),
         };
         let named = |failed: Vec<Arc<str>>| failed.iter().map(ToString::to_string).collect();
@@ -452,8 +522,12 @@ impl CheckedOperator {
         check(&settings)?;
         let cluster = self.cluster(&settings);
         self.post_events(&settings, &cluster);
+        let bounds = settings.health.bounds();
         let (engine, mut observer) = self.parts(settings, cluster);
         let _dies_with_this = engine.guard();
+        if let Some(board) = &self.board {
+            board.serves(engine.clone(), bounds);
+        }
         let ended = tokio::select! {
             biased;
             _ = until => Ok(Vec::new()),
@@ -462,6 +536,9 @@ impl CheckedOperator {
             never = engine.look_after_timers() => match never {},
         };
         drop(observer);
+        if let Some(board) = &self.board {
+            board.stops();
+        }
         engine.drain().await;
         let mut unserved = ended.map_err(|error| refused(&error))?;
         unserved.extend(engine.gave_up());
@@ -489,6 +566,7 @@ impl CheckedOperator {
             handlers: self.handlers.clone(),
             scope: self.scope.clone(),
             settings,
+            board: self.board.clone(),
         });
         (engine, observer)
     }
@@ -529,6 +607,7 @@ impl CheckedOperator {
             },
             extensions: self.context.extensions.clone(),
             handlers: self.handlers_on.clone(),
+            calls: self.board.as_ref().map(|_| CallsInFlight::default()),
             notes: self.notes.clone(),
             memo: self.context.memo.clone(),
             once: self.once,

@@ -9,6 +9,7 @@ use crate::cluster::watch::WatchPace;
 use crate::engine::posting::queue::PostingGates;
 use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
+use crate::health::board::Bounds;
 use crate::object::posted_event::Reporter;
 use crate::state::Persistence;
 
@@ -38,6 +39,8 @@ pub struct Settings {
     pub scanning: Scanning,
     /// Which Kubernetes Events are posted.
     pub posting: Posting,
+    /// When the operator says that it is not well.
+    pub health: Health,
     /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
     pub persistence: Option<Persistence>,
 }
@@ -137,6 +140,22 @@ pub struct Posting {
     pub reporting_instance: Option<String>,
     /// What the names of Events begin with. Default: `kopf-event-`.
     pub event_name_prefix: String,
+}
+
+/// When the operator says that it is not well, where it is asked: see [`Operator::liveness`](crate::Operator::liveness).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// How long all probes (`#[on_probe]`) together may take. Default: 5 seconds.
+    pub probe_timeout: Duration,
+    /// `/livez` fails when the operator's own thread, or all threads of its handlers, are blocked for this time. Default: 10 seconds.
+    pub beat_timeout: Duration,
+    /// `/readyz` fails when a change of an object waits for this time, because a handler of that object runs on and on, or because none of
+    /// the places of `queueing.worker_limit` is free. Default: 10 minutes.
+    pub late_after: Duration,
+    /// `/livez` fails when a change of an object waits for this time: Kubernetes will then start the operator anew, which cuts the handlers
+    /// that run. Where handlers may take longer, this must be longer, too. Default: 1 hour.
+    pub stuck_after: Duration,
 }
 
 /// The operator's settings in the hands of its startup handlers, which may change them: the argument `settings`. Clones share them.
@@ -295,6 +314,28 @@ impl Default for Posting {
             reporting_component: None,
             reporting_instance: None,
             event_name_prefix: "kopf-event-".to_owned(),
+        }
+    }
+}
+
+impl Health {
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            probes: self.probe_timeout,
+            beat: self.beat_timeout,
+            late: self.late_after,
+            stuck: self.stuck_after,
+        }
+    }
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            probe_timeout: Duration::from_secs(5),
+            beat_timeout: Duration::from_secs(10),
+            late_after: Duration::from_secs(600),
+            stuck_after: Duration::from_secs(3600),
         }
     }
 }

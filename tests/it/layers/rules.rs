@@ -83,6 +83,7 @@ pub(super) fn log_lines(sources: &[Source], known: &[(&str, &str)]) -> Vec<Strin
         "reaction",
         "cluster",
         "engine",
+        "health",
         "operator",
     ];
     let writes = [

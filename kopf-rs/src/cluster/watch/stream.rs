@@ -133,6 +133,7 @@ impl Watcher<'_> {
         if self.version.is_some() {
             self.advance(version);
             self.recover();
+            (self.sink)(WatchEvent::Bookmark);
         } else if initial_events_end {
             self.advance(version);
             self.unfinished = 0;

@@ -47,6 +47,7 @@ fn words(event: &WatchEvent) -> String {
         WatchEvent::Trouble(error) => format!("trouble: {error}"),
         WatchEvent::Resumed => "resumed".into(),
         WatchEvent::Silent => "silent".into(),
+        WatchEvent::Bookmark => "bookmark".into(),
     }
 }
 
@@ -291,7 +292,10 @@ async fn bookmarks_move_the_version_and_count_as_signs_of_life() {
     observe(&fake, 180).await;
     assert_eq!(fake.lines().len(), 1, "not silent yet");
     let fake = Fake::new([synced([wait(60), bookmark(10), Part::Hang])]);
-    assert_eq!(observe(&fake, 140).await, ["listing", "synced", "silent"]);
+    assert_eq!(
+        observe(&fake, 140).await,
+        ["listing", "synced", "bookmark", "silent"]
+    );
     let seen = fake.seen();
     assert_eq!(seen[1].at.as_secs(), 130);
     assert!(seen[1].line.ends_with("&resourceVersion=10"));

@@ -40,7 +40,7 @@ pub trait OfAnObject {}
 /// What activities have, although it is made of an object: nothing.
 #[diagnostic::on_unimplemented(
     message = "handlers of this attribute have no `{Self}`",
-    label = "startup and cleanup handlers are called for no object",
+    label = "handlers of activities are called for no object",
     note = "take it in handlers of objects, such as #[on_create]"
 )]
 pub trait GivenToActivities {}

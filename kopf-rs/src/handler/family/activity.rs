@@ -1,6 +1,7 @@
-//! Handlers of the operator itself: `on_startup`, `on_cleanup`. They are called for no object, and retried in memory.
+//! Handlers of the operator itself: `on_startup`, `on_cleanup`, `on_probe`. They are called for no object, and what is retried is retried in
+//! memory.
 
-use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_STARTUP};
+use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_PROBE, ON_STARTUP};
 use crate::handler::cause::Cause;
 use crate::handler::extract::given::{ByType, GivenToActivities, OfAnObject};
 use crate::handler::options::{CallbackOptions, RetryOptions};
@@ -9,7 +10,7 @@ use crate::handler::registry::callback::Callback;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Subject};
 
-/// The options of `on_startup` and `on_cleanup`.
+/// The options of `on_startup`, `on_cleanup` and `on_probe`.
 #[derive(Clone, Default)]
 pub struct ActivityOptions {
     /// How failed attempts are repeated.
@@ -26,6 +27,7 @@ pub(super) fn attribute(activity: Activity) -> Attribute {
     match activity {
         Activity::Startup => ON_STARTUP,
         Activity::Cleanup => ON_CLEANUP,
+        Activity::Probe => ON_PROBE,
     }
 }
 
@@ -87,6 +89,12 @@ impl Registry {
         self.with_activity(Activity::Cleanup, handler)
     }
 
+    /// Call `handler` whenever the liveness endpoint is asked ([`Operator::liveness`](crate::Operator::liveness)); its result is part of the answer.
+    #[must_use]
+    pub fn on_probe(self, handler: Callback) -> Self {
+        self.with_activity(Activity::Probe, handler)
+    }
+
     fn with_activity(self, activity: Activity, handler: Callback) -> Self {
         self.with(attribute(activity), handler, |options| {
             Ok(Box::new(ActivityHandler::new(activity, options.into())))
@@ -95,7 +103,7 @@ impl Registry {
 }
 
 impl Cause {
-    /// `startup` or `cleanup`; `None` for handlers of objects.
+    /// `startup`, `cleanup` or `probe`; `None` for handlers of objects.
     #[must_use]
     pub fn activity(&self) -> Option<&'static str> {
         match &self.subject {

@@ -87,7 +87,10 @@ impl Namespaces {
                 report_serving(Serving::NamespacesAssumed { names });
                 true
             }
-            WatchEvent::Resumed | WatchEvent::Silent | WatchEvent::Trouble(_) => false,
+            WatchEvent::Resumed
+            | WatchEvent::Silent
+            | WatchEvent::Bookmark
+            | WatchEvent::Trouble(_) => false,
         }
     }
 

@@ -1,0 +1,105 @@
+//! What the queue holds at a moment, for those who ask how the operator is.
+//!
+//! Looks at every object, so nothing in the operator's own work asks for it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::engine::queue::{Queue, Slot, State, Work};
+
+/// What the queue holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueueFacts {
+    /// Objects that are known.
+    pub(crate) objects: usize,
+    /// Those that have a worker.
+    pub(crate) busy: usize,
+    /// Those of which a state waits to be looked at.
+    pub(crate) waiting: usize,
+    /// The object that waits for longest.
+    pub(crate) oldest: Option<Waiting>,
+    /// Events of watches so far.
+    pub(crate) events: u64,
+    /// Objects at rest that will be due.
+    pub(crate) timers: usize,
+    /// The first of these, and when.
+    pub(crate) next: Vec<(QueuedObject, Duration)>,
+}
+
+/// An object of which a state waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) object: QueuedObject,
+    pub(crate) uid: String,
+    pub(crate) since: Instant,
+}
+
+/// An object as the queue knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueuedObject {
+    /// As log lines name a resource; empty where it is not watched any more.
+    pub(crate) resource: String,
+    /// `namespace/name`, or the name alone.
+    pub(crate) name: String,
+}
+
+/// So many of those that will be due are named.
+const NAMED: usize = 10;
+
+impl Queue {
+    /// What it holds now.
+    pub(crate) fn facts(&self) -> QueueFacts {
+        let state = self.lock();
+        let mut facts = QueueFacts {
+            objects: state.slots.len(),
+            busy: state.busy,
+            events: state.events,
+            timers: state.timers.len(),
+            ..QueueFacts::default()
+        };
+        let mut oldest: Option<(Instant, _, _)> = None;
+        for (key, slot) in &state.slots {
+            let Some(since) = slot.waits_since() else {
+                continue;
+            };
+            facts.waiting += 1;
+            if oldest.is_none_or(|(first, _, _)| since < first) {
+                oldest = Some((since, key, slot));
+            }
+        }
+        facts.oldest = oldest.map(|(since, key, slot)| Waiting {
+            object: state.named(slot),
+            uid: key.uid(),
+            since,
+        });
+        let now = Instant::now();
+        let due = state.timers.first_ones(NAMED);
+        let due = due.filter_map(|(at, key)| {
+            let slot = state.slots.get(key)?;
+            Some((state.named(slot), at.saturating_duration_since(now)))
+        });
+        facts.next = due.collect();
+        facts
+    }
+}
+
+impl State {
+    fn named(&self, slot: &Slot) -> QueuedObject {
+        let stream = self.streams.get(&slot.stream);
+        QueuedObject {
+            resource: stream.map_or_else(String::new, |it| it.kind.resource.to_string()),
+            name: slot.name.trim_start_matches('/').to_owned(),
+        }
+    }
+}
+
+impl Slot {
+    /// Since when a state waits to be looked at.
+    fn waits_since(&self) -> Option<Instant> {
+        match &self.work {
+            Work::Busy(busy) => Some(busy.mailbox.state()?.arrived),
+            Work::Resting(_) => None,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The liveness URL: where the operator listens, and the path at which probes are answered.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::{TcpListener, ToSocketAddrs};
+
+/// The paths of the operator's own answers.
+pub(crate) const OWN_PATHS: [&str; 3] = ["/livez", "/readyz", "/statusz"];
+
+/// A liveness URL, taken apart. Displays as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    host: String,
+    port: u16,
+    pub(crate) path: String,
+}
+
+/// Why a liveness URL cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the liveness URL `{url}` cannot be used: {problem}; expected http://HOST:PORT/PATH, such as http://0.0.0.0:8080/healthz"
+)]
+pub struct BadLiveness {
+    url: String,
+    problem: String,
+}
+
+impl Address {
+    /// Read a URL as Kopf has it: the host is `localhost` unless it is said, and the port is 80.
+    pub(crate) fn parse(url: &str) -> Result<Self, BadLiveness> {
+        Self::read(url).map_err(|problem| BadLiveness {
+            url: url.to_owned(),
+            problem,
+        })
+    }
+
+    fn read(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
+        if !scheme.eq_ignore_ascii_case("http") {
+            return Err(format!("its scheme is `{scheme}`, and only http is served"));
+        }
+        if rest.contains(['?', '#', '@']) || rest.contains(char::is_whitespace) {
+            return Err("only a host, a port and a path can be served".to_owned());
+        }
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        if OWN_PATHS.contains(&path) {
+            return Err(format!("{path} is answered by the operator itself"));
+        }
+        let (host, port) = host_and_port(authority)?;
+        Ok(Self {
+            host: if host.is_empty() { "localhost" } else { host }.to_owned(),
+            port,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Listen there: at all addresses that the host has. The error says what to do.
+    pub(crate) fn bind(&self) -> Result<Vec<TcpListener>, String> {
+        let failed = |error: &std::io::Error| {
+            let hint = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    ": another program listens there, or another operator; choose another port"
+                }
+                ErrorKind::PermissionDenied => ": choose a port above 1023",
+                _ => "",
+            };
+            format!("the liveness endpoint {self} cannot be served: {error}{hint}")
+        };
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let mut sockets = Vec::new();
+        let mut first_error = None;
+        for address in found.map_err(|error| failed(&error))? {
+            let bound = TcpListener::bind(address)
+                .and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+            match bound {
+                Ok(socket) => sockets.push(socket),
+                // A host may have an address of a sort that this machine has not.
+                Err(error) if error.kind() == ErrorKind::AddrInUse => return Err(failed(&error)),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+            if self.port == 0 && !sockets.is_empty() {
+                // Each would get a port of its own.
+                break;
+            }
+        }
+        match first_error {
+            Some(error) if sockets.is_empty() => Err(failed(&error)),
+            _ => Ok(sockets),
+        }
+    }
+
+    /// The same with the port that was chosen where any would do.
+    pub(crate) fn chosen(&self, sockets: &[TcpListener]) -> Self {
+        let chosen = sockets.first().and_then(|it| it.local_addr().ok());
+        Self {
+            port: chosen.map_or(self.port, |it| it.port()),
+            ..self.clone()
+        }
+    }
+}
+
+fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
+    // An IPv6 address has colons of its own, and brackets for that.
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or("its bracket is not closed")?;
+            (host, port.strip_prefix(':'))
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port = match port {
+        None | Some("") => 80,
+        Some(port) => port
+            .parse()
+            .map_err(|_| format!("`{port}` is no port: expected a number up to 65535"))?,
+    };
+    Ok((host, port))
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, path } = self;
+        if host.contains(':') {
+            write!(f, "http://[{host}]:{port}{path}")
+        } else {
+            write!(f, "http://{host}:{port}{path}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_as_kopf_reads_them() {
+        for (url, read) in [
+            ("http://0.0.0.0:8080/healthz", "http://0.0.0.0:8080/healthz"),
+            ("http://:8080/healthz", "http://localhost:8080/healthz"),
+            ("HTTP://example.com", "http://example.com:80/"),
+            ("http://[::1]:8080/a/b", "http://[::1]:8080/a/b"),
+            ("http://[::]", "http://[::]:80/"),
+            ("http:///x", "http://localhost:80/x"),
+        ] {
+            let address = Address::parse(url).map(|it| it.to_string());
+            assert_eq!(address.as_deref(), Ok(read), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_url_is_said() {
+        for (url, problem) in [
+            ("8080", "it has no scheme"),
+            (
+                "https://x/",
+                "its scheme is `https`, and only http is served",
+            ),
+            (
+                "http://x:many/",
+                "`many` is no port: expected a number up to 65535",
+            ),
+            (
+                "http://x:65536/",
+                "`65536` is no port: expected a number up to 65535",
+            ),
+            (
+                "http://x/?a=b",
+                "only a host, a port and a path can be served",
+            ),
+            ("http://[::1", "its bracket is not closed"),
+            (
+                "http://x/livez",
+                "/livez is answered by the operator itself",
+            ),
+        ] {
+            let error = Address::parse(url).expect_err(url);
+            assert_eq!(error.problem, problem, "{url}");
+            assert!(error.to_string().contains("expected http://HOST:PORT/PATH"));
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_told() {
+        let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let address = Address::parse(&format!("http://127.0.0.1:{port}/healthz")).unwrap();
+        let error = address.bind().unwrap_err();
+        assert!(error.contains("another program listens there"), "{error}");
+        let any = Address::parse("http://127.0.0.1:0/healthz").unwrap();
+        let sockets = any.bind().unwrap();
+        assert_ne!(any.chosen(&sockets).port, 0);
+    }
+}

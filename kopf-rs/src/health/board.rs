@@ -1,0 +1,264 @@
+//! What is known of the operator, told by those who know it: its phase, what it serves, and each of its watches.
+//!
+//! Must not know what the facts mean for anybody.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::error::ClusterError;
+use crate::cluster::watch::WatchEvent;
+use crate::engine::Engine;
+use crate::engine::queue::StreamId;
+use crate::happening::serving::Serving;
+use crate::object::collection::Collection;
+
+/// What is known. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Board(Arc<Mutex<Known>>);
+
+pub(crate) struct Known {
+    /// The operator's name.
+    pub(crate) name: String,
+    pub(crate) begun: Instant,
+    pub(crate) bounds: Bounds,
+    pub(crate) phase: Phase,
+    pub(crate) engine: Option<Engine>,
+    /// The cluster has said what it serves.
+    pub(crate) discovered: bool,
+    /// It is known which namespaces there are.
+    pub(crate) knows_namespaces: bool,
+    /// What handlers are for and is not served, and why.
+    pub(crate) unserved: Vec<(String, &'static str)>,
+    watches: BTreeMap<StreamId, Arc<Mutex<WatchFacts>>>,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// All probes together.
+    pub(crate) probes: Duration,
+    /// A runtime, until it answers.
+    pub(crate) beat: Duration,
+    /// An object that waits, until the operator is not ready.
+    pub(crate) late: Duration,
+    /// And until it does not live.
+    pub(crate) stuck: Duration,
+}
+
+/// What the operator is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Startup handlers are called.
+    Starting,
+    Serving,
+    /// Nothing begins any more.
+    Stopping,
+}
+
+/// What is known of one watch.
+#[derive(Clone, Debug)]
+pub(crate) struct WatchFacts {
+    pub(crate) collection: Arc<Collection>,
+    /// A silence that long ends a stream.
+    pub(crate) deadline: Duration,
+    /// Whether a silence is told where the server says nothing by itself.
+    pub(crate) tells_silence: bool,
+    /// When the server was last heard.
+    pub(crate) heard: Instant,
+    /// The server tells now and then that nothing has changed.
+    pub(crate) has_bookmarks: bool,
+    /// A silence has ended a stream, though the server would have told that nothing has changed.
+    pub(crate) is_silent: bool,
+    pub(crate) listing: Listing,
+    pub(crate) trouble: Option<Trouble>,
+}
+
+/// Whether all objects were listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    Incomplete,
+    Complete,
+}
+
+/// What keeps a watch from going on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// In a few words that hold no names.
+    pub(crate) reason: String,
+    pub(crate) error: String,
+}
+
+/// The place of a watch on the board; it is taken off when this is dropped.
+pub(crate) struct WatchOnBoard {
+    board: Board,
+    stream: StreamId,
+    facts: Arc<Mutex<WatchFacts>>,
+}
+
+/// Tells the board of a watch.
+#[derive(Clone)]
+pub(crate) struct WatchTeller(Arc<Mutex<WatchFacts>>);
+
+// === impl Board ===
+
+impl Board {
+    pub(crate) fn new(name: &str, bounds: Bounds) -> Self {
+        Self(Arc::new(Mutex::new(Known {
+            name: name.to_owned(),
+            begun: Instant::now(),
+            bounds,
+            phase: Phase::Starting,
+            engine: None,
+            discovered: false,
+            knows_namespaces: false,
+            unserved: Vec::new(),
+            watches: BTreeMap::new(),
+        })))
+    }
+
+    /// The operator begins to serve.
+    pub(crate) fn serves(&self, engine: Engine, bounds: Bounds) {
+        let mut known = self.known();
+        known.phase = Phase::Serving;
+        known.engine = Some(engine);
+        known.bounds = bounds;
+    }
+
+    /// Nothing begins any more.
+    pub(crate) fn stops(&self) {
+        let mut known = self.known();
+        known.phase = Phase::Stopping;
+        known.engine = None;
+    }
+
+    /// The cluster has said what it serves.
+    pub(crate) fn discovered(&self, unserved: &[Serving], knows_namespaces: bool) {
+        let mut known = self.known();
+        known.discovered = true;
+        known.knows_namespaces = knows_namespaces;
+        known.unserved = unserved.iter().flat_map(not_served).collect();
+    }
+
+    /// A watch is about to start. Its streams end after a silence of `inactivity`, and after `server_timeout` anyway.
+    pub(crate) fn watch(
+        &self,
+        stream: StreamId,
+        collection: Arc<Collection>,
+        (inactivity, server_timeout): (Duration, Duration),
+    ) -> WatchOnBoard {
+        let facts = Arc::new(Mutex::new(WatchFacts {
+            collection,
+            deadline: inactivity,
+            // The server ends streams up to a sixth earlier than it is asked to.
+            tells_silence: inactivity < server_timeout * 5 / 6,
+            heard: Instant::now(),
+            has_bookmarks: false,
+            is_silent: false,
+            listing: Listing::Incomplete,
+            trouble: None,
+        }));
+        self.known().watches.insert(stream, facts.clone());
+        WatchOnBoard {
+            board: self.clone(),
+            stream,
+            facts,
+        }
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.known().bounds
+    }
+
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    pub(crate) fn watches(&self) -> Vec<WatchFacts> {
+        let watches = self.watches.values();
+        watches.map(|facts| locked(facts).clone()).collect()
+    }
+}
+
+impl WatchOnBoard {
+    pub(crate) fn teller(&self) -> WatchTeller {
+        WatchTeller(self.facts.clone())
+    }
+}
+
+impl Drop for WatchOnBoard {
+    fn drop(&mut self) {
+        self.board.known().watches.remove(&self.stream);
+    }
+}
+
+impl WatchTeller {
+    /// The watch tells of something.
+    pub(crate) fn on_event(&self, event: &WatchEvent) {
+        locked(&self.0).on_event(event, Instant::now());
+    }
+}
+
+impl WatchFacts {
+    fn on_event(&mut self, event: &WatchEvent, now: Instant) {
+        match event {
+            WatchEvent::Silent if self.has_bookmarks => {
+                self.is_silent = true;
+                return;
+            }
+            WatchEvent::Bookmark => self.has_bookmarks = true,
+            WatchEvent::Synced => self.listing = Listing::Complete,
+            WatchEvent::Resumed => self.trouble = None,
+            WatchEvent::Trouble(error) => {
+                self.trouble = Some(Trouble {
+                    reason: reason(error),
+                    error: error.to_string(),
+                });
+            }
+            WatchEvent::Silent | WatchEvent::Listing(_) | WatchEvent::Object(..) => {}
+        }
+        self.is_silent = false;
+        self.heard = now;
+    }
+}
+
+fn locked(facts: &Mutex<WatchFacts>) -> MutexGuard<'_, WatchFacts> {
+    facts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn reason(error: &ClusterError) -> String {
+    match error {
+        ClusterError::Denied { .. } => "forbidden".to_owned(),
+        ClusterError::NotFound(_) => "not served".to_owned(),
+        ClusterError::Unauthorized(_) => "the credentials are refused".to_owned(),
+        ClusterError::Unreachable(_) => "the server does not answer".to_owned(),
+        ClusterError::Busy { code, .. } => format!("the server answers {code}"),
+        _ => "the server refuses it".to_owned(),
+    }
+}
+
+/// What this happening says is not served, and why.
+fn not_served(serving: &Serving) -> Vec<(String, &'static str)> {
+    let named = |names: Vec<String>, why| names.into_iter().map(|name| (name, why)).collect();
+    match serving {
+        Serving::Unresolved { selectors } => named(selectors.clone(), "not served"),
+        Serving::Ambiguous { selector, .. } => named(vec![selector.clone()], "ambiguous"),
+        Serving::OtherVersion { resource, .. } => named(
+            vec![resource.to_string()],
+            "another version is served to other handlers",
+        ),
+        Serving::Unwatchable { resources } => named(
+            resources.iter().map(ToString::to_string).collect(),
+            "not watchable",
+        ),
+        Serving::Unpatchable { resources } => named(
+            resources.iter().map(ToString::to_string).collect(),
+            "not patchable",
+        ),
+        _ => Vec::new(),
+    }
+}

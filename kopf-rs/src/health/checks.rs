@@ -1,0 +1,227 @@
+//! What the facts mean: the checks behind `/livez` and `/readyz`, and how they are worded, as Kubernetes words its own.
+//!
+//! Functions of facts and the time. To live means that a new start would mend nothing: a server that is away, or a right that is missing, is
+//! a matter of readiness.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::engine::calls_in_flight::CallInFlight;
+use crate::engine::queue::facts::{QueueFacts, Waiting};
+use crate::health::board::{Bounds, Listing, Phase, WatchFacts};
+
+/// All that is known at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) bounds: Bounds,
+    pub(crate) phase: Phase,
+    pub(crate) discovered: bool,
+    pub(crate) knows_namespaces: bool,
+    pub(crate) unserved: Vec<(String, &'static str)>,
+    pub(crate) watches: Vec<WatchFacts>,
+    pub(crate) queue: QueueFacts,
+    pub(crate) calls: Vec<CallInFlight>,
+}
+
+/// One thing that is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) name: String,
+    /// What is wrong with it.
+    pub(crate) trouble: Option<String>,
+}
+
+/// What is asked of an endpoint beside its path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    verbose: bool,
+    exclude: Vec<String>,
+}
+
+/// What an endpoint answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) is_well: bool,
+    pub(crate) text: String,
+}
+
+impl Check {
+    pub(crate) fn new(name: impl Into<String>, trouble: Option<String>) -> Self {
+        Self {
+            name: name.into(),
+            trouble,
+        }
+    }
+}
+
+impl Facts {
+    /// Whether the operator lives.
+    pub(crate) fn live(&self, now: Instant) -> Vec<Check> {
+        vec![
+            Check::new("watches", self.stale_watch(now)),
+            Check::new("queue", self.oldest_beyond(self.bounds.stuck, now)),
+        ]
+    }
+
+    /// Whether it does its work.
+    pub(crate) fn ready(&self, now: Instant) -> Vec<Check> {
+        let unless = |is_well: bool, trouble: &str| (!is_well).then(|| trouble.to_owned());
+        let is_starting = self.phase == Phase::Starting;
+        let mut checks = vec![
+            Check::new(
+                "startup",
+                unless(!is_starting, "startup handlers are called"),
+            ),
+            Check::new(
+                "shutdown",
+                unless(self.phase != Phase::Stopping, "the operator stops"),
+            ),
+        ];
+        if self.phase != Phase::Serving {
+            return checks;
+        }
+        let discovery = unless(self.discovered, "the cluster has not said what it serves");
+        checks.push(Check::new("discovery", discovery));
+        if self.discovered {
+            let namespaces = unless(self.knows_namespaces, "namespaces are listed");
+            checks.push(Check::new("namespaces", namespaces));
+        }
+        checks.extend(self.kinds());
+        let late = self.oldest_beyond(self.bounds.late, now);
+        checks.push(Check::new("queue", late));
+        checks
+    }
+
+    /// One check for each resource, wherever it is watched, and for what is not served.
+    fn kinds(&self) -> Vec<Check> {
+        let mut kinds: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
+        for watch in &self.watches {
+            let kind = watch.collection.resource.to_string();
+            let (all, troubles) = kinds.entry(kind).or_default();
+            *all += 1;
+            troubles.extend(watch.unready());
+        }
+        let mut checks: Vec<_> = kinds
+            .into_iter()
+            .map(|(kind, (all, troubles))| {
+                let first = troubles.first().cloned();
+                let trouble = first.map(|first| match (all, troubles.len()) {
+                    (1, _) => first,
+                    (all, bad) => format!("{first} ({bad} of {all} namespaces)"),
+                });
+                Check::new(format!("kind/{kind}"), trouble)
+            })
+            .collect();
+        for (kind, why) in &self.unserved {
+            checks.push(Check::new(format!("kind/{kind}"), Some((*why).to_owned())));
+        }
+        checks
+    }
+
+    /// The watch that has heard nothing for longest, where that is too long.
+    fn stale_watch(&self, now: Instant) -> Option<String> {
+        let stale = self.watches.iter().filter(|watch| watch.is_stale(now));
+        let watch = stale.min_by_key(|watch| watch.heard)?;
+        Some(format!(
+            "nothing has come from the watch of {} for {}, and a stream ends after {} of silence",
+            watch.collection.resource,
+            seconds(now.saturating_duration_since(watch.heard)),
+            seconds(watch.deadline)
+        ))
+    }
+
+    /// The object that waits for longest, where that is longer than `bound`.
+    fn oldest_beyond(&self, bound: Duration, now: Instant) -> Option<String> {
+        let Waiting { uid, since, object } = self.queue.oldest.as_ref()?;
+        let waits = now.saturating_duration_since(*since);
+        if waits <= bound {
+            return None;
+        }
+        let mut calls = self.calls.iter();
+        let call = calls.find(|call| call.uid == *uid);
+        let reason = match call {
+            Some(call) => format!(
+                "its handler '{}' has been running for {}",
+                call.handler,
+                seconds(now.saturating_duration_since(call.since))
+            ),
+            None => format!("{} objects wait", self.queue.waiting),
+        };
+        Some(format!(
+            "a change of an object of {} has waited for {}: {reason}",
+            object.resource,
+            seconds(waits)
+        ))
+    }
+}
+
+impl WatchFacts {
+    /// Silent for two deadlines, and not in a trouble that is known.
+    fn is_stale(&self, now: Instant) -> bool {
+        let silence = now.saturating_duration_since(self.heard);
+        let may_be_told = self.has_bookmarks || self.tells_silence;
+        self.trouble.is_none() && may_be_told && silence > self.deadline.saturating_mul(2)
+    }
+
+    fn unready(&self) -> Option<String> {
+        if let Some(trouble) = &self.trouble {
+            return Some(trouble.reason.clone());
+        }
+        if self.is_silent {
+            return Some("silent".to_owned());
+        }
+        (self.listing == Listing::Incomplete).then(|| "listing".to_owned())
+    }
+}
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        let mut asked = Self::default();
+        for part in query.split('&') {
+            match part.split_once('=').unwrap_or((part, "")) {
+                ("verbose", _) => asked.verbose = true,
+                ("exclude", name) => asked.exclude.push(name.to_owned()),
+                _ => {}
+            }
+        }
+        asked
+    }
+}
+
+/// What the endpoint of that name answers: one word where all is well and nobody wants to know more.
+pub(crate) fn answer(endpoint: &str, checks: &[Check], asked: &Query) -> Answer {
+    let mut is_well = true;
+    let mut lines = Vec::new();
+    for Check { name, trouble } in checks {
+        lines.push(match trouble {
+            _ if asked.exclude.contains(name) => format!("[+]{name} excluded: ok"),
+            None => format!("[+]{name} ok"),
+            Some(trouble) => {
+                is_well = false;
+                format!("[-]{name} failed: {trouble}")
+            }
+        });
+    }
+    if is_well && !asked.verbose {
+        return Answer {
+            is_well,
+            text: "ok".to_owned(),
+        };
+    }
+    let end = if is_well { "passed" } else { "failed" };
+    lines.push(format!("{endpoint} check {end}"));
+    let text = lines.join("\n") + "\n";
+    Answer { is_well, text }
+}
+
+pub(crate) fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        1 => "1 second".to_owned(),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

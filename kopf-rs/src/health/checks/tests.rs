@@ -1,0 +1,165 @@
+//! Facts in, checks out.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::engine::queue::facts::QueuedObject;
+use crate::health::board::Trouble;
+use crate::object::collection::Collection;
+use crate::object::resource::Resource;
+
+const DEADLINE: Duration = Duration::from_secs(70);
+
+fn watch(namespace: &str, heard: Instant) -> WatchFacts {
+    WatchFacts {
+        collection: Arc::new(Collection {
+            resource: Arc::new(Resource {
+                plural: "myapps".to_owned(),
+                version: "v1".to_owned(),
+                ..Resource::default()
+            }),
+            namespace: Some(namespace.to_owned()),
+        }),
+        deadline: DEADLINE,
+        tells_silence: true,
+        heard,
+        has_bookmarks: true,
+        is_silent: false,
+        listing: Listing::Complete,
+        trouble: None,
+    }
+}
+
+fn facts(watches: Vec<WatchFacts>) -> Facts {
+    Facts {
+        bounds: Bounds {
+            probes: Duration::from_secs(5),
+            beat: Duration::from_secs(10),
+            late: Duration::from_secs(600),
+            stuck: Duration::from_secs(3600),
+        },
+        phase: Phase::Serving,
+        discovered: true,
+        knows_namespaces: true,
+        unserved: Vec::new(),
+        watches,
+        queue: QueueFacts::default(),
+        calls: Vec::new(),
+    }
+}
+
+fn failing(checks: &[Check]) -> Vec<String> {
+    let failing = checks.iter().filter_map(|check| {
+        let trouble = check.trouble.as_ref()?;
+        Some(format!("{}: {trouble}", check.name))
+    });
+    failing.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_stale_after_two_deadlines_unless_its_trouble_is_known() {
+    let heard = Instant::now();
+    let mut facts = facts(vec![watch("a", heard), watch("b", heard + DEADLINE)]);
+    let at = |seconds| heard + Duration::from_secs(seconds);
+    assert_eq!(failing(&facts.live(at(140))), Vec::<String>::new());
+    let stale = "watches: nothing has come from the watch of myapps.v1 for 141 seconds, and a stream ends after 70 seconds of silence";
+    assert_eq!(failing(&facts.live(at(141))), [stale]);
+    facts.watches[0].trouble = Some(Trouble {
+        reason: "forbidden".to_owned(),
+        error: "forbidden: no".to_owned(),
+    });
+    assert_eq!(failing(&facts.live(at(141))), Vec::<String>::new());
+    assert_eq!(
+        failing(&facts.ready(at(141))),
+        ["kind/myapps.v1: forbidden (1 of 2 namespaces)"]
+    );
+    facts.watches.truncate(1);
+    facts.watches[0].trouble = None;
+    // Nobody would tell that nothing has changed.
+    facts.watches[0].has_bookmarks = false;
+    facts.watches[0].tells_silence = false;
+    assert_eq!(failing(&facts.live(at(100_000))), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keeps_a_kind_from_being_ready_is_said() {
+    let now = Instant::now();
+    let mut facts = facts(vec![watch("a", now)]);
+    assert_eq!(failing(&facts.ready(now)), Vec::<String>::new());
+    facts.watches[0].listing = Listing::Incomplete;
+    assert_eq!(failing(&facts.ready(now)), ["kind/myapps.v1: listing"]);
+    facts.watches[0].is_silent = true;
+    assert_eq!(failing(&facts.ready(now)), ["kind/myapps.v1: silent"]);
+    facts.watches.clear();
+    facts.unserved = vec![("gadgets".to_owned(), "not served")];
+    assert_eq!(failing(&facts.ready(now)), ["kind/gadgets: not served"]);
+    facts.discovered = false;
+    facts.unserved.clear();
+    assert_eq!(
+        failing(&facts.ready(now)),
+        ["discovery: the cluster has not said what it serves"]
+    );
+    facts.phase = Phase::Starting;
+    let startup = ["startup: startup handlers are called"];
+    assert_eq!(failing(&facts.ready(now)), startup);
+    facts.phase = Phase::Stopping;
+    assert_eq!(failing(&facts.ready(now)), ["shutdown: the operator stops"]);
+    assert_eq!(failing(&facts.live(now)), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
+    let since = Instant::now();
+    let mut facts = facts(Vec::new());
+    facts.queue.waiting = 3;
+    facts.queue.oldest = Some(Waiting {
+        object: QueuedObject {
+            resource: "myapps.v1".to_owned(),
+            name: "default/a".to_owned(),
+        },
+        uid: "u".to_owned(),
+        since,
+    });
+    let at = |seconds| since + Duration::from_secs(seconds);
+    assert_eq!(failing(&facts.ready(at(600))), Vec::<String>::new());
+    let waits = "queue: a change of an object of myapps.v1 has waited for 601 seconds: ";
+    assert_eq!(
+        failing(&facts.ready(at(601))),
+        [format!("{waits}3 objects wait")]
+    );
+    facts.calls.push(CallInFlight {
+        handler: "slow_fn".into(),
+        object: "default/a".to_owned(),
+        uid: "u".to_owned(),
+        since,
+    });
+    let running = "its handler 'slow_fn' has been running for 601 seconds";
+    assert_eq!(
+        failing(&facts.ready(at(601))),
+        [format!("{waits}{running}")]
+    );
+    assert_eq!(failing(&facts.live(at(3600))), Vec::<String>::new());
+    assert_eq!(failing(&facts.live(at(3601))).len(), 1);
+}
+
+#[test]
+fn answers_read_as_those_of_kubernetes() {
+    let bad = [
+        Check::new("startup", None),
+        Check::new("kind/pods.v1", Some("forbidden".to_owned())),
+    ];
+    let (good, none) = (&bad[..1], Query::default());
+    let text = |checks: &[Check], asked: &Query| answer("readyz", checks, asked).text;
+    assert_eq!(text(good, &none), "ok");
+    let verbose = Query::parse("verbose");
+    assert_eq!(text(good, &verbose), "[+]startup ok\nreadyz check passed\n");
+    assert_eq!(
+        text(&bad, &none),
+        "[+]startup ok\n[-]kind/pods.v1 failed: forbidden\nreadyz check failed\n"
+    );
+    let without = Query::parse("verbose=1&exclude=kind/pods.v1&x");
+    assert_eq!(
+        text(&bad, &without),
+        "[+]startup ok\n[+]kind/pods.v1 excluded: ok\nreadyz check passed\n"
+    );
+}

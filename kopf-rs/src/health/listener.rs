@@ -1,0 +1,342 @@
+//! The HTTP endpoints, on a thread of their own: they answer whatever the operator's other threads do, and say so where those do not answer.
+//!
+//! Promises bounds for whoever asks: of connections, of their heads, of their time. Must not know what makes an operator well.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{join, join_all};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::dispatcher;
+
+use crate::engine::report::report_of_operator;
+use crate::happening::Happening;
+use crate::happening::health::Health;
+use crate::health::address::Address;
+use crate::health::board::Board;
+use crate::health::checks::{Check, Query, answer, seconds};
+use crate::health::pulse::{Pulse, Stuck};
+use crate::health::responder::{Ask, Desk};
+
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// For a request's head.
+const HEAD: Duration = Duration::from_secs(5);
+/// For all of a connection.
+const CONNECTION: Duration = Duration::from_secs(60);
+
+/// The endpoints. Dropping it ends them, and frees the port.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whom the endpoints ask.
+pub(crate) struct Asked {
+    pub(crate) desk: Desk,
+    pub(crate) board: Board,
+    /// The runtime of handlers, where they have one of their own.
+    pub(crate) handlers: Option<Handle>,
+}
+
+impl Listener {
+    /// Begin to listen. The error says what keeps it from that, and what to do.
+    pub(crate) fn start(address: &Address, asked: Asked) -> Result<Self, String> {
+        let failed = |error| format!("the liveness endpoint {address} cannot be served: {error}");
+        let sockets = address.bind()?;
+        let url = address.chosen(&sockets).to_string();
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        let stop = CancellationToken::new();
+        let path = address.path.clone();
+        let until = stop.clone();
+        let lines = dispatcher::get_default(Clone::clone);
+        let thread = std::thread::Builder::new().name("kopf-health".to_owned());
+        let thread = thread.spawn(move || {
+            dispatcher::with_default(&lines, || serve(&runtime, sockets, path, asked, &until));
+        });
+        let thread = thread.map_err(failed)?;
+        report_of_operator(&Happening::Health(Health::Served { url }));
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // Nothing on that thread blocks, and whoever starts anew needs the port.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(
+    runtime: &Runtime,
+    sockets: Vec<TcpListener>,
+    path: String,
+    asked: Asked,
+    stop: &CancellationToken,
+) {
+    let Asked {
+        desk,
+        board,
+        handlers,
+    } = asked;
+    let beat = desk.clone();
+    let (pulse, beating) = Pulse::new(move |answer| beat.ask(Ask::Beat(answer)));
+    let of_handlers = handlers.map(|runtime| {
+        Pulse::new(move |answer: oneshot::Sender<()>| {
+            drop(runtime.spawn(async move { answer.send(()) }));
+        })
+    });
+    let (handlers, handlers_beat) = of_handlers.unzip();
+    let server = Arc::new(Server {
+        path,
+        desk,
+        board,
+        pulse,
+        handlers,
+        failing: Mutex::new(BTreeSet::from([READYZ.to_owned()])),
+    });
+    runtime.block_on(async {
+        let beating = async {
+            let of_handlers = async {
+                if let Some(beating) = handlers_beat {
+                    beating.await;
+                }
+            };
+            join(beating, of_handlers).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = beating => {}
+            () = accept_all(sockets, server) => {}
+        }
+    });
+}
+
+async fn accept_all(sockets: Vec<TcpListener>, server: Arc<Server>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let sockets = sockets.into_iter().filter_map(|socket| {
+        let socket = tokio::net::TcpListener::from_std(socket).ok()?;
+        Some(accept(socket, places.clone(), server.clone()))
+    });
+    join_all(sockets).await;
+}
+
+async fn accept(socket: tokio::net::TcpListener, places: Arc<Semaphore>, server: Arc<Server>) {
+    while let Ok(place) = places.clone().acquire_owned().await {
+        // Out of file descriptors, mostly: some are freed in a while.
+        let Ok((stream, peer)) = socket.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let server = server.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            let _ = tokio::time::timeout(CONNECTION, converse(stream, peer, server)).await;
+        });
+    }
+}
+
+/// One request: kubelets open a connection for each.
+async fn converse(stream: TcpStream, peer: SocketAddr, server: Arc<Server>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.answer(&request, peer).await.response()) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .keep_alive(false);
+    // Who hangs up hears nothing.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+const LIVEZ: &str = "/livez";
+const READYZ: &str = "/readyz";
+const STATUSZ: &str = "/statusz";
+
+struct Server {
+    /// Of the probes of users.
+    path: String,
+    desk: Desk,
+    board: Board,
+    pulse: Pulse,
+    handlers: Option<Pulse>,
+    /// The endpoints that have failed when they were asked last.
+    failing: Mutex<BTreeSet<String>>,
+}
+
+struct Reply {
+    code: StatusCode,
+    kind: &'static str,
+    text: String,
+}
+
+impl Server {
+    async fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Reply {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
+        }
+        let asked = Query::parse(request.uri().query().unwrap_or_default());
+        match request.uri().path() {
+            LIVEZ => self.checked(LIVEZ, &self.asked(Ask::Live).await, &asked),
+            READYZ => self.checked(READYZ, &self.asked(Ask::Ready).await, &asked),
+            STATUSZ => self.status(peer).await,
+            path if path == self.path => self.probe(&asked).await,
+            _ => Reply::text(StatusCode::NOT_FOUND, "404: Not Found\n"),
+        }
+    }
+
+    /// The checks of the operator's runtime, and whether the runtimes go on.
+    async fn asked(&self, ask: fn(oneshot::Sender<Vec<Check>>) -> Ask) -> Vec<Check> {
+        let mut checks = Vec::new();
+        let (runtime, more) = match self.ask(ask).await {
+            Ok(more) => (None, more),
+            Err(trouble) => (Some(trouble), Vec::new()),
+        };
+        checks.push(Check::new("runtime", runtime));
+        if let Some(pulse) = &self.handlers {
+            let stuck = pulse.stuck_beyond(self.board.bounds().beat);
+            let trouble =
+                stuck.map(|stuck| format!("handlers block all their threads: {}", words(stuck)));
+            checks.push(Check::new("handlers", trouble));
+        }
+        checks.extend(more);
+        checks
+    }
+
+    async fn status(&self, peer: SocketAddr) -> Reply {
+        // It names objects, and everybody in the cluster can reach a Pod's port.
+        if !peer.ip().to_canonical().is_loopback() {
+            return Reply::text(
+                StatusCode::FORBIDDEN,
+                "/statusz is for this machine only: use kubectl port-forward\n",
+            );
+        }
+        match self.ask(Ask::Status).await {
+            Ok(status) => Reply::json(format!("{status:#}\n")),
+            Err(trouble) => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{trouble}\n")),
+        }
+    }
+
+    async fn probe(&self, asked: &Query) -> Reply {
+        let probed = match self.ask(Ask::Probes).await {
+            Ok(Some(probed)) => probed,
+            Ok(None) => {
+                let text = "startup handlers are called\n";
+                return Reply::text(StatusCode::SERVICE_UNAVAILABLE, text);
+            }
+            Err(trouble) => {
+                let checks = [Check::new("runtime", Some(trouble))];
+                return self.checked(&self.path, &checks, asked);
+            }
+        };
+        let reply = self.checked(&self.path, &probed.checks, asked);
+        if reply.text == "ok" {
+            let results = serde_json::to_string(&probed.results);
+            return Reply::json(results.unwrap_or_else(|_| "{}".to_owned()));
+        }
+        reply
+    }
+
+    fn checked(&self, endpoint: &str, checks: &[Check], asked: &Query) -> Reply {
+        self.tell(endpoint, checks);
+        let answer = answer(endpoint.trim_start_matches('/'), checks, asked);
+        let code = if answer.is_well {
+            StatusCode::OK
+        } else {
+            StatusCode::INTERNAL_SERVER_ERROR
+        };
+        Reply::text(code, answer.text)
+    }
+
+    /// Tell of an endpoint that begins to fail, or ends to.
+    fn tell(&self, endpoint: &str, checks: &[Check]) {
+        let failing = checks.iter().filter_map(|check| {
+            let trouble = check.trouble.as_ref()?;
+            Some(format!("{} ({trouble})", check.name))
+        });
+        let failing: Vec<_> = failing.collect();
+        let mut known = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoint = endpoint.to_owned();
+        let (is_news, health) = if failing.is_empty() {
+            (known.remove(&endpoint), Health::Passes { endpoint })
+        } else {
+            let is_news = known.insert(endpoint.clone());
+            (is_news, Health::Fails { endpoint, failing })
+        };
+        drop(known);
+        if is_news {
+            report_of_operator(&Happening::Health(health));
+        }
+    }
+
+    async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, String> {
+        let (answer, answered) = oneshot::channel();
+        self.desk.ask(ask(answer));
+        let bound = self.board.bounds().beat;
+        match self.pulse.unless_stuck(bound, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err("the operator has ended".to_owned()),
+            Err(stuck) => Err(format!(
+                "the operator's own thread is blocked: {}",
+                words(stuck)
+            )),
+        }
+    }
+}
+
+fn words(Stuck(silent): Stuck) -> String {
+    format!("no answer for {}", seconds(silent))
+}
+
+impl Reply {
+    fn text(code: StatusCode, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            kind: "text/plain; charset=utf-8",
+            text: text.into(),
+        }
+    }
+
+    fn json(text: String) -> Self {
+        Self {
+            code: StatusCode::OK,
+            kind: "application/json; charset=utf-8",
+            text,
+        }
+    }
+
+    fn response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(self.text));
+        *response.status_mut() = self.code;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        response
+    }
+}

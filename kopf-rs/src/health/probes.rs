@@ -1,0 +1,178 @@
+//! Calls the probes of users: one after the other, once each, within one bound.
+//!
+//! Promises that a probe that hangs is called no second time before its call has ended. Must not know who asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::report::{report, report_quietly};
+use crate::handler::cause::{Attempt, CauseContext};
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::options::ErrorsMode;
+use crate::handler::outcome::Outcome;
+use crate::handler::subject::{Activity, Subject};
+use crate::happening::Happening;
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::health::checks::Check;
+use crate::object::patch::Patch;
+use crate::object::reference::Reference;
+use crate::rt::clock::Clock;
+
+/// What probes are called with.
+pub(crate) struct ProbeSetup {
+    /// In the order of their calls.
+    pub(crate) handlers: Vec<Arc<Handler>>,
+    pub(crate) invoker: Arc<Invoker>,
+    pub(crate) clock: Clock,
+    /// With the logger of probes.
+    pub(crate) context: CauseContext,
+}
+
+/// Calls probes.
+pub(crate) struct Prober {
+    setup: ProbeSetup,
+    /// Calls that have not ended in time, by the place of their handler.
+    hanging: HashMap<usize, Call>,
+}
+
+/// A call as a task of its own.
+type Call = AbortOnDropHandle<Result<Outcome, Cancelled>>;
+
+/// What all probes have come to.
+#[derive(Clone, Debug)]
+pub(crate) struct Probed {
+    /// Results by id; nothing of those that have none.
+    pub(crate) results: Map<String, Value>,
+    pub(crate) checks: Vec<Check>,
+}
+
+impl Prober {
+    pub(crate) fn new(setup: ProbeSetup) -> Self {
+        Self {
+            setup,
+            hanging: HashMap::new(),
+        }
+    }
+
+    /// Call all probes. Those that were not called when the time is over have failed as well.
+    pub(crate) async fn collect(&mut self, bound: Duration) -> Probed {
+        let deadline = Instant::now() + bound;
+        let mut probed = Probed {
+            results: Map::new(),
+            checks: Vec::new(),
+        };
+        for at in 0..self.setup.handlers.len() {
+            let handler = self.setup.handlers[at].clone();
+            let end = self.probe(at, &handler, (deadline, bound)).await;
+            let (result, end) = judged(&handler, end);
+            let is_well = matches!(end, AttemptEnd::Succeeded);
+            self.tell(&handler, end);
+            if let Some(result) = result {
+                probed.results.insert(handler.id.to_string(), result);
+            }
+            // What has gone wrong may be a secret, and everybody may ask.
+            let trouble = (!is_well).then(|| "reason withheld".to_owned());
+            probed.checks.push(Check::new(&*handler.id, trouble));
+        }
+        probed
+    }
+
+    async fn probe(
+        &mut self,
+        at: usize,
+        handler: &Arc<Handler>,
+        (deadline, bound): (Instant, Duration),
+    ) -> Outcome {
+        if self
+            .hanging
+            .get(&at)
+            .is_some_and(|call| !call.is_finished())
+        {
+            return Outcome::Permanent {
+                message: "its former call has not ended yet".to_owned(),
+            };
+        }
+        self.hanging.remove(&at);
+        let cancelled = CancellationToken::new();
+        let mut call = self.call(handler.clone(), cancelled.clone());
+        match timeout_at(deadline, &mut call).await {
+            Ok(Ok(Ok(outcome))) => outcome,
+            Ok(Ok(Err(Cancelled))) => Outcome::Permanent {
+                message: "it was cut off".to_owned(),
+            },
+            Ok(Err(panic)) => Outcome::Arbitrary {
+                message: panic.to_string(),
+            },
+            Err(_) => {
+                cancelled.cancel();
+                self.hanging.insert(at, call);
+                Outcome::TimedOut { after: bound }
+            }
+        }
+    }
+
+    fn call(&self, handler: Arc<Handler>, cancelled: CancellationToken) -> Call {
+        let attempt = Attempt {
+            retry: 0,
+            is_first: true,
+            started: self.setup.clock.now(),
+            runtime: Duration::ZERO,
+        };
+        let subject = Subject::Activity(Activity::Probe);
+        let context = self.setup.context.clone();
+        let cause = HandlerCall::new(handler, context, attempt, subject);
+        let invoker = self.setup.invoker.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let (about, mut patch) = (Reference::default(), Patch::new());
+            invoker
+                .invoke_in_background(&cause, &about, &mut patch, &cancelled)
+                .await
+        }))
+    }
+
+    fn tell(&self, handler: &Arc<Handler>, end: AttemptEnd) {
+        let is_well = matches!(end, AttemptEnd::Succeeded);
+        let handler = handler.clone();
+        let happening = Happening::Handling(Handling::Attempted { handler, end });
+        let logger = &self.setup.context.logger;
+        if is_well {
+            // Every few seconds, for as long as the operator lives.
+            report_quietly(logger, &happening);
+        } else {
+            report(logger, &happening);
+        }
+    }
+}
+
+/// What a call means: nothing is tried again within a request.
+fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
+    let end = match outcome {
+        Outcome::Succeeded(result) => {
+            return (result.filter(|it| !it.is_null()), AttemptEnd::Succeeded);
+        }
+        Outcome::Arbitrary { .. } | Outcome::Waiting if handler.errors() == ErrorsMode::Ignored => {
+            AttemptEnd::Succeeded
+        }
+        Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
+            message,
+            fate: Fate::Stopped,
+        },
+        Outcome::Temporary { message, delay } => AttemptEnd::Temporary {
+            message,
+            fate: Fate::Retried { delay },
+        },
+        Outcome::Permanent { message } => AttemptEnd::Permanent { message },
+        Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
+        Outcome::Waiting => AttemptEnd::Permanent {
+            message: "it waits for sub-handlers, and activities have none".to_owned(),
+        },
+    };
+    (None, end)
+}

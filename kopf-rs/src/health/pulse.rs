@@ -1,0 +1,127 @@
+//! Whether a runtime answers: a message to it and back, every second, and since when one is not answered.
+//!
+//! Runs elsewhere, under real time: a runtime that is blocked cannot tell so itself.
+
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Between two messages.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What is known of one runtime. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Pulse(watch::Receiver<Option<Instant>>);
+
+/// It has not answered for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stuck(pub(super) Duration);
+
+impl Pulse {
+    /// A pulse, and what keeps it up: `send` sends a message to the runtime, which is to answer.
+    pub(super) fn new(
+        send: impl Fn(oneshot::Sender<()>) + Send,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (tell, told) = watch::channel(None);
+        let beating = async move {
+            loop {
+                let (answer, answered) = oneshot::channel();
+                tell.send_replace(Some(Instant::now()));
+                send(answer);
+                let is_there = answered.await.is_ok();
+                tell.send_replace(None);
+                if !is_there {
+                    return;
+                }
+                sleep(PERIOD).await;
+            }
+        };
+        (Self(told), beating)
+    }
+
+    /// For how long the runtime has not answered, where that is longer than `bound`.
+    pub(super) fn stuck_beyond(&self, bound: Duration) -> Option<Stuck> {
+        let silent = self.0.borrow().as_ref().map(Instant::elapsed)?;
+        (silent >= bound).then_some(Stuck(silent))
+    }
+
+    /// Wait for an answer of the runtime, unless it is stuck, or becomes so.
+    pub(super) async fn unless_stuck<T>(
+        &self,
+        bound: Duration,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, Stuck> {
+        tokio::select! {
+            biased;
+            answer = answer => Ok(answer),
+            stuck = self.clone().stuck(bound) => Err(stuck),
+        }
+    }
+
+    async fn stuck(mut self, bound: Duration) -> Stuck {
+        loop {
+            if let Some(stuck) = self.stuck_beyond(bound) {
+                return stuck;
+            }
+            let since = *self.0.borrow_and_update();
+            let is_over = async {
+                match since {
+                    Some(since) => sleep_until(since + bound).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = is_over => {}
+                changed = self.0.changed() => if changed.is_err() {
+                    // Nobody looks after it any more: the runtime has ended.
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_is_stuck_from_its_first_message_without_an_answer_on() {
+        const BOUND: Duration = Duration::from_secs(10);
+        let held = Mutex::new(None);
+        let is_blocked = std::sync::atomic::AtomicBool::new(false);
+        let (pulse, beating) = Pulse::new(|answer| {
+            if is_blocked.load(std::sync::atomic::Ordering::Relaxed) {
+                *held.lock().unwrap() = Some(answer);
+            } else {
+                answer.send(()).unwrap();
+            }
+        });
+        let course = async {
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(pulse.stuck_beyond(BOUND), None);
+            let soon = pulse
+                .unless_stuck(BOUND, sleep(Duration::from_secs(30)))
+                .await;
+            assert_eq!(soon, Ok(()));
+            is_blocked.store(true, std::sync::atomic::Ordering::Relaxed);
+            let begun = Instant::now();
+            let stuck = pulse
+                .unless_stuck(BOUND, std::future::pending::<()>())
+                .await;
+            assert_eq!(stuck, Err(Stuck(BOUND)));
+            assert!(begun.elapsed() <= BOUND + PERIOD);
+            is_blocked.store(false, std::sync::atomic::Ordering::Relaxed);
+            held.lock().unwrap().take().unwrap().send(()).unwrap();
+            sleep(PERIOD).await;
+            assert_eq!(pulse.stuck_beyond(Duration::ZERO), None);
+        };
+        tokio::select! {
+            () = course => {}
+            () = beating => panic!("the pulse has ended"),
+        }
+    }
+}

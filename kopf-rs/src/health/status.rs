@@ -1,0 +1,124 @@
+//! What the operator does, as JSON for people and programs: `/statusz`.
+//!
+//! Names objects and errors, so it is for this machine only: the listener sees to that.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::engine::queue::facts::QueueFacts;
+use crate::health::board::{Known, Listing, Phase, WatchFacts};
+use crate::health::checks::{Check, Facts};
+
+pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
+    let engine = known.engine.as_ref();
+    json!({
+        "operator": known.name,
+        "version": env!("CARGO_PKG_VERSION"),
+        "phase": match known.phase {
+            Phase::Starting => "starting",
+            Phase::Serving => "serving",
+            Phase::Stopping => "stopping",
+        },
+        "uptimeSeconds": since(known.begun, now),
+        "live": checks(&facts.live(now)),
+        "ready": checks(&facts.ready(now)),
+        "watches": facts.watches.iter().map(|it| watch(it, now)).collect::<Vec<_>>(),
+        "unserved": facts.unserved.iter()
+            .map(|(resource, why)| json!({"resource": resource, "reason": why}))
+            .collect::<Vec<_>>(),
+        "queue": queue(&facts.queue, now),
+        "handlersInFlight": facts.calls.iter().map(|call| json!({
+            "handler": call.handler,
+            "object": call.object,
+            "seconds": since(call.since, now),
+        })).collect::<Vec<_>>(),
+        "daemonsAndTimersInFlight": engine.map(in_background).unwrap_or_default(),
+        "wakeUps": {
+            "objects": facts.queue.timers,
+            "next": facts.queue.next.iter().map(|(object, pause)| json!({
+                "resource": object.resource,
+                "object": object.name,
+                "inSeconds": rounded(*pause),
+            })).collect::<Vec<_>>(),
+        },
+        "lastFailures": engine.map(failures).unwrap_or_default(),
+    })
+}
+
+fn watch(watch: &WatchFacts, now: Instant) -> Value {
+    let state = match (&watch.trouble, watch.is_silent, watch.listing) {
+        (Some(trouble), _, _) => &trouble.reason,
+        (None, true, _) => "silent",
+        (None, false, Listing::Complete) => "synced",
+        (None, false, Listing::Incomplete) => "listing",
+    };
+    json!({
+        "resource": watch.collection.resource.to_string(),
+        "namespace": watch.collection.namespace,
+        "state": state,
+        "error": watch.trouble.as_ref().map(|it| &it.error),
+        "silentSeconds": since(watch.heard, now),
+        "deadlineSeconds": rounded(watch.deadline),
+    })
+}
+
+fn queue(queue: &QueueFacts, now: Instant) -> Value {
+    json!({
+        "objects": queue.objects,
+        "atWork": queue.busy,
+        "waiting": queue.waiting,
+        "oldest": queue.oldest.as_ref().map(|oldest| json!({
+            "resource": oldest.object.resource,
+            "object": oldest.object.name,
+            "seconds": since(oldest.since, now),
+        })),
+        "events": queue.events,
+    })
+}
+
+fn in_background(engine: &Engine) -> Vec<Value> {
+    let calls = engine.calls_in_background();
+    let call = calls.iter().map(|call| {
+        let about = call.logger.about();
+        json!({
+            "handler": call.handler.id,
+            "object": about.map(ToString::to_string),
+            "stopping": call.stopped.reason().is_some(),
+        })
+    });
+    call.collect()
+}
+
+/// The last ones first.
+fn failures(engine: &Engine) -> Vec<Value> {
+    const SHOWN: usize = 20;
+    let failures = engine.failures();
+    let last = failures.iter().rev().take(SHOWN);
+    last.map(|failure| {
+        json!({
+            "handler": failure.handler,
+            "object": failure.object.as_ref().map(ToString::to_string),
+        })
+    })
+    .collect()
+}
+
+fn checks(checks: &[Check]) -> Value {
+    let failing = checks.iter().filter(|check| check.trouble.is_some());
+    let failing: Vec<_> = failing
+        .map(|check| json!({"check": check.name, "reason": check.trouble}))
+        .collect();
+    json!({"ok": failing.is_empty(), "failing": failing})
+}
+
+fn since(then: Instant, now: Instant) -> f64 {
+    rounded(now.saturating_duration_since(then))
+}
+
+/// To milliseconds.
+fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,24 @@
+//! The log lines about the endpoints that say how the operator is.
+
+use std::fmt::{self, Formatter};
+
+use tracing::Level;
+
+use crate::happening::health::Health;
+
+pub(super) fn level(health: &Health) -> Level {
+    match health {
+        Health::Served { .. } | Health::Passes { .. } => Level::INFO,
+        Health::Fails { .. } => Level::WARN,
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, health: &Health) -> fmt::Result {
+    match health {
+        Health::Served { url } => write!(f, "Serving health status at {url}"),
+        Health::Fails { endpoint, failing } => {
+            write!(f, "{endpoint} fails: {}.", failing.join("; "))
+        }
+        Health::Passes { endpoint } => write!(f, "{endpoint} passes."),
+    }
+}
