@@ -57,6 +57,8 @@ struct Shared {
     operator: String,
     agent: HeaderValue,
     writes: Semaphore,
+    /// Reads of single objects: timers of thousands of them may be due at once.
+    reads: Semaphore,
     rng: Arc<Rng>,
     reach: Reachability,
     outages: Outages,
@@ -82,6 +84,9 @@ struct Shared {
     /// The versions of which it has found out nothing but that they exist.
     unknown: Mutex<BTreeSet<String>>,
 }
+
+/// So many single objects are read at the same time.
+const READS: usize = 32;
 
 /// Things noted once.
 #[derive(Default)]
@@ -117,6 +122,7 @@ impl Cluster {
                 agent: HeaderValue::from_str(&agent)
                     .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
+                reads: Semaphore::new(READS),
                 rng: settings.rng.clone(),
                 reach: Reachability::default(),
                 outages: Outages::default(),

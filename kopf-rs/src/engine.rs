@@ -4,6 +4,8 @@
 
 pub(crate) mod attempt;
 mod background;
+mod background_call;
+mod beside_calls;
 pub(crate) mod calls_in_flight;
 mod context;
 mod crash_notes;
@@ -12,6 +14,7 @@ mod duplicates;
 pub(crate) mod failures;
 pub(crate) mod invoke;
 pub(crate) mod key;
+mod last_writes;
 mod lost_outcomes;
 mod mailbox;
 pub(crate) mod memory;
@@ -19,6 +22,7 @@ mod missing;
 pub(crate) mod noted_calls;
 pub(crate) mod overdue;
 mod own_thread;
+mod planned_calls;
 mod planning;
 pub(crate) mod posting;
 pub(crate) mod queue;

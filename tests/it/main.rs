@@ -7,6 +7,7 @@ mod access;
 mod activities;
 mod admission;
 mod bad_input;
+mod beside;
 mod blocking;
 mod cli;
 mod clients;

@@ -9,7 +9,7 @@ use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::operating::{Gate, TestOperator, is_handled};
+use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     a_timer_is_called_again_and_again;
@@ -30,6 +30,11 @@ scenarios! {
     a_timer_sees_what_its_object_is_like_then [memory];
     a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event [memory];
     a_week_of_a_timer_that_fails_now_and_then [memory];
+    objects_of_timers_that_are_due_at_once_are_read_a_few_at_a_time [memory];
+    functions_that_panic_over_a_span_of_time_hold_up_nothing_else [memory];
+    an_operator_that_is_to_end_calls_each_timer_once [memory tcp];
+    an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return [memory];
+    a_timer_that_runs_on_is_not_advised_an_option_of_daemons [memory];
 }
 
 /// A timer that notes the seconds since the test began, and takes so many tenths of one.
@@ -417,4 +422,130 @@ async fn a_week_of_a_timer_that_fails_now_and_then(cluster: TestCluster) {
     // 1,008 intervals; a failed tick is repeated after a minute, a panic after a second.
     assert!((1_080..1_150).contains(&ticks), "{ticks}");
     test.assert_writes("a", 2).await;
+}
+
+async fn functions_that_panic_over_a_span_of_time_hold_up_nothing_else(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let no_interval = |_: &kopf_rs::Cause| -> u64 { panic!("no interval") };
+    let no_delay = |_: &kopf_rs::Cause| -> u64 { panic!("no delay") };
+    let ticking = test.handler("t", |_| async { Ok(json!(1)) });
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .timer(test.selector(), ticking.interval(no_interval))
+        .timer(test.selector(), test.noting("late").initial_delay(no_delay));
+    let working = test.start(registry);
+    let created = Instant::now();
+    test.create("a", json!({})).await;
+    test.until("its result is written", "a", |it| it["status"]["t"] == 1)
+        .await;
+    test.until("it is handled", "a", is_handled).await;
+    assert!(created.elapsed() < Duration::from_secs(5));
+    let line = "The function that says the interval of Timer 't' panicked";
+    assert!(test.line(line).await.contains("no interval"));
+    let line = "The function that says the initial delay of Timer 'late' panicked";
+    assert!(test.line(line).await.contains("no delay"));
+    test.line("Timer 'late' succeeded.").await;
+    assert_eq!(created.elapsed().as_secs(), 60);
+    working.stop().await;
+    let calls = test.calls.all();
+    let created = calls.iter().filter(|it| *it == "create_fn a");
+    assert_eq!(created.count(), 1, "{calls:?}");
+}
+
+async fn an_operator_that_is_to_end_calls_each_timer_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    for name in ["a", "b"] {
+        test.create(name, json!({})).await;
+    }
+    let retried = test.handler("retried", |context| async move {
+        if context.retry() == 0 {
+            return Err(TemporaryError::new("not yet").delay(1).into());
+        }
+        Ok(json!("done"))
+    });
+    let registry = Registry::new()
+        .timer(test.selector(), test.noting("hourly").interval(3600))
+        .timer(test.selector(), retried)
+        .timer(test.selector(), test.noting("late").initial_delay(3600))
+        .timer(test.selector(), test.noting("idle").idle(3600));
+    let begun = Instant::now();
+    let operator = test.operator(registry).once();
+    let report = Working::start(&test.cluster, operator).end().await;
+    let report = report.expect("it ends well");
+    assert_eq!(
+        (report.failed.len(), report.unserved.len()),
+        (0, 0),
+        "{report:?}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    for name in ["a", "b"] {
+        let object = test.get(name).await;
+        assert_eq!(object["status"]["retried"], "done", "{object}");
+        let calls = test.calls.all();
+        let count = |id: &str| {
+            let call = format!("{id} {name}");
+            calls.iter().filter(|it| **it == call).count()
+        };
+        let counts = ["hourly", "retried", "late", "idle"].map(count);
+        assert_eq!(counts, [1, 2, 0, 0], "{calls:?}");
+    }
+}
+
+async fn an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
+    let failing = test.handler("fails", |_| async { Err(PermanentError::new("no").into()) });
+    let registry = Registry::new().timer(test.selector(), failing.interval(60));
+    let operator = test.operator(registry).once();
+    let report = Working::start(&test.cluster, operator).end().await;
+    let report = report.expect("it ends well");
+    assert_eq!(report.failed.len(), 1, "{report:?}");
+    let hanging = test.waiting("hangs", &Gate::closed()).interval(60);
+    let operator = test
+        .operator(Registry::new().timer(test.selector(), hanging))
+        .once();
+    let working = Working::start(&test.cluster, operator);
+    test.calls.until(2).await;
+    let report = working.stop().await;
+    let told = report.unserved.join("\n");
+    assert!(told.contains("its handlers had not finished"), "{report:?}");
+}
+
+async fn a_timer_that_runs_on_is_not_advised_an_option_of_daemons(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let timer = test.waiting("t", &gate).interval(60);
+    let working = test.start(Registry::new().timer(test.selector(), timer));
+    test.create("a", json!({})).await;
+    test.until("it is held", "a", is_held).await;
+    test.delete("a").await;
+    let line = test.line("Timer 't' is still exiting.").await;
+    assert!(!line.contains("cancellation_timeout"), "{line}");
+    gate.open(1);
+    test.until_gone("a").await;
+    working.stop().await;
+}
+
+async fn objects_of_timers_that_are_due_at_once_are_read_a_few_at_a_time(cluster: TestCluster) {
+    use kopf_rs_apiserver::{Fault, Verb};
+    const OBJECTS: usize = 200;
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let timer = test.noting("t").interval(60).sharp();
+    let working = test.start(Registry::new().timer(test.selector(), timer));
+    for nth in 0..OBJECTS {
+        test.create(&format!("a{nth}"), json!({})).await;
+    }
+    test.calls.until(OBJECTS).await;
+    let slow = Fault::delay(Duration::from_secs(10)).on(Verb::Get);
+    let slow = server.fault(slow.plural("kopfexamples"));
+    // All of them are due, and none is answered yet.
+    tokio::time::sleep(Duration::from_secs(65)).await;
+    let asked = slow.hits();
+    assert!((1..=32).contains(&asked), "{asked}");
+    drop(slow);
+    test.calls.until(2 * OBJECTS).await;
+    working.stop().await;
 }

@@ -20,6 +20,8 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Raw, ClusterError> {
+        // Nobody closes it.
+        let _permit = self.shared.reads.acquire().await.ok();
         let collection = resource.path(namespace, None, None);
         if self.shared.ungettable.has(&collection) {
             return self

@@ -3,17 +3,15 @@
 //! What is called, and when, is decided by the plan; what they want changed is written by the worker, as all else. Must not know any
 //! schedule, nor when a daemon is cut off.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::engine::invoke::guarded;
-use crate::engine::key::Key;
-use crate::engine::mailbox::{Letter, Origin, ReturnedCall};
-use crate::engine::overdue::told_while_running;
-use crate::engine::report::report;
+use crate::engine::background_call::BackgroundCall;
+use crate::engine::mailbox::{Origin, ReturnedCall};
+use crate::engine::planning::ask_pause;
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
@@ -24,26 +22,35 @@ use crate::handler::live::Live;
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
-use crate::handler::timing::BackgroundKind;
-use crate::happening::Happening;
 use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
-use crate::object::reference::Reference;
 use crate::reaction::background::Returned;
 use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
 
-/// For so long a daemon is noted as a call that may end the process: whatever runs all the time would always be accused.
-const SUSPICIOUS: Duration = Duration::from_secs(10);
 /// What is due and could not be called is looked at again after that.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Worker {
-    /// Do what is planned for daemons and timers. Where nothing may begin any more, nothing is remembered of the plan either.
-    pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>) {
-        let BackgroundPlan { memory, steps, .. } = planned;
+    /// Do what is planned for daemons and timers of the object as it is in `state`, as a tree `body`. Where nothing may begin any more, nothing
+    /// is remembered of the plan either.
+    pub(super) fn run_in_background(
+        &mut self,
+        planned: BackgroundPlan,
+        body: &Arc<Body>,
+        state: &Origin,
+    ) {
+        let BackgroundPlan {
+            memory,
+            steps,
+            failed,
+            ..
+        } = planned;
+        for handler in failed {
+            self.shared().failed(&handler.id, &self.context.about);
+        }
         let is_none = self.memory.background().is_none() && memory.is_empty();
         if is_none || !self.context.may_call() {
             return;
@@ -51,7 +58,13 @@ impl Worker {
         self.memory.background_or_none().memory = memory;
         for step in steps {
             match step {
-                Step::Call { handler, attempt } => self.call_in_background(handler, attempt, body),
+                Step::Call { handler, attempt } => {
+                    if self.has_call_of(&handler) {
+                        self.put_off(&handler);
+                    } else {
+                        self.call_in_background(handler, attempt, (body, state));
+                    }
+                }
                 Step::Signal { handler, reason } => {
                     if let Some(call) = self.running(&handler) {
                         call.stopped.set(reason);
@@ -66,10 +79,22 @@ impl Worker {
         }
         if let Some(background) = self.memory.background() {
             for call in &background.calls {
-                call.live.set(body.clone());
+                call.live.set_text(state.raw.clone());
             }
         }
         self.schedule_background(SOON);
+    }
+
+    /// Whether the handler is still being called for what the uid was before: the server was restored.
+    fn has_call_of(&self, handler: &Handler) -> bool {
+        let running = &self.shared().running;
+        running.has(&self.context.key, handler)
+    }
+
+    fn put_off(&mut self, handler: &Handler) {
+        let now = self.shared().setup.clock.now();
+        let background = self.memory.background_or_none();
+        background.memory.put_off(handler, now);
     }
 
     fn running(&self, handler: &Arc<Handler>) -> Option<&Arc<RunningCall>> {
@@ -78,32 +103,35 @@ impl Worker {
         calls.find(|call| Arc::ptr_eq(&call.handler, handler))
     }
 
-    fn call_in_background(&mut self, handler: Arc<Handler>, attempt: Attempt, body: &Arc<Body>) {
-        let (stopped, live) = (Stopped::new(), Live::of(body.clone()));
+    fn call_in_background(
+        &mut self,
+        handler: Arc<Handler>,
+        attempt: Attempt,
+        (body, state): (&Arc<Body>, &Origin),
+    ) {
+        let (stopped, live) = (Stopped::new(), Live::of_text(state.raw.clone()));
         let logger = self.context.logger().clone();
         let shared = &self.context.shared;
         let begun = (stopped.clone(), live.clone());
-        let call = shared.running.begin(handler.clone(), logger, begun);
+        let whose = (self.context.key.clone(), handler.clone());
+        let call = shared.running.begin(whose, logger, begun);
         let subject = Subject::Background(BackgroundSubject {
             object: SubjectObject {
-                resource: self.kind.resource.clone(),
+                resource: state.kind.resource.clone(),
                 body: body.clone(),
             },
             live,
             stopped,
         });
-        let run = Run {
+        let task = BackgroundCall {
             shared: shared.clone(),
             key: self.context.key.clone(),
             about: self.context.about.clone(),
+            kind: state.kind.clone(),
             cause: HandlerCall::new(handler, self.surroundings.clone(), attempt, subject),
             call: call.clone(),
-            origin: Origin {
-                raw: self.raw.clone(),
-                kind: self.kind.clone(),
-            },
         };
-        shared.spawn_call(run.run());
+        shared.spawn_call(task.run());
         if !shared.gate.is_open() {
             shared.end_call(call.clone(), StopReason::OPERATOR_EXITING);
         }
@@ -124,6 +152,14 @@ impl Worker {
         let earliest = Instant::now() + soon;
         let due = background.memory.due().map(|at| clock.instant(at));
         background.due = due.map(|due| if due <= Instant::now() { earliest } else { due });
+    }
+
+    /// Look at them then, and not before.
+    pub(super) fn look_at_background_at(&mut self, at: Timestamp) {
+        let at = self.shared().setup.clock.instant(at);
+        if let Some(background) = self.memory.background_mut() {
+            background.due = Some(at);
+        }
     }
 
     /// Nothing can be said of the object: its daemons and timers are looked at with the next plan.
@@ -189,15 +225,9 @@ impl Worker {
         let filters = self.kind.filters.clone().map(UserCode::Filters);
         let code = filters.into_iter().collect();
         let judged = watched(code, self.context.logger(), &self.context.about.uid, || {
-            guarded(|| memory.returned(call, outcome, judge, &mut told))
+            memory.returned(call, outcome, (judge, ask_pause), &mut told)
         });
-        let ended = match judged {
-            Ok(ended) => ended.unwrap_or_default(),
-            Err(panic) => {
-                told.push(background.memory.without_interval(call, panic, now));
-                Returned::default()
-            }
-        };
+        let ended = judged.unwrap_or_default();
         for handling in told {
             self.report_handling(handling);
         }
@@ -207,7 +237,7 @@ impl Worker {
     /// What a daemon or timer wants changed is written with the next cycle.
     fn keep_patch(&mut self, mut patch: Patch) {
         self.keep_identity(&mut patch);
-        self.memory.seen.keep_for_later(patch);
+        self.memory.seen.keep_of_background(patch);
         // The clock has made this change, and not a former one.
         self.memory.lately.self_triggered.end();
         self.unwritten_outcome = true;
@@ -227,36 +257,22 @@ impl Worker {
         }
     }
 
-    /// The object is not watched any more: whatever runs for it is ended, and that is waited for, unless it is watched again.
-    pub(super) async fn stop_background(&mut self, reason: StopReason) {
+    /// Nothing is called any more for the object, and whatever runs for it ends.
+    pub(super) fn end_background(&mut self, reason: StopReason) {
         let now = self.shared().setup.clock.now();
         if let Some(background) = self.memory.background_mut() {
             background.memory.stop(reason, now);
+            background.due = None;
             for call in background.calls.clone() {
                 self.shared().end_call(call, reason);
             }
         }
-        self.await_returned(true).await;
     }
 
-    /// The operator stops, which ends whatever runs: what that comes to is still to be written.
-    pub(super) async fn await_background(&mut self) {
-        let now = self.shared().setup.clock.now();
-        if let Some(background) = self.memory.background_mut() {
-            background.memory.stop(StopReason::OPERATOR_EXITING, now);
-        }
-        self.await_returned(false).await;
-    }
-
-    async fn await_returned(&mut self, unless_watched: bool) {
-        loop {
-            let returned = self.shared().queue.take_returned(&self.context.key);
-            self.returned(returned);
-            if !self.memory.has_calls() || unless_watched && self.context.has_state() {
-                return;
-            }
-            self.context.letter().await;
-        }
+    /// Take in the calls that have ended.
+    pub(super) fn take_returned(&mut self) {
+        let returned = self.shared().queue.take_returned(&self.context.key);
+        self.returned(returned);
     }
 }
 
@@ -274,10 +290,13 @@ impl Shared {
         });
     }
 
-    /// See to the end of a call that no object waits for.
+    /// See to the end of a call that no object waits for. Told again, it has one more reason to end.
     fn end_call(&self, call: Arc<RunningCall>, reason: StopReason) {
-        let grace = self.setup.limits.exit;
-        self.spawn_call(async move { call.end(reason, grace).await });
+        call.tell(reason);
+        if call.begins_to_end() {
+            let grace = self.setup.limits.exit;
+            self.spawn_call(async move { call.end(grace).await });
+        }
     }
 
     /// The same for all calls there are. How long that may take.
@@ -288,91 +307,5 @@ impl Shared {
             self.end_call(call, reason);
         }
         longest
-    }
-}
-
-/// One call, and where what it comes to belongs.
-struct Run {
-    shared: Arc<Shared>,
-    key: Key,
-    about: Arc<Reference>,
-    cause: HandlerCall,
-    call: Arc<RunningCall>,
-    origin: Origin,
-}
-
-impl Run {
-    async fn run(self) {
-        let mut patch = Patch::new();
-        let outcome = self.invoke(&mut patch).await;
-        let Self {
-            shared,
-            key,
-            cause,
-            call,
-            origin,
-            ..
-        } = self;
-        shared.running.end(&call);
-        let returned = ReturnedCall {
-            number: call.number,
-            call: cause,
-            outcome,
-            patch,
-            origin,
-        };
-        let letter = Letter::Returned(vec![returned]);
-        if let Some(start) = shared.queue.post(&key, letter) {
-            (shared.start_worker)(&shared, start);
-        }
-    }
-
-    /// The outcome of the call; `None` where the call was cut off.
-    async fn invoke(&self, patch: &mut Patch) -> Option<Outcome> {
-        let Self {
-            shared,
-            about,
-            cause,
-            call,
-            ..
-        } = self;
-        let handler = cause.handler.clone();
-        report(cause.logger(), &Happening::Invoked { handler });
-        let setup = &shared.setup;
-        let book = setup.notes.as_ref();
-        let mut call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
-        let outcome = {
-            let invoked = shared
-                .invoker
-                .invoke_in_background(cause, about, patch, &call.cancelled);
-            let invoked = async {
-                let kind = cause.handler.background().map(|(kind, _)| kind);
-                if kind == Some(BackgroundKind::Timer) {
-                    let clock = shared.setup.clock;
-                    return told_while_running(cause, clock, || false, invoked).await;
-                }
-                // A daemon may run for as long as it likes.
-                let mut invoked = pin!(invoked);
-                let soon = tokio::time::timeout(SUSPICIOUS, &mut invoked).await;
-                if let Ok(outcome) = soon {
-                    return outcome;
-                }
-                if let Some(note) = call_note.take() {
-                    note.end(true);
-                }
-                invoked.await
-            };
-            tokio::select! {
-                biased;
-                outcome = invoked => outcome.ok(),
-                () = call.abandoned.cancelled() => None,
-            }
-        };
-        let has_returned = outcome.is_some();
-        if let Some(note) = call_note {
-            note.end(has_returned);
-        }
-        patch.sign(&cause.handler.id);
-        outcome
     }
 }

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use crate::engine::key::Key;
 use crate::engine::mailbox::Mailbox;
-use crate::engine::noted_calls::{Noting, SuspectsTurn};
+use crate::engine::noted_calls::SuspectsTurn;
 use crate::engine::report::report;
 use crate::engine::shared::Shared;
 use crate::engine::turns::TurnPermit;
-use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::definition::Handler;
 use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::Happening;
@@ -118,9 +118,14 @@ impl WorkerContext {
     /// Make calls. What they come to is settled and written in a turn again, unless the operator stops: then it waits for nothing.
     pub(super) async fn call<T>(&self, calls: impl Future<Output = T>) -> T {
         let called = self.turn.held_for(TurnPermit::CALLS, calls).await;
-        let Shared { gate, turns, .. } = &*self.shared;
-        let _ = gate.admit(turns.go_on(&self.turn)).await;
+        self.go_on_with_turn().await;
         called
+    }
+
+    /// Wait for a permit to go on with the turn, unless it is held still. `false` where the operator stops: then nothing is waited for.
+    pub(super) async fn go_on_with_turn(&self) -> bool {
+        let Shared { gate, turns, .. } = &*self.shared;
+        gate.admit(turns.go_on(&self.turn)).await.is_some()
     }
 
     /// The permit for requests, to be held for a while only: others wait for it.
@@ -166,12 +171,22 @@ impl WorkerContext {
     /// Wait until a letter comes in, or one has come in since this was last awaited.
     pub(super) async fn letter(&mut self) {
         self.leave_place();
+        self.woken().await;
+    }
+
+    /// The same, with the place kept.
+    pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
 
     /// Whether nothing can be written any more, since a deletion waits to be handled.
     pub(super) fn is_deleted(&self) -> bool {
         self.shared.queue.is_deleted(&self.key)
+    }
+
+    /// Whether the object is not watched any more.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.shared.queue.peek(&self.key, Mailbox::is_unwatched) == Some(true)
     }
 
     /// Whether a state waits to be looked at.
@@ -183,15 +198,6 @@ impl WorkerContext {
     /// Whether another call may begin within a turn that has begun already.
     pub(super) fn may_call(&self) -> bool {
         self.shared.may_call(&self.key)
-    }
-
-    /// Note a call that is about to be made.
-    pub(super) fn note(&self, call: &HandlerCall) -> Noting<'_> {
-        let setup = &self.shared.setup;
-        match &setup.notes {
-            Some(notes) => notes.begin(call, &self.about, &setup.persistence),
-            None => Noting::none(),
-        }
     }
 
     /// The handlers that are not to be called for the object.

@@ -40,7 +40,7 @@ pub(crate) struct ReturnedCall {
     /// `None` where the call was cut off.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) patch: Patch,
-    /// What the object was like when the call began.
+    /// What the object was like by then, as far as the call was told.
     pub(crate) origin: Origin,
 }
 
@@ -74,6 +74,17 @@ pub(crate) struct Mailbox {
     due: Option<Origin>,
     /// The last state that was read is a deletion.
     ended: bool,
+}
+
+impl Letter {
+    /// These handlers are for the object now: they may be others than when a call began.
+    pub(crate) fn is_seen_by(&mut self, kind: &Arc<ResourceHandlers>) {
+        if let Self::Returned(calls) = self {
+            for call in calls {
+                call.origin.kind = kind.clone();
+            }
+        }
+    }
 }
 
 impl Mailbox {
@@ -125,6 +136,11 @@ impl Mailbox {
         });
         let returned = || self.returned.last().map(|call| call.origin.clone());
         state.or_else(returned).or_else(|| self.due.clone())
+    }
+
+    /// Whether calls of daemons and timers have ended.
+    pub(crate) fn has_returned(&self) -> bool {
+        !self.returned.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

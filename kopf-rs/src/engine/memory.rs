@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::engine::running_calls::RunningCall;
@@ -42,12 +43,12 @@ pub(crate) struct Recent {
     /// How often somebody else has put the operator's finalizer on.
     pub(crate) readded_finalizers: u8,
     /// Boxed: most objects have no daemons and timers.
-    background: Option<Box<Background>>,
+    background: Option<Box<ObjectBackground>>,
 }
 
 /// The daemons and timers of an object.
 #[derive(Debug, Default)]
-pub(crate) struct Background {
+pub(crate) struct ObjectBackground {
     pub(crate) memory: BackgroundMemory,
     /// Those that run.
     pub(crate) calls: Vec<Arc<RunningCall>>,
@@ -71,25 +72,38 @@ impl Memory {
     }
 
     /// Its daemons and timers, where it has any.
-    pub(crate) fn background(&self) -> Option<&Background> {
+    pub(crate) fn background(&self) -> Option<&ObjectBackground> {
         self.lately.background.as_deref()
     }
 
     /// The same, to be changed.
-    pub(crate) fn background_mut(&mut self) -> Option<&mut Background> {
+    pub(crate) fn background_mut(&mut self) -> Option<&mut ObjectBackground> {
         self.background()?;
         self.lately.background.as_deref_mut()
     }
 
     /// The same, where it may be the first one.
-    pub(crate) fn background_or_none(&mut self) -> &mut Background {
+    pub(crate) fn background_or_none(&mut self) -> &mut ObjectBackground {
         self.lately.background.get_or_insert_default()
     }
 
     /// Forget them.
-    pub(crate) fn take_background(&mut self) -> Option<Box<Background>> {
+    pub(crate) fn take_background(&mut self) -> Option<Box<ObjectBackground>> {
         self.background()?;
         self.lately.background.take()
+    }
+
+    /// Whether the object has to stay for its daemons and timers.
+    pub(crate) fn is_held_in_background(&self) -> bool {
+        self.background().is_some_and(|it| it.memory.holds())
+    }
+
+    /// Whether an operator that is to end waits for timers of the object.
+    pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
+        self.background().is_some_and(|it| {
+            let goes_on = it.due.is_some() || !it.calls.is_empty();
+            goes_on && it.memory.is_ticking(now)
+        })
     }
 
     /// When to look at its daemons and timers without any other reason.
@@ -104,7 +118,7 @@ impl Memory {
     }
 }
 
-impl Drop for Background {
+impl Drop for ObjectBackground {
     /// The engine ends the calls of an object before it forgets the object. This ends those of a worker that has panicked.
     fn drop(&mut self) {
         for call in &self.calls {

@@ -104,16 +104,27 @@ impl Worker {
     /// The same where the operator stops: for the last time.
     pub(super) async fn write_unwritten_for_the_last_time(&mut self) {
         let look = self.look(true).await;
-        if matches!(look, Look::Found | Look::Unreadable)
-            && let Some(effects) = self.unwritten()
-        {
-            self.write_for_the_last_time(&effects).await;
+        if !matches!(look, Look::Found | Look::Unreadable) {
+            return;
+        }
+        // Once more where what daemons and timers want was refused, or what handlers want beside it.
+        for _ in 0..2 {
+            let Some(effects) = self.unwritten() else {
+                return;
+            };
+            let written = self.write_for_the_last_time(effects).await;
+            let is_split = self.memory.seen.wanted_in_background().is_some();
+            if !(matches!(written, Written::Refused(_)) && is_split) {
+                return;
+            }
+            self.write_for_background().await;
+            self.memory.seen.forget_of_background();
         }
     }
 
     /// What is still to be written to the object as it is known.
     fn unwritten(&mut self) -> Option<Effects> {
-        let plan = self.plan(None, &self.kind.handlers);
+        let plan = self.last_plan();
         let plan = plan.map_err(|why| self.without_plan(&why)).ok()?;
         self.settle(plan, Vec::new(), Patch::new()).ok()
     }

@@ -4,18 +4,26 @@
 //! object over which they have ended the process is left alone. Must not know what a plan is made of, nor call any handler.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::duplicates::READDED_FINALIZERS;
 use crate::engine::invoke::guarded;
+use crate::engine::mailbox::Origin;
 use crate::engine::own_thread::{of_plan, of_settlement};
+use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::worker::{Due, Worker};
+use crate::handler::cause::Cause;
 use crate::handler::definition::Handler;
+use crate::handler::timing::Pause;
 use crate::happening::abrupt_end::Stage;
 use crate::happening::handling::Handling;
+use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
+use crate::object::raw::Raw;
+use crate::reaction::background_plan::BackgroundPlan;
 use crate::reaction::input::Input;
-use crate::reaction::plan::plan;
+use crate::reaction::plan::{plan, plan_background};
 use crate::reaction::planned::Plan;
 use crate::reaction::settle::{Attempted, Effects, settle};
 
@@ -28,6 +36,33 @@ pub(super) enum NoPlan {
     LeftAlone,
 }
 
+/// Ask a function of users for a span of time.
+pub(super) fn ask_pause(pause: &Pause, cause: &Cause) -> Result<Duration, String> {
+    guarded(|| pause.length(cause))
+}
+
+/// What is looked at.
+struct Look<'a> {
+    raw: &'a Raw,
+    kind: &'a ResourceHandlers,
+    handlers: &'a [Arc<Handler>],
+    event: Option<EventType>,
+    background_is_over: bool,
+}
+
+impl<'a> Look<'a> {
+    /// The state, with all handlers that are for it.
+    fn at(raw: &'a Raw, kind: &'a ResourceHandlers) -> Self {
+        Self {
+            raw,
+            kind,
+            handlers: &kind.handlers,
+            event: None,
+            background_is_over: false,
+        }
+    }
+}
+
 impl Worker {
     /// What to do, or why nothing can be said of it.
     pub(super) fn plan(
@@ -35,34 +70,73 @@ impl Worker {
         event: Option<EventType>,
         handlers: &[Arc<Handler>],
     ) -> Result<Plan, NoPlan> {
+        let look = Look {
+            handlers,
+            event,
+            ..Look::at(&self.raw, &self.kind)
+        };
+        let (plan, _) = self.decide(&look, plan)?;
+        Ok(plan)
+    }
+
+    /// What is to be written of what has ended, where nobody is called any more.
+    pub(super) fn last_plan(&self) -> Result<Plan, NoPlan> {
+        let look = Look {
+            background_is_over: true,
+            ..Look::at(&self.raw, &self.kind)
+        };
+        let (plan, _) = self.decide(&look, plan)?;
+        Ok(plan)
+    }
+
+    /// What daemons and timers are to do for the object in this state; what is to be told of that, and the state as a tree.
+    pub(super) fn background_plan(
+        &self,
+        state: &Origin,
+    ) -> Result<(BackgroundPlan, Vec<Handling>, Arc<Body>), NoPlan> {
+        let look = Look::at(&state.raw, &state.kind);
+        let ((planned, told), body) = self.decide(&look, plan_background)?;
+        Ok((planned, told, body))
+    }
+
+    /// Decide something about the object in a state; the state as a tree.
+    fn decide<T>(
+        &self,
+        look: &Look<'_>,
+        decide: impl FnOnce(&Input<'_>) -> T,
+    ) -> Result<(T, Arc<Body>), NoPlan> {
         let setup = &self.shared().setup;
-        let body = self.raw.body();
+        let Look { raw, kind, .. } = *look;
+        let body = raw.body();
         let body = body.map_err(|error| NoPlan::Panic(error.to_string()))?;
-        if self.context.is_left_alone(&self.raw, &body) {
+        if self.context.is_left_alone(raw, &body) {
             return Err(NoPlan::LeftAlone);
         }
         let body = Arc::new(body);
         let input = Input {
-            handlers,
+            handlers: look.handlers,
             persistence: &setup.persistence,
             policy: &setup.policy,
-            resource: &self.kind.resource,
+            resource: &kind.resource,
             body: &body,
-            event,
+            event: look.event,
             seen: &self.memory.seen,
             background: self.memory.background().map(|it| &it.memory),
+            background_is_over: look.background_is_over,
             surroundings: &self.surroundings,
             finalizer_is_contested: self.memory.lately.readded_finalizers >= READDED_FINALIZERS,
-            withheld: &self.kind.withheld,
+            withheld: &kind.withheld,
             suspended: &self.context.suspended(),
+            ask_pause,
             now: setup.clock.now(),
             random: self.shared().rng().next_f64(),
         };
-        let code = of_plan(&setup.persistence, &setup.policy.lifecycle, &self.kind);
-        let planned = self
+        let code = of_plan(&setup.persistence, &setup.policy.lifecycle, kind);
+        let decided = self
             .context
-            .watched((Stage::Plan, code), &body, || guarded(|| plan(&input)));
-        planned.map_err(NoPlan::Panic)
+            .watched((Stage::Plan, code), &body, || guarded(|| decide(&input)));
+        let decided = decided.map_err(NoPlan::Panic)?;
+        Ok((decided, body))
     }
 
     /// What is to be written now that the calls are made.

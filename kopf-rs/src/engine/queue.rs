@@ -201,10 +201,19 @@ impl Queue {
     }
 
     /// A letter for an object; a worker that is to be started for it. Lost where nothing is known of the object.
-    pub(crate) fn post(&self, key: &Key, letter: Letter) -> Option<WorkerStart> {
+    pub(crate) fn post(&self, key: &Key, mut letter: Letter) -> Option<WorkerStart> {
         let mut state = self.lock();
-        let State { slots, timers, .. } = &mut *state;
-        let worker = slots.get_mut(key)?.post(key, letter);
+        let State {
+            slots,
+            timers,
+            streams,
+            ..
+        } = &mut *state;
+        let slot = slots.get_mut(key)?;
+        if let Some(stream) = streams.get(&slot.stream) {
+            letter.is_seen_by(&stream.kind);
+        }
+        let worker = slot.post(key, letter);
         let worker = woken(timers, worker);
         state.busy += usize::from(worker.is_some());
         worker
@@ -483,9 +492,9 @@ impl Slot {
     fn post(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
         match &mut self.work {
             Work::Busy(busy) => {
+                busy.stale &= !matches!(letter, Letter::State(_));
                 busy.mailbox.post(letter);
                 busy.wake.notify_one();
-                busy.stale = false;
                 None
             }
             Work::Resting(memory) => {

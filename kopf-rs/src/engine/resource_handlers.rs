@@ -54,6 +54,12 @@ impl ResourceHandlers {
         Self { withheld, ..self }
     }
 
+    /// Whether daemons or timers are among them.
+    pub(crate) fn has_background(&self) -> bool {
+        let mut handlers = self.handlers.iter();
+        handlers.any(|handler| handler.background().is_some())
+    }
+
     /// Whether nothing about it has changed that a watch depends on. What may be done with it does not count: the verbs that discovery
     /// names become fewer when the definition is being deleted, and the objects that are left are watched on.
     pub(crate) fn is_same(&self, other: &Self) -> bool {

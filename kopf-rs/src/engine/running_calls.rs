@@ -4,24 +4,28 @@
 //! a call comes to.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::key::Key;
 use crate::engine::report::report;
 use crate::handler::definition::Handler;
 use crate::handler::live::Live;
 use crate::handler::logger::Logger;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::happening::Happening;
-use crate::happening::background::{Background, Exit};
+use crate::happening::background::{BackgroundHandling, Exit};
 use crate::happening::handling::Handling;
+use crate::reaction::background::is_same;
 
 /// One call of a daemon or timer.
 #[derive(Debug)]
 pub(crate) struct RunningCall {
     pub(crate) number: u64,
+    key: Key,
     pub(crate) handler: Arc<Handler>,
     pub(crate) stopped: Stopped,
     pub(crate) live: Live,
@@ -32,6 +36,8 @@ pub(crate) struct RunningCall {
     pub(crate) abandoned: CancellationToken,
     /// It has ended.
     pub(crate) ended: CancellationToken,
+    /// [`end`](Self::end) sees to its end.
+    ends: AtomicBool,
 }
 
 /// All of them, of all objects.
@@ -40,7 +46,8 @@ pub(crate) struct RunningCalls(Mutex<Calls>);
 
 #[derive(Debug, Default)]
 struct Calls {
-    running: BTreeMap<u64, Arc<RunningCall>>,
+    /// By their object, and in the order of their begin.
+    running: BTreeMap<(Key, u64), Arc<RunningCall>>,
     next: u64,
 }
 
@@ -48,7 +55,7 @@ impl RunningCalls {
     /// A call that is about to begin.
     pub(crate) fn begin(
         &self,
-        handler: Arc<Handler>,
+        (key, handler): (Key, Arc<Handler>),
         logger: Logger,
         (stopped, live): (Stopped, Live),
     ) -> Arc<RunningCall> {
@@ -56,6 +63,7 @@ impl RunningCalls {
         calls.next += 1;
         let call = Arc::new(RunningCall {
             number: calls.next,
+            key,
             handler,
             stopped,
             live,
@@ -63,16 +71,25 @@ impl RunningCalls {
             cancelled: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             ended: CancellationToken::new(),
+            ends: AtomicBool::new(false),
         });
-        calls.running.insert(call.number, call.clone());
+        calls.running.insert(call.place(), call.clone());
         call
     }
 
     /// It has ended.
     pub(crate) fn end(&self, call: &RunningCall) {
-        self.lock().running.remove(&call.number);
+        self.lock().running.remove(&call.place());
         call.stopped.set(StopReason::DONE);
         call.ended.cancel();
+    }
+
+    /// Whether the object has a call of the handler: one that has not ended yet may be of an object that was there before, with the same uid.
+    pub(crate) fn has(&self, key: &Key, handler: &Handler) -> bool {
+        let calls = self.lock();
+        let of_object = (key.clone(), 0)..=(key.clone(), u64::MAX);
+        let mut of_object = calls.running.range(of_object);
+        of_object.any(|(_, call)| is_same(&call.handler, handler))
     }
 
     /// All that run now.
@@ -86,6 +103,10 @@ impl RunningCalls {
 }
 
 impl RunningCall {
+    fn place(&self) -> (Key, u64) {
+        (self.key.clone(), self.number)
+    }
+
     /// The longest that [`end`](Self::end) takes.
     pub(crate) fn longest_end(&self, grace: Duration) -> Duration {
         let (backoff, timeout) = self.forced();
@@ -94,9 +115,19 @@ impl RunningCall {
         backoff.saturating_add(forced)
     }
 
-    /// Make it end, where nothing waits for it but this: for as long as its options say, or for a while before and after it is cut off.
-    pub(crate) async fn end(&self, reason: StopReason, grace: Duration) {
+    /// Tell it to end.
+    pub(crate) fn tell(&self, reason: StopReason) {
         self.set(reason, Exit::Told(reason));
+    }
+
+    /// Whether nobody sees to its end yet; somebody does from now on.
+    pub(crate) fn begins_to_end(&self) -> bool {
+        !self.ends.swap(true, Ordering::Relaxed)
+    }
+
+    /// Make it end once it is told, where nothing waits for it but this: for as long as its options say, or for a while before and after it is
+    /// cut off.
+    pub(crate) async fn end(&self, grace: Duration) {
         let (backoff, timeout) = self.forced();
         if let Some(backoff) = backoff {
             self.set(StopReason::DAEMON_SIGNALLED, Exit::Signalled);
@@ -135,7 +166,7 @@ impl RunningCall {
         }
         self.stopped.set(reason);
         let handler = self.handler.clone();
-        let exits = Handling::Background(Background::Exits { handler, exit });
+        let exits = Handling::Background(BackgroundHandling::Exits { handler, exit });
         report(&self.logger, &Happening::Handling(exits));
     }
 }

@@ -14,30 +14,32 @@ use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
 use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending};
 use crate::engine::memory::{Memory, Missing, Version};
+use crate::engine::planned_calls::PlannedCalls;
 use crate::engine::queue::WorkerStart;
 use crate::engine::report::{about, report_quietly};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
-use crate::engine::subhandler_run::SubhandlerRun;
 use crate::engine::transform::Transformer;
 use crate::engine::writer::Writer;
 use crate::handler::cause::CauseContext;
-use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::definition::Handler;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
-use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::happening::handling::Handling;
 use crate::object::event::EventType;
 use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::reaction::member::since;
 use crate::reaction::planned::Plan;
-use crate::reaction::settle::{Attempted, Effects};
+use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
 use crate::wording::Line;
+
+/// What is awaited as a letter is looked for that often all the same.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Work for an object until it may rest.
 pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
@@ -76,6 +78,8 @@ pub(super) struct Worker {
     pub(super) unwritten_outcome: bool,
     /// It was not found when it was last asked for, and no watch has told yet that it is gone.
     pub(super) missing: Option<Missing>,
+    /// Daemons and timers have gone on while handlers were called: what was planned before that is old.
+    pub(super) background_went_on: bool,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
     pub(super) surroundings: CauseContext,
@@ -149,6 +153,7 @@ impl Worker {
             said: BTreeSet::new(),
             unwritten_outcome: false,
             missing: None,
+            background_went_on: false,
         };
         worker.recall(start.memory);
         worker
@@ -187,10 +192,23 @@ impl Worker {
                 self.due = Due::Now;
                 continue;
             }
+            if self.is_ticking() {
+                let due = self.memory.due().unwrap_or(Instant::now() + LONG);
+                if self.context.sleep_until(due).await {
+                    self.due = Due::Now;
+                }
+                continue;
+            }
             let memory = self.rested();
             let memory = self.shared().queue.rest(&self.context.key, memory)?;
             self.recall(memory);
         }
+    }
+
+    /// Whether the operator is to end, and waits for timers of the object.
+    pub(super) fn is_ticking(&self) -> bool {
+        let setup = &self.shared().setup;
+        setup.once && self.memory.is_ticking(setup.clock.now())
     }
 
     /// Wait for a place; what is to be done by then. What only repeats what is known can wait for a look that is due: a handler that
@@ -266,6 +284,10 @@ impl Worker {
                 };
             }
         }
+        let is_old = std::mem::take(&mut self.background_went_on);
+        if is_old && matches!(self.due, Due::Never | Due::At(_)) {
+            self.due = Due::Now;
+        }
         if !self.unwritten_outcome && self.missing.is_none() {
             self.writer.wait_no_more();
         }
@@ -281,40 +303,6 @@ impl Worker {
         self.unwritten_outcome = false;
         self.missing = None;
         self.said = BTreeSet::new();
-    }
-
-    /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered. Where it is watched again by
-    /// then, all is remembered: what the new watch has told of it may be older than what was written.
-    async fn unwatched(&mut self) -> Due {
-        /// The server refuses the outcomes themselves.
-        const REFUSED: u32 = 3;
-        /// For so long, its version may not be served at all.
-        const UNSERVED: Duration = Duration::from_secs(600);
-        self.stop_background(StopReason::RESOURCE_UNWATCHED).await;
-        let until = Instant::now() + UNSERVED;
-        while self.unwritten_outcome && self.trouble.refused < REFUSED {
-            if self.context.has_state() {
-                // It is watched again.
-                return Due::Now;
-            }
-            let shared = self.shared();
-            let is_last = !shared.gate.is_open() || shared.setup.once;
-            let written = tokio::time::timeout_at(until, self.write_unwritten());
-            match written.await.unwrap_or(Due::Never) {
-                Due::At(_) if is_last => break,
-                Due::Now => {}
-                Due::At(at) => {
-                    let at = self.shared().setup.clock.instant(at);
-                    self.context.sleep_until(at).await;
-                }
-                Due::Never | Due::Gone | Due::Unwatched | Due::Stopped => break,
-            }
-        }
-        if self.context.has_state() {
-            return Due::Now;
-        }
-        self.context.report(&Happening::Unwatched);
-        Due::Unwatched
     }
 
     /// One pass: plan, call, settle, write.
@@ -344,6 +332,7 @@ impl Worker {
 
     /// The object is gone: nothing can be written, but best-effort handlers may still be due.
     async fn deleted(&mut self) -> Due {
+        self.release_background(StopReason::RESOURCE_DELETED);
         for round in 0..=self.kind.handlers.len() {
             let plan = match self.plan(Some(EventType::Deleted), &self.kind.handlers) {
                 Ok(plan) => plan,
@@ -362,7 +351,6 @@ impl Worker {
                 break;
             }
         }
-        self.release_background(StopReason::RESOURCE_DELETED);
         self.context.forget_calls();
         Due::Gone
     }
@@ -387,15 +375,15 @@ impl Worker {
                 return;
             }
         };
+        if self.outdated && Version::of(&state.raw.facts().resource_version) == self.memory.version
+        {
+            self.know(state.raw.clone());
+        }
         let mut patch = Patch::new();
-        let calls = async {
-            for cause in &plan.watching {
-                if !self.context.may_call() || self.watched(cause, &mut patch).await.is_err() {
-                    break;
-                }
-            }
-        };
-        self.context.call(calls).await;
+        let calls = PlannedCalls::of(&self.context);
+        let calls = calls.show_event(&plan.watching, &mut patch);
+        // What is cancelled has changed nothing: what others have done is written.
+        let _ = self.call_beside_background(calls).await;
         self.keep_identity(&mut patch);
         self.deliver_extra(&patch).await;
     }
@@ -404,14 +392,21 @@ impl Worker {
     async fn act(&mut self, mut plan: Plan, watching: bool) -> Result<Effects, Halt> {
         self.report_all(std::mem::take(&mut plan.told));
         let background = std::mem::take(&mut plan.background);
-        self.run_in_background(background, plan.body());
+        self.run_in_background(background, plan.body(), &self.origin());
         for handler in &plan.suspended {
             self.context
                 .tell_suspended(handler, self.is_waited_for(handler));
         }
         let mut patch = Patch::new();
-        let calls = self.call(&plan, watching, &mut patch);
-        let called = self.context.call(calls).await;
+        let calls = PlannedCalls::of(&self.context);
+        let calls = calls.make(&plan, watching, &mut patch);
+        let called = if plan.is_of_gone_object() {
+            self.context.call(calls).await
+        } else {
+            self.call_beside_background(calls).await
+        };
+        let is_held = self.memory.is_held_in_background();
+        plan.background_went_on(&self.memory.seen, is_held);
         self.keep_identity(&mut patch);
         match called {
             Err(Cancelled) => Err(Halt::Stopped(patch)),
@@ -427,105 +422,6 @@ impl Worker {
             && self.kind.handlers.iter().any(holds)
             && Outline::of(&self.raw)
                 .is_some_and(|it| it.is_deleting() && it.has_finalizer(finalizer))
-    }
-
-    /// The calls of a plan. Cancelled only where nothing is known of any of them.
-    async fn call(
-        &self,
-        plan: &Plan,
-        watching: bool,
-        patch: &mut Patch,
-    ) -> Result<Vec<Attempted>, Cancelled> {
-        let (shared, about) = (&self.context.shared, &self.context.about);
-        for cause in plan.watching.iter().filter(|_| watching) {
-            if self.context.may_call() {
-                self.watched(cause, patch).await?;
-            }
-        }
-        let mut attempted = Vec::with_capacity(plan.changing.len());
-        for cause in &plan.changing {
-            if !self.context.may_call() {
-                break;
-            }
-            let Some(subhandler_plan) = plan.subhandler_plan(&cause.handler) else {
-                break;
-            };
-            let key = self.context.key.clone();
-            let run = SubhandlerRun::new(shared.clone(), key, about.clone(), subhandler_plan);
-            let mut changed = patch.clone();
-            let noted = self.context.note(cause);
-            let called = run.call(cause.clone(), &mut changed).await;
-            noted.end(called.is_ok());
-            if called.is_ok() {
-                *patch = changed;
-            }
-            let subhandlers = run.end(patch);
-            let stopped = called.is_err();
-            if stopped && subhandlers.is_empty() && attempted.is_empty() {
-                return Err(Cancelled);
-            }
-            if !stopped || !subhandlers.is_empty() {
-                attempted.push(Attempted {
-                    id: cause.handler.id.clone(),
-                    outcome: called.unwrap_or(Outcome::Waiting),
-                    subhandlers,
-                });
-            }
-            if stopped {
-                break;
-            }
-        }
-        Ok(attempted)
-    }
-
-    /// The operator stops: outcomes that are still to be written are, once more.
-    async fn stop(&mut self) {
-        let is_unfinished = matches!(self.due, Due::Now | Due::At(_) | Due::Stopped);
-        self.await_background().await;
-        if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
-            let (resource, about) = (&self.kind.resource, &self.context.about);
-            let what = format!("{resource} {about}: its handlers had not finished");
-            self.shared().give_up(what);
-        }
-        if self.unwritten_outcome && !self.context.is_deleted() {
-            self.write_unwritten_for_the_last_time().await;
-        }
-    }
-
-    /// Call a raw-event handler. Its result goes to the status; its failure concerns nobody else.
-    async fn watched(&self, cause: &HandlerCall, patch: &mut Patch) -> Result<(), Cancelled> {
-        let mut changed = patch.clone();
-        let WorkerContext { key, about, .. } = &self.context;
-        let noted = self.context.note(cause);
-        let called = self.shared().invoke(key, about, cause, &mut changed).await;
-        noted.end(called.is_ok());
-        let outcome = called?;
-        *patch = changed;
-        let handler = cause.handler.clone();
-        let end = match outcome {
-            Outcome::Succeeded(result) => {
-                if let Some(result) = result {
-                    patch.put(&["status", &handler.id], result);
-                }
-                AttemptEnd::Succeeded
-            }
-            Outcome::Temporary { message, .. } => AttemptEnd::Temporary {
-                message,
-                fate: Fate::Ignored,
-            },
-            Outcome::Permanent { message } => AttemptEnd::Permanent { message },
-            Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
-                message,
-                fate: Fate::Ignored,
-            },
-            Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
-            Outcome::Waiting => {
-                self.report_handling(Handling::WaitsForSubhandlers { handler });
-                return Ok(());
-            }
-        };
-        self.report_handling(Handling::Attempted { handler, end });
-        Ok(())
     }
 
     /// `raw` is the newest state from now on.
@@ -553,6 +449,14 @@ impl Worker {
             logger: self.context.logger(),
             shared: self.shared(),
             about: &self.context.about,
+        }
+    }
+
+    /// The newest state known, with the handlers that are for it.
+    pub(super) fn origin(&self) -> Origin {
+        Origin {
+            raw: self.raw.clone(),
+            kind: self.kind.clone(),
         }
     }
 

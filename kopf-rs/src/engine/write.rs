@@ -33,7 +33,8 @@ impl Worker {
     /// Write what there is to write; when to look at the object again.
     pub(super) async fn deliver(&mut self, effects: Effects) -> Due {
         let wake = self.wake_at(&effects);
-        let left = self.left_of(&effects.patch, Some(&effects.body));
+        let planned_for = (!self.background_went_on).then_some(&*effects.body);
+        let left = self.left_of(&effects.patch, planned_for);
         if left.is_empty() {
             self.memory.seen = effects.seen;
             self.unwritten_outcome = false;
@@ -56,6 +57,10 @@ impl Worker {
                 }
                 if has_changed { self.next_round() } else { wake }
             }
+            Written::Refused(_) if effects.seen_if_refused.wanted_in_background().is_some() => {
+                self.memory.seen = effects.seen_if_refused;
+                self.write_apart().await
+            }
             Written::Refused(message) => {
                 self.report_refusal(&left, &message);
                 self.refused(effects, &message).await
@@ -65,6 +70,46 @@ impl Worker {
                 self.is_unwritten(written).await
             }
         }
+    }
+
+    /// The server has refused what handlers and what daemons and timers want in one patch: it has its say about each of them.
+    async fn write_apart(&mut self) -> Due {
+        self.unwritten_outcome = true;
+        if self.write_for_background().await {
+            return Due::Now;
+        }
+        let pause = self.trouble.refusals.next_pause(self.context.shared.rng());
+        self.after(pause)
+    }
+
+    /// Write what daemons and timers want changed, and nothing else, without patience: the place in the worker limit is kept. Whether that is
+    /// settled; else they still want it.
+    pub(super) async fn write_for_background(&mut self) -> bool {
+        let Some(wanted) = self.memory.seen.wanted_in_background().cloned() else {
+            return true;
+        };
+        let left = self.left_of(&wanted, None);
+        if !left.is_empty() {
+            match self.write(left, None, true).await {
+                (_, Written::Landed(reply)) => {
+                    // What waits is known by the reply from now on.
+                    self.look_into_the_mail();
+                    self.know_reply(reply);
+                }
+                (sent, Written::Refused(message)) => {
+                    self.report_refusal(&sent, &message);
+                    self.drop_wishes("daemons and timers", &message);
+                }
+                (_, Written::Outdated(Ok(found))) => {
+                    self.look_for_duplicates(&found);
+                    self.know(found);
+                    return false;
+                }
+                _ => return false,
+            }
+        }
+        self.memory.seen.forget_of_background();
+        true
     }
 
     /// Remember what has landed. Whether the object has changed by it.
@@ -115,6 +160,13 @@ impl Worker {
     /// Write what raw-event handlers want changed, apart from any cycle.
     pub(super) async fn deliver_extra(&mut self, patch: &Patch) {
         if patch.is_empty() {
+            return;
+        }
+        if self.outdated {
+            // No more than its name may be known: it is read first.
+            self.memory.seen.keep_for_later(patch.clone());
+            self.unwritten_outcome = true;
+            self.due = Due::Now;
             return;
         }
         let (sent, written) = self.write(patch.clone(), None, false).await;
@@ -220,7 +272,11 @@ impl Worker {
                 if is_last {
                     job.make_last();
                 }
-                carry_out(&mut self.writer, &mut self.context, job).await
+                if job.is_outdated() {
+                    Written::Outdated(Ok(self.raw.clone()))
+                } else {
+                    carry_out(&mut self.writer, &mut self.context, job).await
+                }
             }
         };
         let written = match written {
@@ -239,17 +295,25 @@ impl Worker {
     }
 
     /// The operator stops: write what is left, without another plan.
-    pub(super) async fn write_for_the_last_time(&mut self, effects: &Effects) {
+    pub(super) async fn write_for_the_last_time(&mut self, effects: Effects) -> Written {
         let left = self.left_of(&effects.patch, Some(&effects.body));
         if left.is_empty() || self.context.is_deleted() {
-            return;
+            self.memory.seen = effects.seen;
+            return Written::Void;
         }
+        self.memory.seen = effects.seen_if_refused;
         let finalizers = effects.expected_finalizers.as_deref();
-        match self.write(left, finalizers, true).await {
-            (patch, Written::Refused(message)) => self.report_refusal(&patch, &message),
-            (_, Written::GivenUp(error)) => self.has_given_up(&error),
+        let (patch, written) = self.write(left, finalizers, true).await;
+        match &written {
+            Written::Landed(reply) => {
+                self.has_landed(effects.seen, reply.clone());
+            }
+            Written::Refused(_) if self.memory.seen.wanted_in_background().is_some() => {}
+            Written::Refused(message) => self.report_refusal(&patch, message),
+            Written::GivenUp(error) => self.has_given_up(error),
             _ => {}
         }
+        written
     }
 
     /// The operator stops, and this was the last try: told in the end, with all others that failed for that reason.

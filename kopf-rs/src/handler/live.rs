@@ -1,15 +1,17 @@
 //! The object as it is now, for handlers that run for long: what they were called with becomes old.
 //!
-//! Must not know who tells of changes.
+//! The engine gives it as text, of which a tree is made when a handler asks: thousands of daemons never do. Must not know who tells of changes.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::handler::error::HandlerError;
 use crate::handler::read::{self, Absent, At};
 use crate::object::body::Body;
+use crate::object::raw::Raw;
 
 /// The object as it is now, as far as the operator has heard: for daemons, whose other arguments are of the moment they were called.
 ///
@@ -28,7 +30,15 @@ use crate::object::body::Body;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Live(Arc<Mutex<Arc<Body>>>);
+pub struct Live(Arc<Mutex<Newest>>);
+
+/// What is known of the object.
+#[derive(Default)]
+struct Newest {
+    text: Option<Raw>,
+    /// Counts before the text.
+    tree: Option<Arc<Body>>,
+}
 
 impl Live {
     /// An object that stays as it is until [`set`](Self::set) says otherwise: for unit tests.
@@ -38,16 +48,36 @@ impl Live {
     }
 
     pub(crate) fn of(body: Arc<Body>) -> Self {
-        Self(Arc::new(Mutex::new(body)))
+        Self(Arc::new(Mutex::new(Newest {
+            text: None,
+            tree: Some(body),
+        })))
     }
 
-    /// The whole object.
+    /// An object as the engine knows it.
+    pub(crate) fn of_text(text: Raw) -> Self {
+        Self(Arc::new(Mutex::new(Newest {
+            text: Some(text),
+            tree: None,
+        })))
+    }
+
+    /// The whole object. Each call makes a tree of the newest text: keep it as long as you look at one state.
     #[must_use]
     pub fn body(&self) -> Arc<Body> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let (text, tree) = {
+            let newest = self.lock();
+            (newest.text.clone(), newest.tree.clone())
+        };
+        tree.unwrap_or_else(|| {
+            let body = text.and_then(|text| text.body().ok());
+            Arc::new(body.unwrap_or_else(|| Body::new(Value::Null)))
+        })
+    }
+
+    /// The newest text that the engine has given.
+    pub(crate) fn text(&self) -> Option<Raw> {
+        self.lock().text.clone()
     }
 
     /// The stanza `spec` as a type of yours; `Value` for the JSON itself.
@@ -78,8 +108,19 @@ impl Live {
 
     /// The object has changed.
     pub fn set(&self, body: impl Into<Arc<Body>>) {
-        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *live = body.into();
+        self.lock().tree = Some(body.into());
+    }
+
+    /// The object has changed, as the engine knows.
+    pub(crate) fn set_text(&self, text: Raw) {
+        *self.lock() = Newest {
+            text: Some(text),
+            tree: None,
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Newest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

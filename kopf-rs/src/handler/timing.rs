@@ -41,6 +41,9 @@ enum Length {
     Of(Arc<dyn Fn(&Cause) -> Duration + Send + Sync>),
 }
 
+/// Asks for a span of time: the span, or what the user's function has panicked with.
+pub(crate) type AskPause = fn(&Pause, &Cause) -> Result<Duration, String>;
+
 /// What an option that is a span of time can be set to: seconds, a `Duration`, or a function of the cause that gives one of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no span of time, nor a function that gives one",

@@ -10,7 +10,7 @@ use crate::handler::stopped::StopReason;
 
 /// Something that has happened to a daemon or timer.
 #[derive(Clone, Debug)]
-pub(crate) enum Background {
+pub(crate) enum BackgroundHandling {
     /// It is called no more; as it was told to, or by itself.
     Exited {
         handler: Arc<Handler>,
@@ -25,9 +25,11 @@ pub(crate) enum Background {
         handler: Arc<Handler>,
         instead: Duration,
     },
-    /// The function that says its interval has panicked.
-    NoInterval {
+    /// The function that says its interval, or its initial delay, has panicked.
+    NoPause {
         handler: Arc<Handler>,
+        /// `interval` or `initial delay`
+        option: &'static str,
         panic: String,
         instead: Duration,
     },

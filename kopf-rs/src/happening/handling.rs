@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
-use crate::happening::background::Background;
+use crate::happening::background::BackgroundHandling;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
 use crate::state::Damaged;
@@ -62,7 +62,7 @@ pub(crate) enum Handling {
 
     // === daemons and timers ===
     /// Beside attempts.
-    Background(Background),
+    Background(BackgroundHandling),
 
     // === deletion ===
     /// Handlers want to see the deletion.

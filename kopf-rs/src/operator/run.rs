@@ -250,6 +250,10 @@ impl Operator {
 
     /// Handle all existing objects, retry what has to be retried, then end. By default an operator runs until it is stopped.
     ///
+    /// A timer is called at once for each existing object, and the operator waits until these calls have succeeded or failed for good, retries
+    /// included. It does not wait for an `initial_delay`, for `idle`, nor for the next call after an interval. It does not wait for daemons: they run
+    /// until everything else is done, and are then stopped as by the end of any operator.
+    ///
     /// The operator does not wait for resources that are not served or may not be watched: [`Report::unserved`] lists them.
     #[must_use]
     pub fn once(mut self) -> Self {
@@ -595,6 +599,7 @@ impl CheckedOperator {
                 .clone()
                 .unwrap_or_else(|| Persistence::named(&self.name)),
             policy: Policy {
+                spreads_first_calls: !self.once,
                 lifecycle: execution.lifecycle.clone(),
                 backoff: execution.backoff(),
                 cancellation_polling: settings.background.cancellation_polling,

@@ -13,8 +13,8 @@ use crate::handler::cause::Cause;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
-use crate::handler::timing::{BackgroundKind, Timing};
-use crate::happening::background::Background;
+use crate::handler::timing::{AskPause, BackgroundKind, Timing};
+use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::exiting::Exiting;
 use crate::reaction::judge::Judge;
@@ -24,7 +24,7 @@ use crate::state::progress::Record;
 /// What is remembered of an object's daemons and timers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackgroundMemory {
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<BackgroundRun>,
     /// What tells one essence from another.
     pub(super) essence: u64,
     /// When that has changed last, as far as this process has seen.
@@ -33,7 +33,7 @@ pub(crate) struct BackgroundMemory {
 
 /// A daemon or timer of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct BackgroundRun {
     pub(super) handler: Arc<Handler>,
     pub(super) phase: Phase,
     /// Attempts that have failed since the last success.
@@ -69,7 +69,7 @@ pub(crate) struct Returned {
     pub(crate) is_over: bool,
 }
 
-/// In place of an interval that a function has panicked over.
+/// In place of a span of time that a function has panicked over.
 const INSTEAD_OF_A_PANIC: Duration = Duration::from_secs(60);
 /// So long after it has failed for good, a change calls a timer again that has no interval.
 const WITHOUT_AN_INTERVAL: Duration = Duration::from_secs(60);
@@ -77,7 +77,7 @@ const WITHOUT_AN_INTERVAL: Duration = Duration::from_secs(60);
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether both are the same to their object: attributes on one function declare it once.
-pub(super) fn is_same(one: &Handler, other: &Handler) -> bool {
+pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
     let kind = |it: &Handler| it.background().map(|(kind, _)| kind);
     one.id == other.id && kind(one) == kind(other)
 }
@@ -111,7 +111,7 @@ impl BackgroundMemory {
 
     /// When to look at them again, where nothing changes.
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        let due = |run: &Run| match &run.phase {
+        let due = |run: &BackgroundRun| match &run.phase {
             Phase::Waits(at) => Some(self.not_before(run, *at)),
             Phase::Runs { exiting, .. } => exiting.as_ref()?.next_look(),
             Phase::AwaitsChange | Phase::Ended { .. } => None,
@@ -119,14 +119,27 @@ impl BackgroundMemory {
         self.runs.iter().filter_map(due).min()
     }
 
+    /// Whether timers are being called, are to be called now, or are to be tried again: what an operator that is to end waits for.
+    pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
+        self.runs.iter().any(|run| {
+            let is_timer = matches!(run.handler.background(), Some((BackgroundKind::Timer, _)));
+            is_timer
+                && match &run.phase {
+                    Phase::Runs { exiting, .. } => exiting.is_none(),
+                    Phase::Waits(at) => run.retries > 0 || self.not_before(run, *at) <= now,
+                    Phase::AwaitsChange | Phase::Ended { .. } => false,
+                }
+        })
+    }
+
     /// When it is called that waits until `at`.
-    pub(super) fn not_before(&self, run: &Run, at: Timestamp) -> Timestamp {
+    pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
         let idle = timing(&run.handler).and_then(|timing| timing.idle);
         idle.map_or(at, |idle| at.max(after(self.changed, idle)))
     }
 }
 
-impl Run {
+impl BackgroundRun {
     pub(super) fn record(&self, now: Timestamp) -> Record {
         let mut record = Record::begun(self.started.unwrap_or(now));
         record.retries = self.retries;
@@ -134,26 +147,60 @@ impl Run {
     }
 
     /// It has failed for good: from when on a change of the object calls it again; nothing where it does not.
-    pub(super) fn revives(&self, cause: &Cause, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn revives(
+        &self,
+        cause: &Cause,
+        (now, ask): (Timestamp, AskPause),
+        told: &mut Vec<Handling>,
+    ) -> Option<Timestamp> {
         let (kind, timing) = self.handler.background()?;
+        if kind != BackgroundKind::Timer {
+            return None;
+        }
         let pause = match (&timing.interval, timing.idle) {
-            (Some(interval), _) => interval.length(cause),
+            (Some(interval), _) => asked((&self.handler, "interval"), ask(interval, cause), told),
             (None, Some(idle)) => idle,
             (None, None) => WITHOUT_AN_INTERVAL,
         };
-        (kind == BackgroundKind::Timer).then(|| after(now, pause.max(SHORTEST_INTERVAL)))
+        Some(after(now, pause.max(SHORTEST_INTERVAL)))
     }
+}
+
+/// The answer of a user's function, or what takes its place.
+pub(super) fn asked(
+    (handler, option): (&Arc<Handler>, &'static str),
+    answer: Result<Duration, String>,
+    told: &mut Vec<Handling>,
+) -> Duration {
+    answer.unwrap_or_else(|panic| {
+        told.push(Handling::Background(BackgroundHandling::NoPause {
+            handler: handler.clone(),
+            option,
+            panic,
+            instead: INSTEAD_OF_A_PANIC,
+        }));
+        INSTEAD_OF_A_PANIC
+    })
 }
 
 // === what comes back ===
 
 impl BackgroundMemory {
+    /// It was to be called, and could not be: it waits until `at`.
+    pub(crate) fn put_off(&mut self, handler: &Handler, at: Timestamp) {
+        let mut runs = self.runs.iter_mut();
+        if let Some(run) = runs.find(|run| is_same(&run.handler, handler)) {
+            run.phase = Phase::Waits(at);
+            run.started = run.started.filter(|_| run.retries > 0);
+        }
+    }
+
     /// A call has ended; without an outcome where it was cut off. Nothing where none was running.
     pub(crate) fn returned(
         &mut self,
         call: &HandlerCall,
         outcome: Option<Outcome>,
-        judge: Judge,
+        (judge, ask): (Judge, AskPause),
         told: &mut Vec<Handling>,
     ) -> Option<Returned> {
         let handler = &call.handler;
@@ -166,7 +213,7 @@ impl BackgroundMemory {
         match outcome {
             Some(outcome) if exiting.is_none() => {
                 let run = &mut self.runs[place];
-                Some(run.judged(call, outcome, (judge, has_changed), told))
+                Some(run.judged(call, outcome, (judge, ask, has_changed), told))
             }
             last => {
                 self.runs.swap_remove(place);
@@ -179,46 +226,27 @@ impl BackgroundMemory {
         }
     }
 
-    /// The function that says when the timer is called next has panicked.
-    pub(crate) fn without_interval(
-        &mut self,
-        call: &HandlerCall,
-        panic: String,
-        now: Timestamp,
-    ) -> Handling {
-        let handler = call.handler.clone();
-        let mut runs = self.runs.iter_mut();
-        if let Some(run) = runs.find(|run| is_same(&run.handler, &handler)) {
-            run.phase = Phase::Waits(after(now, INSTEAD_OF_A_PANIC));
-            (run.retries, run.started) = (0, None);
-        }
-        Handling::Background(Background::NoInterval {
-            handler,
-            panic,
-            instead: INSTEAD_OF_A_PANIC,
-        })
-    }
-
-    /// All that runs is told to end, and nothing is called any more; who does so goes through the stages.
+    /// All that runs is told to end, and nothing is called any more; who does so goes through the stages. What has ended by itself is still known
+    /// then, should the object be watched again.
     pub(crate) fn stop(&mut self, reason: StopReason, now: Timestamp) {
         self.runs
-            .retain(|run| matches!(run.phase, Phase::Runs { .. }));
+            .retain(|run| matches!(run.phase, Phase::Runs { .. } | Phase::Ended { .. }));
         for run in &mut self.runs {
             if let Phase::Runs { exiting, .. } = &mut run.phase {
                 let exiting = exiting.get_or_insert_with(|| Box::new(Exiting::begun(now)));
-                exiting.note(reason);
+                exiting.leave_to_engine(reason);
             }
         }
     }
 }
 
-impl Run {
+impl BackgroundRun {
     /// A call has ended by itself.
     fn judged(
         &mut self,
         call: &HandlerCall,
         outcome: Outcome,
-        (judge, has_changed): (Judge, bool),
+        (judge, ask, has_changed): (Judge, AskPause, bool),
         told: &mut Vec<Handling>,
     ) -> Returned {
         let Phase::Runs { since, .. } = self.phase else {
@@ -228,13 +256,13 @@ impl Run {
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
         self.phase = if record.success {
             (self.retries, self.started) = (0, None);
-            let next = next_tick(call, (since, judge.now), has_changed, told);
+            let next = next_tick(call, (since, judge.now), (ask, has_changed), told);
             next.unwrap_or(Phase::Ended { revives: None })
         } else if !record.failure {
             self.retries = record.retries;
             Phase::Waits(record.delayed.unwrap_or(judge.now))
         } else {
-            match self.revives(&call.cause, judge.now) {
+            match self.revives(&call.cause, (judge.now, ask), told) {
                 Some(at) if has_changed => {
                     (self.retries, self.started) = (0, None);
                     Phase::Waits(at)
@@ -254,9 +282,9 @@ impl Run {
     }
 }
 
-fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
+pub(super) fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
     let handler = handler.clone();
-    Handling::Background(Background::Exited { handler, requested })
+    Handling::Background(BackgroundHandling::Exited { handler, requested })
 }
 
 /// The outcome of a call that is not repeated, since it was to end; `None` where the call was cut off. Returns the result.
@@ -278,7 +306,7 @@ fn judge_the_last(
         Some(Outcome::TimedOut { after }) => AttemptEnd::TimedOut { after },
         None | Some(Outcome::Waiting) => {
             let handler = handler.clone();
-            told.push(Handling::Background(Background::CutOff { handler }));
+            told.push(Handling::Background(BackgroundHandling::CutOff { handler }));
             return None;
         }
     };
@@ -295,7 +323,7 @@ fn judge_the_last(
 fn next_tick(
     call: &HandlerCall,
     (began, now): (Timestamp, Timestamp),
-    has_changed: bool,
+    (ask, has_changed): (AskPause, bool),
     told: &mut Vec<Handling>,
 ) -> Option<Phase> {
     let (kind, timing) = call.handler.background()?;
@@ -310,10 +338,11 @@ fn next_tick(
             Phase::AwaitsChange
         });
     };
-    let mut interval = interval.length(&call.cause);
+    let answer = ask(interval, &call.cause);
+    let mut interval = asked((&call.handler, "interval"), answer, told);
     if interval.is_zero() {
         let handler = call.handler.clone();
-        told.push(Handling::Background(Background::ZeroInterval {
+        told.push(Handling::Background(BackgroundHandling::ZeroInterval {
             handler,
             instead: SHORTEST_INTERVAL,
         }));

@@ -13,9 +13,12 @@ use crate::handler::filter::Former;
 use crate::handler::live::Live;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject};
-use crate::happening::background::Background;
+use crate::handler::timing::{Pause, Timing};
+use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
-use crate::reaction::background::{BackgroundMemory, Phase, Run, after, is_same, timing};
+use crate::reaction::background::{
+    BackgroundMemory, BackgroundRun, Phase, after, asked, exited, is_same, timing,
+};
 use crate::reaction::comparison::{first_attempt, object};
 use crate::reaction::exiting::{Exiting, Look, Order};
 use crate::reaction::input::Input;
@@ -29,7 +32,16 @@ pub(crate) struct BackgroundPlan {
     pub(crate) memory: BackgroundMemory,
     pub(crate) steps: Vec<Step>,
     /// Daemons and timers that are not called for the object as it is.
-    pub(super) suspended: Vec<Arc<Handler>>,
+    pub(crate) suspended: Vec<Arc<Handler>>,
+    /// Those that have failed for good without a call.
+    pub(crate) failed: Vec<Arc<Handler>>,
+}
+
+impl BackgroundPlan {
+    /// Whether the object has or had daemons or timers.
+    pub(super) fn is_any(&self) -> bool {
+        !self.memory.is_empty()
+    }
 }
 
 /// One thing to be done.
@@ -60,6 +72,7 @@ struct Looking<'a, 'b> {
     random: f64,
     memory: BackgroundMemory,
     steps: Vec<Step>,
+    failed: Vec<Arc<Handler>>,
     told: &'b mut Vec<Handling>,
 }
 
@@ -97,12 +110,14 @@ pub(super) fn background(
             },
         },
         steps: Vec::new(),
+        failed: Vec::new(),
         told,
     };
     let suspended = looking.look(memory, &handlers, has_changed);
     BackgroundPlan {
         memory: looking.memory,
         steps: looking.steps,
+        failed: looking.failed,
         suspended,
     }
 }
@@ -124,7 +139,7 @@ impl Looking<'_, '_> {
         has_changed: bool,
     ) -> Vec<Arc<Handler>> {
         let mut suspended = Vec::new();
-        let mut left: Vec<Run> = memory.runs.clone();
+        let mut left: Vec<BackgroundRun> = memory.runs.clone();
         for (at, handler) in handlers.iter().enumerate() {
             let is_known = |other: &&&Arc<Handler>| is_same(other, handler);
             if handlers[..at].iter().any(|it| is_known(&it)) {
@@ -143,7 +158,16 @@ impl Looking<'_, '_> {
             let known = left.iter().position(|run| is_same(&run.handler, handler));
             let known = known.map(|at| left.swap_remove(at));
             let run = match (known, wanted) {
-                (Some(run), _) => self.go_on(run, wanted.is_some(), has_changed),
+                (Some(run), _) => {
+                    let mut run = self.go_on(run, wanted.is_some(), has_changed);
+                    // Of the attributes of one function, the first that lets the object through says how it is called from now on.
+                    if let (Some(run), Some(handler)) = (&mut run, wanted)
+                        && !matches!(run.phase, Phase::Runs { .. })
+                    {
+                        run.handler = Arc::clone(handler);
+                    }
+                    run
+                }
                 (None, Some(handler)) => Some(self.begun(handler)),
                 (None, None) => None,
             };
@@ -181,19 +205,9 @@ impl Looking<'_, '_> {
     }
 
     /// It is there from now on.
-    fn begun(&mut self, handler: &Arc<Handler>) -> Run {
-        let delay = timing(handler).map_or(Duration::ZERO, |timing| {
-            match (&timing.initial_delay, &timing.interval) {
-                (Some(delay), _) => delay.length(&self.cause(handler)),
-                (None, Some(interval)) if self.input.is_first_listing() && !timing.sharp => {
-                    let interval = interval.length(&self.cause(handler)).min(LONGEST_SPREAD);
-                    self.random = next_random(self.random);
-                    interval.mul_f64(self.random.clamp(0.0, 1.0))
-                }
-                _ => Duration::ZERO,
-            }
-        });
-        Run {
+    fn begun(&mut self, handler: &Arc<Handler>) -> BackgroundRun {
+        let delay = timing(handler).map_or(Duration::ZERO, |timing| self.delay(handler, timing));
+        BackgroundRun {
             handler: handler.clone(),
             phase: Phase::Waits(after(self.input.now, delay)),
             retries: 0,
@@ -201,8 +215,39 @@ impl Looking<'_, '_> {
         }
     }
 
+    /// How long its first call waits.
+    fn delay(&mut self, handler: &Arc<Handler>, timing: &Timing) -> Duration {
+        if let Some(delay) = &timing.initial_delay {
+            return self.ask((handler, "initial delay"), delay);
+        }
+        let is_spread =
+            self.input.is_first_listing() && self.input.policy.spreads_first_calls && !timing.sharp;
+        let interval = timing.interval.as_ref().filter(|_| is_spread);
+        let span = interval.map(|interval| self.ask((handler, "interval"), interval));
+        let Some(span) = span.or(timing.idle.filter(|_| is_spread)) else {
+            return Duration::ZERO;
+        };
+        self.random = next_random(self.random);
+        let spread = span
+            .min(LONGEST_SPREAD)
+            .mul_f64(self.random.clamp(0.0, 1.0));
+        // The object counts as changed now: idle timers would all be called at once.
+        timing.idle.unwrap_or_default().saturating_add(spread)
+    }
+
+    fn ask(&mut self, whose: (&Arc<Handler>, &'static str), pause: &Pause) -> Duration {
+        let cause = self.cause(whose.0).cause;
+        let answer = (self.input.ask_pause)(pause, &cause);
+        asked(whose, answer, self.told)
+    }
+
     /// What becomes of it; nothing where it ends without another call.
-    fn go_on(&mut self, mut run: Run, is_wanted: bool, has_changed: bool) -> Option<Run> {
+    fn go_on(
+        &mut self,
+        mut run: BackgroundRun,
+        is_wanted: bool,
+        has_changed: bool,
+    ) -> Option<BackgroundRun> {
         let now = self.input.now;
         match &mut run.phase {
             Phase::Runs { exiting, .. } => {
@@ -229,7 +274,7 @@ impl Looking<'_, '_> {
             }
             Phase::Waits(_) | Phase::AwaitsChange if !is_wanted => {
                 if run.retries > 0 {
-                    self.tell_exit(&run.handler, true);
+                    self.told.push(exited(&run.handler, true));
                 }
                 return None;
             }
@@ -262,7 +307,7 @@ impl Looking<'_, '_> {
                 Order::Signal(reason) => self.steps.push(Step::Signal { handler, reason }),
                 Order::Cancel => self.steps.push(Step::Cancel { handler }),
                 Order::Tell(exit) => {
-                    let exits = Background::Exits { handler, exit };
+                    let exits = BackgroundHandling::Exits { handler, exit };
                     self.told.push(Handling::Background(exits));
                 }
             }
@@ -270,13 +315,14 @@ impl Looking<'_, '_> {
     }
 
     /// Call it, where it is time for that.
-    fn called_if_due(&mut self, mut run: Run) -> Run {
+    fn called_if_due(&mut self, mut run: BackgroundRun) -> BackgroundRun {
         let Phase::Waits(at) = run.phase else {
             return run;
         };
         let now = self.input.now;
         // What a former attempt wants changed is to be seen by the next one.
-        if self.memory.not_before(&run, at) > now || self.input.seen.wants() {
+        let is_to_be_written = self.input.seen.wanted_in_background().is_some();
+        if self.memory.not_before(&run, at) > now || is_to_be_written {
             return run;
         }
         let mut record = run.record(now);
@@ -287,8 +333,11 @@ impl Looking<'_, '_> {
                 random: self.random,
             };
             judge.exhausted(&run.handler, &mut record, exhausted, self.told);
-            let revives = run.revives(&self.cause(&run.handler).cause, now);
+            let cause = self.cause(&run.handler).cause;
+            let revives = run.revives(&cause, (now, self.input.ask_pause), self.told);
             run.phase = Phase::Ended { revives };
+            self.told.push(exited(&run.handler, false));
+            self.failed.push(run.handler.clone());
             return run;
         }
         let started = *run.started.get_or_insert(now);
@@ -306,11 +355,5 @@ impl Looking<'_, '_> {
             exiting: None,
         };
         run
-    }
-
-    fn tell_exit(&mut self, handler: &Arc<Handler>, requested: bool) {
-        let handler = handler.clone();
-        let exited = Background::Exited { handler, requested };
-        self.told.push(Handling::Background(exited));
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Exiting {
     reason: StopReason,
     /// When to look again.
     next: Option<Timestamp>,
+    /// The engine goes through the stages by itself: the object was not watched for a while, or the operator ends.
+    is_seen_to: bool,
 }
 
 /// The stages.
@@ -76,6 +78,7 @@ impl Exiting {
             since: now,
             reason: StopReason::NONE,
             next: None,
+            is_seen_to: false,
         }
     }
 
@@ -87,8 +90,14 @@ impl Exiting {
         self.next
     }
 
-    /// It has been told by somebody else.
-    pub(super) fn note(&mut self, reason: StopReason) {
+    /// The engine tells it, and sees to its end.
+    pub(super) fn leave_to_engine(&mut self, reason: StopReason) {
+        self.note(reason);
+        self.is_seen_to = true;
+        self.next = None;
+    }
+
+    fn note(&mut self, reason: StopReason) {
         self.reason = self.reason | reason;
     }
 
@@ -102,6 +111,9 @@ impl Exiting {
         let mut orders = Vec::new();
         if self.tell(reason, &mut orders) {
             orders.push(Order::Tell(Exit::Told(reason)));
+        }
+        if self.is_seen_to {
+            return orders;
         }
         let age = since(self.since, look.now);
         let stage = stage(timing, age);

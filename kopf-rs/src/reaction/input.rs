@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::lifecycle::Lifecycle;
+use crate::handler::timing::AskPause;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
@@ -30,6 +31,9 @@ pub(crate) struct Input<'a> {
     pub(crate) seen: &'a ObjectMemory,
     /// Its daemons and timers, where it has any.
     pub(crate) background: Option<&'a BackgroundMemory>,
+    /// Daemons and timers are not called any more, since the operator stops or the object is not watched: for their sake the finalizer of a
+    /// living object stays as it is.
+    pub(crate) background_is_over: bool,
     pub(crate) surroundings: &'a CauseContext,
     /// Somebody else puts the finalizer on again and again: it is left where it is as long as the object lives.
     pub(crate) finalizer_is_contested: bool,
@@ -37,6 +41,8 @@ pub(crate) struct Input<'a> {
     pub(crate) withheld: &'a [Arc<Handler>],
     /// Handlers that are not to be called for the object as long as it is in a certain state.
     pub(crate) suspended: &'a [Suspension],
+    /// Asks functions of users for spans of time.
+    pub(crate) ask_pause: AskPause,
     pub(crate) now: Timestamp,
     /// A random number in `0.0..1.0`, for jitter and random lifecycles.
     pub(crate) random: f64,
@@ -50,6 +56,8 @@ pub(crate) struct Policy {
     pub(crate) backoff: (Duration, Duration),
     /// How often is told of daemons that run on, where they do not say.
     pub(crate) cancellation_polling: Duration,
+    /// First calls of timers, for the objects that the operator finds when it starts, are not all made at once.
+    pub(crate) spreads_first_calls: bool,
 }
 
 impl Input<'_> {
@@ -80,6 +88,7 @@ impl Default for Policy {
             lifecycle: Lifecycle::default(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
             cancellation_polling: Duration::from_secs(60),
+            spreads_first_calls: true,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct InProgress {
     pub(super) records: BTreeMap<Arc<str>, Record>,
     /// What handlers want changed and could not yet be written.
     pub(super) patch: Patch,
+    /// What daemons and timers want changed. Apart from the former: where the server refuses one of the two, the other is written.
+    pub(super) in_background: Patch,
     /// What was handled last, where the object has no room for it.
     pub(super) last: Option<KnownEssence>,
     /// The end of the cycle for this reason has been told.
@@ -79,6 +81,33 @@ impl ObjectMemory {
     pub(crate) fn keep_for_later(&mut self, patch: Patch) {
         self.in_progress.get_or_insert_default().patch.absorb(patch);
     }
+    /// What daemons and timers want changed and is still to be written.
+    pub(crate) fn wanted_in_background(&self) -> Option<&Patch> {
+        let in_progress = self.in_progress.as_ref()?;
+        Some(&in_progress.in_background).filter(|patch| !patch.is_empty())
+    }
+    /// Something that daemons and timers want changed is still to be written.
+    pub(crate) fn keep_of_background(&mut self, patch: Patch) {
+        let in_progress = self.in_progress.get_or_insert_default();
+        in_progress.in_background.absorb(patch);
+    }
+    /// What daemons and timers wanted changed is written, or given up. The wishes of handlers, and all else, stay.
+    pub(crate) fn forget_of_background(&mut self) {
+        if let Some(in_progress) = self.in_progress.take() {
+            let without = InProgress {
+                in_background: Patch::new(),
+                ..*in_progress
+            };
+            self.in_progress = without.boxed();
+        }
+    }
+    /// Take over from `other` what daemons and timers want changed.
+    pub(super) fn want_in_background_as(&mut self, other: &Self) {
+        self.forget_of_background();
+        if let Some(wanted) = other.wanted_in_background() {
+            self.keep_of_background(wanted.clone());
+        }
+    }
     pub(super) fn ongoing(&self) -> Option<&Ongoing> {
         self.in_progress.as_ref()?.ongoing.as_ref()
     }
@@ -98,6 +127,7 @@ impl InProgress {
         let is_idle = self.ongoing.is_none()
             && self.records.is_empty()
             && self.patch.is_empty()
+            && self.in_background.is_empty()
             && self.last.is_none()
             && self.announced.is_none();
         (!is_idle).then(|| Box::new(self))

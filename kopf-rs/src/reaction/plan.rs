@@ -13,7 +13,7 @@ use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
 use crate::object::discreet;
-use crate::reaction::background_plan::background;
+use crate::reaction::background_plan::{BackgroundPlan, background};
 use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
@@ -29,7 +29,12 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
     let lives = matches!(life(input), Life::Living { .. });
     let mut background = background(input, lives, &mut told);
     let mut facts = observe(input, &mut told);
-    facts.is_held_in_background = background.memory.holds();
+    facts.is_held_in_background = match facts.life {
+        Life::Living { has_finalizer } if input.background_is_over && background.is_any() => {
+            has_finalizer
+        }
+        _ => background.memory.holds(),
+    };
     let decision = decide(&facts);
     let is_suspended = |call: &HandlerCall| input.standing(&call.handler) == Standing::Suspended;
     let (suspended, watching): (Vec<_>, Vec<_>) =
@@ -60,6 +65,14 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
     plan.suspended.extend(of_events);
     plan.suspended.extend(not_called);
     plan
+}
+
+/// The part of a plan that is about daemons and timers; what is to be told of it.
+pub(crate) fn plan_background(input: &Input<'_>) -> (BackgroundPlan, Vec<Handling>) {
+    let mut told = Vec::new();
+    let lives = matches!(life(input), Life::Living { .. });
+    let planned = background(input, lives, &mut told);
+    (planned, told)
 }
 
 /// What the decision asks for.

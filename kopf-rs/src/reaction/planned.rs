@@ -50,6 +50,17 @@ pub(super) struct PlanContext {
 }
 
 impl Plan {
+    /// Daemons and timers have gone on while handlers were called: what they want changed by now, and whether the object has to stay for them.
+    pub(crate) fn background_went_on(&mut self, seen: &ObjectMemory, is_held: bool) {
+        self.context.seen.want_in_background_as(seen);
+        self.context.is_held_in_background = is_held;
+    }
+
+    /// Whether the object is no more.
+    pub(crate) fn is_of_gone_object(&self) -> bool {
+        self.context.gone
+    }
+
     /// The object as it was when this was planned.
     pub(crate) fn body(&self) -> &Arc<Body> {
         &self.context.body

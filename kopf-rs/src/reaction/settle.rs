@@ -3,6 +3,7 @@
 //! One merge patch holds all there is to write: what handlers want, progress or the end of it, the essence handled, the finalizer.
 //! Must not know how it is sent, nor how the operator's state is kept on objects.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,12 +72,9 @@ pub(crate) fn settle(
     now: Timestamp,
 ) -> Effects {
     let mut context = plan.context;
-    let mut wanted = context
-        .seen
-        .in_progress
-        .as_mut()
-        .map(|in_progress| in_progress.patch.take())
-        .unwrap_or_default();
+    let kept = context.seen.in_progress.as_mut();
+    let kept = kept.map(|it| (it.patch.take(), it.in_background.take()));
+    let (mut wanted, wanted_in_background) = kept.unwrap_or_default();
     wanted.absorb(patch);
     let settling = Settling {
         effects: Effects {
@@ -94,6 +92,7 @@ pub(crate) fn settle(
         },
         context,
         wanted,
+        wanted_in_background,
         now,
     };
     match (plan.decision, plan.cycle) {
@@ -119,11 +118,23 @@ struct Settling {
     context: PlanContext,
     /// What handlers want changed, in this pass and in earlier ones that could not be written.
     wanted: Patch,
+    /// What daemons and timers want changed.
+    wanted_in_background: Patch,
     now: Timestamp,
     effects: Effects,
 }
 
 impl Settling {
+    /// What is to be changed beside the operator's own. Handlers of the object have the last word.
+    fn all_wanted(&self) -> Cow<'_, Patch> {
+        if self.wanted_in_background.is_empty() {
+            return Cow::Borrowed(&self.wanted);
+        }
+        let mut all = self.wanted_in_background.clone();
+        all.absorb(self.wanted.clone());
+        Cow::Owned(all)
+    }
+
     /// What is remembered stays so; what is still to be written is written.
     fn wait(mut self, left: &Ledger) -> Effects {
         let patch = self.write_unwritten(left);
@@ -138,7 +149,7 @@ impl Settling {
         let keeps_targets = self.context.persistence.progress.keeps_targets();
         let stored = left.only_in_memory(keeps_targets);
         if stored.is_empty() || self.context.body.is_deleting() {
-            return self.wanted.clone();
+            return self.all_wanted().into_owned();
         }
         let ongoing = self.context.seen.ongoing();
         let ongoing = ongoing.filter(|it| it.reason != Reason::Resume);
@@ -164,7 +175,7 @@ impl Settling {
     fn purge_all(mut self, mut stale: Ledger) -> Effects {
         stale.close([]);
         let (persistence, body) = (&self.context.persistence, &self.context.body);
-        let written = persistence.remove_progress(stale.removed(), &self.wanted, body);
+        let written = persistence.remove_progress(stale.removed(), &self.all_wanted(), body);
         let patch = self.tell_troubles(written).patch;
         self.hold(None);
         let last = self.take_last();
@@ -301,6 +312,7 @@ impl Settling {
             .map(|in_progress| *in_progress)
             .unwrap_or_default();
         in_progress.patch = self.wanted.clone();
+        in_progress.in_background = self.wanted_in_background.clone();
         if let Some(cycle) = cycle {
             in_progress.records.extend(cycle.ledger.records());
             in_progress.ongoing = ongoing(cycle);
@@ -326,7 +338,7 @@ impl Settling {
                 ..InProgress::default()
             });
         }
-        let patch = self.wanted.clone();
+        let patch = self.all_wanted().into_owned();
         self.finish(patch)
     }
 
@@ -412,7 +424,7 @@ impl Settling {
     /// Put the changes into a patch, beside what handlers want.
     fn write(&mut self, changes: &Changes<'_>) -> Written {
         let (persistence, body) = (&self.context.persistence, &self.context.body);
-        let written = persistence.write(changes, &self.wanted, body);
+        let written = persistence.write(changes, &self.all_wanted(), body);
         self.tell_troubles(written)
     }
 
@@ -450,9 +462,10 @@ impl Settling {
 
     /// Whether this very write may make the object something else than it is.
     fn wants_essence(&self) -> bool {
-        let fields = self.wanted.as_value().as_object();
+        let wanted = self.all_wanted();
+        let fields = wanted.as_value().as_object();
         let mut fields = fields.into_iter().flatten();
-        !self.wanted.functions().is_empty() || fields.any(|(field, _)| field != "status")
+        !wanted.functions().is_empty() || fields.any(|(field, _)| field != "status")
     }
 
     /// What to remember once the patch has landed.
@@ -469,7 +482,7 @@ impl Settling {
         }
         // Of ours, what the object says already is no business of this cycle, whatever others make of it.
         let mut all = Patch::new();
-        all.merge(self.wanted.as_value().clone());
+        all.merge(self.all_wanted().as_value().clone());
         let list = patch.get(&FINALIZERS).cloned();
         if let (Some(_), Some(list)) = (all.get(&FINALIZERS), list) {
             all.put(&FINALIZERS, list);

@@ -4,34 +4,36 @@ use std::fmt::{Formatter, Result};
 
 use tracing::Level;
 
-use crate::happening::background::{Background, Exit};
+use crate::handler::definition::Handler;
+use crate::handler::timing::BackgroundKind;
+use crate::happening::background::{BackgroundHandling, Exit};
 use crate::object::python::seconds;
 
-pub(super) fn level(background: &Background) -> Level {
+pub(super) fn level(background: &BackgroundHandling) -> Level {
     match background {
-        Background::Exits {
+        BackgroundHandling::Exits {
             exit: Exit::Abandoned,
             ..
         }
-        | Background::Exits {
+        | BackgroundHandling::Exits {
             exit: Exit::Awaited { deletion: true, .. },
             ..
         }
-        | Background::ZeroInterval { .. } => Level::WARN,
-        Background::NoInterval { .. } => Level::ERROR,
-        Background::Exits {
+        | BackgroundHandling::ZeroInterval { .. } => Level::WARN,
+        BackgroundHandling::NoPause { .. } => Level::ERROR,
+        BackgroundHandling::Exits {
             exit: Exit::Awaited { .. },
             ..
         } => Level::INFO,
-        Background::Exited { .. } | Background::CutOff { .. } | Background::Exits { .. } => {
-            Level::DEBUG
-        }
+        BackgroundHandling::Exited { .. }
+        | BackgroundHandling::CutOff { .. }
+        | BackgroundHandling::Exits { .. } => Level::DEBUG,
     }
 }
 
-pub(super) fn write(f: &mut Formatter<'_>, background: &Background) -> Result {
+pub(super) fn write(f: &mut Formatter<'_>, background: &BackgroundHandling) -> Result {
     match background {
-        Background::Exited { handler, requested } => {
+        BackgroundHandling::Exited { handler, requested } => {
             let why = if *requested {
                 "on request"
             } else {
@@ -42,29 +44,30 @@ pub(super) fn write(f: &mut Formatter<'_>, background: &Background) -> Result {
                 "{handler} has exited {why} and will not be retried or restarted."
             )
         }
-        Background::CutOff { handler } => write!(f, "{handler} has been cut off."),
-        Background::Exits { handler, exit } => {
+        BackgroundHandling::CutOff { handler } => write!(f, "{handler} has been cut off."),
+        BackgroundHandling::Exits { handler, exit } => {
             write!(f, "{handler} ")?;
-            write_exit(f, *exit)
+            write_exit(f, handler, *exit)
         }
-        Background::ZeroInterval { handler, instead } => write!(
+        BackgroundHandling::ZeroInterval { handler, instead } => write!(
             f,
             "The function that says the interval of {handler} has given zero, or less: it is called in {} seconds.",
             seconds(*instead)
         ),
-        Background::NoInterval {
+        BackgroundHandling::NoPause {
             handler,
+            option,
             panic,
             instead,
         } => write!(
             f,
-            "The function that says the interval of {handler} {panic}: it is called in {} seconds.",
+            "The function that says the {option} of {handler} {panic}: it is called in {} seconds.",
             seconds(*instead)
         ),
     }
 }
 
-fn write_exit(f: &mut Formatter<'_>, exit: Exit) -> Result {
+fn write_exit(f: &mut Formatter<'_>, handler: &Handler, exit: Exit) -> Result {
     match exit {
         Exit::Told(reason) => write!(f, "is told to exit: {reason}."),
         Exit::Signalled => f.write_str("is signalled to exit gracefully."),
@@ -83,9 +86,15 @@ fn write_exit(f: &mut Formatter<'_>, exit: Exit) -> Result {
             };
             write!(
                 f,
-                "is still exiting. The next check is in {next} seconds. It was told to {age} seconds ago{waits}: `cancellation_timeout = ..` \
-                 puts an end to that for a daemon."
-            )
+                "is still exiting. The next check is in {next} seconds. It was told to {age} seconds ago{waits}"
+            )?;
+            match handler.background() {
+                Some((BackgroundKind::Daemon, _)) => {
+                    f.write_str(": `cancellation_timeout = ..` puts an end to that.")
+                }
+                // A timer has no such option.
+                _ => f.write_str(": its function should look at `stopped`."),
+            }
         }
     }
 }

@@ -115,6 +115,11 @@ impl<'a> Job<'a> {
         self.tries.is_last = true;
     }
 
+    /// Whether the state known has other finalizers than the changes replace.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.has_other_finalizers(&self.state)
+    }
+
     /// What requests have shown of a status subresource that discovery does not know of.
     pub(super) fn know_status_path(&mut self, is_there: bool) {
         if self.may_be_apart {

@@ -14,9 +14,10 @@ use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
 use crate::handler::live::Live;
 use crate::handler::options::RetryOptions;
-use crate::handler::stopped::Stopped;
+use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
-use crate::handler::timing::{BackgroundKind, Pause, pause};
+use crate::handler::timing::{AskPause, BackgroundKind, Pause, pause};
+use crate::happening::Happening;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
@@ -25,6 +26,7 @@ use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::exiting::{Stage, stage};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
+use crate::wording::Line;
 
 /// What the engine does with daemons and timers.
 impl World {
@@ -75,13 +77,16 @@ impl World {
         };
         let outcome = (outcome != "cut off").then(|| outcome_of(outcome));
         let mut told = Vec::new();
-        let returned = self.background.returned(&call, outcome, judge, &mut told);
+        let ask: AskPause = |pause, cause| Ok(pause.length(cause));
+        let returned = self
+            .background
+            .returned(&call, outcome, (judge, ask), &mut told);
         self.hear(&told);
         let returned = returned.unwrap();
         if let Some(result) = returned.result {
             let mut patch = Patch::new();
             deliver(&mut patch, id, result);
-            self.seen.as_mut().unwrap().keep_for_later(patch);
+            self.seen.as_mut().unwrap().keep_of_background(patch);
         }
         self.again()
     }
@@ -529,6 +534,99 @@ fn one_function_with_two_attributes_runs_once_for_an_object() {
         .map(|it| it.handler.to_string())
         .collect();
     assert_eq!(ids, ["Daemon 'd'", "Timer 'd'"]);
+}
+
+#[test]
+fn idle_timers_of_many_objects_are_not_called_at_once_where_the_operator_finds_them() {
+    for interval in [None, Some(pause(600))] {
+        let mut world = timer(|it| {
+            it.idle = Some(seconds(20));
+            it.interval = interval;
+        });
+        world.put(json!({}));
+        world.see(EventType::Listed);
+        let first = world.due().unwrap();
+        assert!((21..=80).contains(&first), "{first}");
+    }
+}
+
+#[test]
+fn of_two_attributes_the_one_that_lets_the_object_through_says_the_interval() {
+    let one = |interval: u32, is_labelled: bool| {
+        in_background(BackgroundKind::Timer, "x", |it| {
+            it.interval = Some(pause(interval));
+            if is_labelled {
+                labelled(it);
+            }
+        })
+    };
+    let mut world = World::new(vec![one(10, true), one(20, false)]);
+    world.create(json!({})).ends("x", "ok");
+    assert_eq!(world.due(), Some(20));
+    world.update(label(ON)).wake().ends("x", "ok");
+    assert_eq!(world.due(), Some(10));
+    world.update(label("")).wake().ends("x", "ok");
+    assert_eq!(world.due(), Some(20));
+}
+
+#[test]
+fn a_limit_that_is_reached_between_two_calls_is_a_failure_and_an_end() {
+    let mut world = daemon(|it| {
+        it.retry = RetryOptions {
+            timeout: Some(seconds(5)),
+            ..RetryOptions::default()
+        };
+    });
+    world.create(json!({})).ends("x", "t4").sleep(10);
+    let body = Arc::new(Body::new(world.object.clone().unwrap()));
+    let plan = world.plan(None, &body);
+    let told = plan.told.iter().cloned().map(Happening::Handling);
+    let told: Vec<_> = told.map(|it| Line(&it).to_string()).collect();
+    let has_exited = |line: &String| line.contains("has exited on its own");
+    assert!(told.iter().any(has_exited), "{told:?}");
+    let failed = plan.background.failed.iter().map(ToString::to_string);
+    assert_eq!(failed.collect::<Vec<_>>(), ["Daemon 'x'"]);
+}
+
+#[test]
+fn what_the_engine_sees_to_the_end_of_is_not_told_of_by_the_plan() {
+    let mut world = daemon(|it| it.cancellation_timeout = Some(seconds(3)));
+    world.create(json!({})).calls();
+    let now = world.now;
+    world.background.stop(StopReason::RESOURCE_UNWATCHED, now);
+    world.lines();
+    world.sleep(10).again();
+    assert_eq!((world.calls(), world.lines()), (String::new(), vec![]));
+    world.ends("x", "cut off");
+    assert_eq!(world.calls(), "x#0", "it is watched again");
+}
+
+#[test]
+fn what_has_ended_by_itself_is_known_after_a_stop() {
+    let mut world = World::of("daemon:d timer:t");
+    world
+        .create(json!({}))
+        .ends("d", "ok")
+        .ends("t", "ok")
+        .calls();
+    let now = world.now;
+    world.background.stop(StopReason::RESOURCE_UNWATCHED, now);
+    world.update(json!({"spec": {"a": 1}}));
+    assert_eq!(world.calls(), "t#0");
+}
+
+#[test]
+fn the_last_plan_leaves_the_finalizer_of_a_living_object_alone() {
+    for is_held in [false, true] {
+        let mut world = World::of("daemon:d");
+        world.put(json!({}));
+        if is_held {
+            world.edit(json!({"metadata": {"finalizers": [FINALIZER]}}));
+        }
+        world.ends_background = true;
+        world.pass_once(EventType::Listed);
+        assert_eq!((world.is_held(), world.writes()), (is_held, 0));
+    }
 }
 
 /// A week of a timer with failures, without a clock.

@@ -81,6 +81,8 @@ pub(super) struct World {
     pub(super) persistence: Persistence,
     pub(super) suspended: Vec<Suspension>,
     pub(super) background: BackgroundMemory,
+    /// Daemons and timers are not called any more.
+    pub(super) ends_background: bool,
     /// Calls of daemons and timers that run.
     pub(super) running: Vec<HandlerCall>,
     revision: u64,
@@ -190,6 +192,7 @@ impl World {
             persistence: Persistence::named("op"),
             suspended: Vec::new(),
             background: BackgroundMemory::default(),
+            ends_background: false,
             running: Vec::new(),
             revision: 0,
         }
@@ -359,10 +362,12 @@ impl World {
             event,
             seen,
             background: Some(&self.background),
+            background_is_over: self.ends_background,
             surroundings: &CauseContext::default(),
             finalizer_is_contested: false,
             withheld: &self.withheld,
             suspended: &self.suspended,
+            ask_pause: |pause, cause| Ok(pause.length(cause)),
             now: self.now,
             random: 0.5,
         })

@@ -1,0 +1,124 @@
+//! One call of a daemon or timer, as a task of its own: its end is a letter to the mailbox of its object.
+//!
+//! Promises that the letter is posted however the call ends. Must not know what the call comes to.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use crate::engine::key::Key;
+use crate::engine::mailbox::{Letter, Origin, ReturnedCall};
+use crate::engine::overdue::told_while_running;
+use crate::engine::report::report;
+use crate::engine::resource_handlers::ResourceHandlers;
+use crate::engine::running_calls::RunningCall;
+use crate::engine::shared::Shared;
+use crate::handler::definition::HandlerCall;
+use crate::handler::outcome::{Outcome, panic_text};
+use crate::handler::timing::BackgroundKind;
+use crate::happening::Happening;
+use crate::object::patch::Patch;
+use crate::object::raw::Raw;
+use crate::object::reference::Reference;
+
+/// For so long a daemon is noted as a call that may end the process: whatever runs all the time would always be accused.
+const SUSPICIOUS: Duration = Duration::from_secs(10);
+
+/// One call, and the object that its outcome belongs to.
+pub(super) struct BackgroundCall {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: Key,
+    pub(super) about: Arc<Reference>,
+    pub(super) kind: Arc<ResourceHandlers>,
+    pub(super) cause: HandlerCall,
+    pub(super) call: Arc<RunningCall>,
+}
+
+impl BackgroundCall {
+    pub(super) async fn run(self) {
+        let mut patch = Patch::new();
+        let invoked = AssertUnwindSafe(self.invoke(&mut patch)).catch_unwind();
+        let outcome = invoked.await.unwrap_or_else(|panic| {
+            // Not the handler: its panics are outcomes.
+            let text = panic_text(&*panic).unwrap_or("a value that is no text");
+            let message = format!("the operator panicked while it was calling the handler: {text}");
+            Some(Outcome::Arbitrary { message })
+        });
+        let Self {
+            shared,
+            key,
+            kind,
+            cause,
+            call,
+            ..
+        } = self;
+        shared.running.end(&call);
+        let known = call.live.text();
+        // No more than what the call began with is known where nobody has told of the object since.
+        let known = known.or_else(|| Raw::parse(&cause.body().to_string()).ok());
+        let Some(raw) = known else { return };
+        let returned = ReturnedCall {
+            number: call.number,
+            call: cause,
+            outcome,
+            patch,
+            origin: Origin { raw, kind },
+        };
+        let letter = Letter::Returned(vec![returned]);
+        if let Some(start) = shared.queue.post(&key, letter) {
+            (shared.start_worker)(&shared, start);
+        }
+    }
+
+    /// The outcome of the call; `None` where the call was cut off.
+    async fn invoke(&self, patch: &mut Patch) -> Option<Outcome> {
+        let Self {
+            shared,
+            about,
+            cause,
+            call,
+            ..
+        } = self;
+        let handler = cause.handler.clone();
+        report(cause.logger(), &Happening::Invoked { handler });
+        let setup = &shared.setup;
+        let book = setup.notes.as_ref();
+        let mut call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
+        let outcome = {
+            let invoked = shared
+                .invoker
+                .invoke_in_background(cause, about, patch, &call.cancelled);
+            let invoked = async {
+                let kind = cause.handler.background().map(|(kind, _)| kind);
+                if kind == Some(BackgroundKind::Timer) {
+                    let clock = shared.setup.clock;
+                    return told_while_running(cause, clock, || false, invoked).await;
+                }
+                // A daemon may run for as long as it likes.
+                let mut invoked = pin!(invoked);
+                let soon = tokio::time::timeout(SUSPICIOUS, &mut invoked).await;
+                if let Ok(outcome) = soon {
+                    return outcome;
+                }
+                if let Some(note) = call_note.take() {
+                    note.end(true);
+                }
+                invoked.await
+            };
+            tokio::select! {
+                biased;
+                outcome = invoked => outcome.ok(),
+                () = call.abandoned.cancelled() => None,
+            }
+        };
+        let has_returned = outcome.is_some();
+        if let Some(note) = call_note {
+            note.end(has_returned);
+        }
+        patch.sign(&cause.handler.id);
+        outcome
+    }
+}

@@ -1,0 +1,206 @@
+//! Daemons and timers of an object while its handlers run, which may take hours: nothing of theirs waits for that.
+//!
+//! Calls that have ended are judged, what they want changed is written, timers and retries that are due are called, and daemons see what
+//! becomes of the object and are told to end, as in a cycle. Promises that the handlers' call goes on all the while, and that its object keeps
+//! its place. Must not know what is called.
+
+use std::future::pending;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::engine::mailbox::{Mailbox, Origin, Pending};
+use crate::engine::memory::Version;
+use crate::engine::turns::TurnPermit;
+use crate::engine::worker::{Due, Worker};
+use crate::handler::stopped::StopReason;
+use crate::rt::backoff::Backoff;
+
+/// Between two looks at the object that only its changes ask for.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// The last look at daemons and timers.
+struct LastLook {
+    at: Instant,
+    /// Of the state that waits, where one was looked at.
+    version: Version,
+    is_unwatched: bool,
+    /// The object is no more.
+    is_over: bool,
+    /// When to write again what could not be written.
+    write_at: Instant,
+    failures: Backoff,
+}
+
+impl Worker {
+    /// Await the calls of handlers. What they come to is settled and written in a turn, as with `WorkerContext::call`.
+    pub(super) async fn call_beside_background<T>(&mut self, calls: impl Future<Output = T>) -> T {
+        if self.memory.background().is_none() && !self.kind.has_background() {
+            return self.context.call(calls).await;
+        }
+        let turn = self.context.turn();
+        let mut calls = pin!(turn.held_for(TurnPermit::CALLS, calls));
+        let mut last = LastLook::new();
+        let called = loop {
+            tokio::select! {
+                biased;
+                called = &mut calls => break called,
+                () = self.is_time_for_background(&last) => {}
+            }
+            // Boxed: few handlers take so long. It is never dropped half way: a request may be under way.
+            let mut look = Box::pin(self.look_after_background(&mut last));
+            let mut called = None;
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut calls, if called.is_none() => called = Some(ended),
+                    () = &mut look => break,
+                }
+            }
+            drop(look);
+            if let Some(called) = called {
+                break called;
+            }
+        };
+        self.context.go_on_with_turn().await;
+        called
+    }
+
+    /// Wait until there is something to look after.
+    async fn is_time_for_background(&self, last: &LastLook) {
+        let gate = &self.shared().gate;
+        loop {
+            if last.is_over || !gate.is_open() {
+                return pending().await;
+            }
+            let at = self.next_look(last);
+            if at.is_some_and(|at| at <= Instant::now()) {
+                return;
+            }
+            let is_time = async {
+                match at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = gate.closed() => {}
+                () = self.context.woken() => {}
+                () = is_time => return,
+            }
+        }
+    }
+
+    /// When to look at them next, as far as is known now.
+    fn next_look(&self, last: &LastLook) -> Option<Instant> {
+        let look = |mailbox: &Mailbox| {
+            let is_urgent = mailbox.has_returned()
+                || mailbox.is_deletion()
+                || mailbox.is_unwatched() != last.is_unwatched;
+            let is_news = |state: &Pending| {
+                let version = Version::of(&state.raw.facts().resource_version);
+                !state.is_known_to(&self.memory) && version != last.version
+            };
+            (is_urgent, mailbox.state().is_some_and(is_news))
+        };
+        let (is_urgent, has_changed) = self.shared().queue.peek(&self.context.key, look)?;
+        if is_urgent {
+            return Some(Instant::now());
+        }
+        if last.is_unwatched {
+            return None;
+        }
+        let changed = has_changed.then(|| last.at + BETWEEN);
+        let wanted = self.memory.seen.wanted_in_background();
+        let wanted = wanted.map(|_| last.write_at);
+        let times = [changed, wanted, self.memory.due()];
+        times.into_iter().flatten().min()
+    }
+
+    /// One look at them.
+    async fn look_after_background(&mut self, last: &mut LastLook) {
+        // The turn ends with the look: the calls themselves need none.
+        if !self.context.go_on_with_turn().await {
+            return;
+        }
+        self.background_went_on = true;
+        self.take_returned();
+        last.is_unwatched = self.context.is_unwatched();
+        if self.context.is_deleted() {
+            self.release_background(StopReason::RESOURCE_DELETED);
+            last.is_over = true;
+        } else if last.is_unwatched {
+            self.end_background(StopReason::RESOURCE_UNWATCHED);
+        } else {
+            if Instant::now() >= last.write_at {
+                let is_written = self.write_for_background().await;
+                last.wrote(is_written, self);
+            }
+            last.version = self.plan_for_background();
+        }
+        last.at = Instant::now();
+        self.context.turn().give_back();
+    }
+
+    /// What daemons and timers are to do now, for the newest state there is: its version.
+    fn plan_for_background(&mut self) -> Version {
+        let state = self.newest();
+        match self.background_plan(&state) {
+            Ok((planned, told, body)) => {
+                self.report_all(told);
+                for handler in &planned.suspended {
+                    self.context.tell_suspended(handler, false);
+                }
+                self.run_in_background(planned, &body, &state);
+            }
+            Err(why) => {
+                if let Due::At(at) = self.without_plan(&why) {
+                    self.look_at_background_at(at);
+                }
+            }
+        }
+        Version::of(&state.raw.facts().resource_version)
+    }
+
+    /// The newest state there is, read or not.
+    fn newest(&self) -> Origin {
+        let is_news = |state: &&Pending| !state.is_deletion() && !state.is_known_to(&self.memory);
+        let news = |mailbox: &Mailbox| {
+            let state = mailbox.state().filter(is_news)?;
+            Some(Origin {
+                raw: state.raw.clone(),
+                kind: state.kind.clone(),
+            })
+        };
+        let news = self.shared().queue.peek(&self.context.key, news).flatten();
+        news.unwrap_or_else(|| self.origin())
+    }
+}
+
+impl LastLook {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            at: now,
+            version: Version::Unknown,
+            is_unwatched: false,
+            is_over: false,
+            // A call that returns soon writes all in one.
+            write_at: now + BETWEEN,
+            failures: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
+        }
+    }
+
+    /// There was something to write, or nothing.
+    fn wrote(&mut self, is_written: bool, worker: &Worker) {
+        let now = Instant::now();
+        self.write_at = if is_written {
+            self.failures.reset();
+            now
+        } else {
+            now + self.failures.next_pause(worker.shared().rng())
+        };
+    }
+}

@@ -1,0 +1,158 @@
+//! The calls of one plan, one after the other: raw-event handlers, then handlers of changes, each with its sub-handlers.
+//!
+//! Owns what it needs of the worker: that looks after daemons and timers while handlers run. Must not know what is written.
+
+use std::sync::Arc;
+
+use crate::engine::context::WorkerContext;
+use crate::engine::invoke::Cancelled;
+use crate::engine::key::Key;
+use crate::engine::noted_calls::Noting;
+use crate::engine::report::report;
+use crate::engine::shared::Shared;
+use crate::engine::subhandler_run::SubhandlerRun;
+use crate::handler::definition::HandlerCall;
+use crate::handler::logger::Logger;
+use crate::handler::outcome::Outcome;
+use crate::happening::Happening;
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::object::patch::Patch;
+use crate::object::reference::Reference;
+use crate::reaction::planned::Plan;
+use crate::reaction::settle::Attempted;
+
+/// Makes the calls of plans for one object.
+pub(super) struct PlannedCalls {
+    shared: Arc<Shared>,
+    key: Key,
+    about: Arc<Reference>,
+    logger: Logger,
+}
+
+impl PlannedCalls {
+    pub(super) fn of(context: &WorkerContext) -> Self {
+        Self {
+            shared: context.shared.clone(),
+            key: context.key.clone(),
+            about: context.about.clone(),
+            logger: context.logger().clone(),
+        }
+    }
+
+    /// The calls of a plan; those of raw-event handlers only where they are to see the event. Cancelled only where nothing is known of any of them.
+    pub(super) async fn make(
+        &self,
+        plan: &Plan,
+        watching: bool,
+        patch: &mut Patch,
+    ) -> Result<Vec<Attempted>, Cancelled> {
+        if watching {
+            self.show_event(&plan.watching, patch).await?;
+        }
+        let mut attempted = Vec::with_capacity(plan.changing.len());
+        for cause in &plan.changing {
+            if !self.may_call() {
+                break;
+            }
+            let Some(subhandler_plan) = plan.subhandler_plan(&cause.handler) else {
+                break;
+            };
+            let (shared, key, about) = (&self.shared, &self.key, &self.about);
+            let run =
+                SubhandlerRun::new(shared.clone(), key.clone(), about.clone(), subhandler_plan);
+            let mut changed = patch.clone();
+            let noted = self.note(cause);
+            let called = run.call(cause.clone(), &mut changed).await;
+            noted.end(called.is_ok());
+            if called.is_ok() {
+                *patch = changed;
+            }
+            let subhandlers = run.end(patch);
+            let stopped = called.is_err();
+            if stopped && subhandlers.is_empty() && attempted.is_empty() {
+                return Err(Cancelled);
+            }
+            if !stopped || !subhandlers.is_empty() {
+                attempted.push(Attempted {
+                    id: cause.handler.id.clone(),
+                    outcome: called.unwrap_or(Outcome::Waiting),
+                    subhandlers,
+                });
+            }
+            if stopped {
+                break;
+            }
+        }
+        Ok(attempted)
+    }
+
+    /// Call raw-event handlers.
+    pub(super) async fn show_event(
+        &self,
+        calls: &[HandlerCall],
+        patch: &mut Patch,
+    ) -> Result<(), Cancelled> {
+        for cause in calls {
+            if self.may_call() {
+                self.show_event_to(cause, patch).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Call one of them. Its result goes to the status; its failure concerns nobody else.
+    async fn show_event_to(&self, cause: &HandlerCall, patch: &mut Patch) -> Result<(), Cancelled> {
+        let mut changed = patch.clone();
+        let Self {
+            shared, key, about, ..
+        } = self;
+        let noted = self.note(cause);
+        let called = shared.invoke(key, about, cause, &mut changed).await;
+        noted.end(called.is_ok());
+        let outcome = called?;
+        *patch = changed;
+        let handler = cause.handler.clone();
+        let end = match outcome {
+            Outcome::Succeeded(result) => {
+                if let Some(result) = result {
+                    patch.put(&["status", &handler.id], result);
+                }
+                AttemptEnd::Succeeded
+            }
+            Outcome::Temporary { message, .. } => AttemptEnd::Temporary {
+                message,
+                fate: Fate::Ignored,
+            },
+            Outcome::Permanent { message } => AttemptEnd::Permanent { message },
+            Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
+                message,
+                fate: Fate::Ignored,
+            },
+            Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
+            Outcome::Waiting => {
+                self.report_handling(Handling::WaitsForSubhandlers { handler });
+                return Ok(());
+            }
+        };
+        self.report_handling(Handling::Attempted { handler, end });
+        Ok(())
+    }
+
+    /// Whether another call may begin.
+    fn may_call(&self) -> bool {
+        self.shared.may_call(&self.key)
+    }
+
+    /// Note a call that is about to be made.
+    fn note(&self, call: &HandlerCall) -> Noting<'_> {
+        let setup = &self.shared.setup;
+        match &setup.notes {
+            Some(notes) => notes.begin(call, &self.about, &setup.persistence),
+            None => Noting::none(),
+        }
+    }
+
+    fn report_handling(&self, handling: Handling) {
+        report(&self.logger, &Happening::Handling(handling));
+    }
+}
