@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::access::{self, User};
 use crate::admission::{Round, client};
 use crate::call::{Call, timeout};
-use crate::fault::Action;
+use crate::fault::{Action, Faults};
 use crate::journal::Outcome;
 use crate::keep::Keeper;
 use crate::status::Refusal;
@@ -59,6 +59,8 @@ pub struct ApiService {
     unnamed: Option<Arc<User>>,
     /// Ends watches when it turns true.
     closing: Option<watch::Receiver<bool>>,
+    /// What goes wrong with its requests.
+    faults: Faults,
 }
 
 // === impl ApiService ===
@@ -66,10 +68,19 @@ pub struct ApiService {
 impl ApiService {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self {
+            faults: core.faults.clone(),
             core,
             unnamed: Some(Arc::new(User::admin())),
             closing: None,
         }
+    }
+
+    /// The same server without faults: what [`ApiServer::fault`](crate::ApiServer::fault) lets go wrong concerns no request of this
+    /// service. For a test that looks at the cluster while its operator is in trouble.
+    #[must_use]
+    pub fn without_faults(mut self) -> Self {
+        self.faults = Faults::new();
+        self
     }
 
     /// The same server for a user: requests without a token are theirs from here on, and RBAC says what they may do.
@@ -105,7 +116,7 @@ impl ApiService {
         if let Err(refusal) = admitted {
             return Ok(self.refuse(&call, &refusal));
         }
-        let faults = self.core.faults.of_request(&call);
+        let faults = self.faults.of_request(&call);
         for fault in &faults {
             match fault {
                 Action::Delay(delay) => tokio::time::sleep(*delay).await,
@@ -188,7 +199,7 @@ impl ApiService {
         Ok(match result {
             Ok(answer) => {
                 let closing = self.closing.as_ref();
-                reply::of_answer(call, answer, &self.core.faults, closing)
+                reply::of_answer(call, answer, &self.faults, closing)
             }
             Err(refusal) => reply::of_refusal(&refusal),
         })

@@ -6,7 +6,7 @@
 //! operator works.
 
 mod embedded;
-mod lines;
+pub(crate) mod lines;
 mod manifests;
 mod signals;
 

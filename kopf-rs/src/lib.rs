@@ -31,9 +31,10 @@
 //! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
 //! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
 //! | `embedded` | | the API server behind `--embedded`; brings `cli` |
+//! | `testing` | | [`testing`]: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
 //! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
 //!
-//! A library of handlers, and a program around an [`Operator`], need none of the last three: `kopf-rs run` switches them on in what it builds. A
+//! A library of handlers, and a program around an [`Operator`], need none of the last four: `kopf-rs run` switches them on in what it builds. A
 //! program of `kopf_rs::main!()` wants `cli` and `mimalloc`, and `embedded` as long as it is developed.
 
 // The one public list of the framework: what is not re-exported here is internal.
@@ -60,6 +61,8 @@ pub mod prelude;
 pub(crate) mod reaction;
 pub(crate) mod rt;
 pub(crate) mod state;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub(crate) mod wording;
 
 pub use crate::cluster::Client;
@@ -144,6 +147,11 @@ struct FirstOperator;
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/running.md")]
 struct Running;
+
+/// The page on tests as doctests.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/testing.md")]
+struct Testing;
 
 /// The guide for Kopf's users as doctests.
 #[cfg(all(doctest, feature = "cli"))]

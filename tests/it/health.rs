@@ -12,7 +12,7 @@ use kopf_rs::{
     handler_blocking,
 };
 use kopf_rs_apiserver::{ApiServer, Fault};
-use kopf_rs_tests::{TestCluster, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios, subscriber};
 use serde_json::{Value, json};
 
 use crate::operating::{Gate, KIND, TestOperator, Working, is_handled};
@@ -381,7 +381,7 @@ async fn an_operator_whose_own_thread_is_blocked_says_so(cluster: TestCluster) {
     let lines = test.cluster.lines().clone();
     let client = test.cluster.client();
     let thread = std::thread::spawn(move || {
-        let _lines = tracing::subscriber::set_default(lines.subscriber());
+        let _lines = tracing::subscriber::set_default(subscriber(&lines));
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().expect("a runtime");
         runtime.block_on(operator.run(client, stopped))

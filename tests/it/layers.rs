@@ -68,12 +68,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "health",
         ],
     ),
-    ("testing", &["object", "handler", "operator"]),
     // The command line connects, and brings objects along: `cluster` is its way to the server. A flag picks the storages in `state`.
     (
         "cli",
         &["object", "handler", "state", "cluster", "operator"],
     ),
+    // A test starts operators with clients of its server, and sees the lines that a program writes.
+    ("testing", &["cluster", "operator", "cli"]),
 ];
 
 /// The public list and the doors of generated code re-export from anywhere, and hold nothing themselves.

@@ -5,13 +5,13 @@ pub(crate) mod in_status;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use kopf_rs::testing::Calls;
 use kopf_rs::{
     Callback, Client, Context, HandlerResult, Operator, OperatorError, Registry, Report, handler,
 };
 use kopf_rs_tests::{Lines, TestCluster};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::Semaphore;
 
 /// The plural of the kind that most scenarios are about.
 pub(crate) const KIND: &str = "kopfexamples";
@@ -37,7 +37,7 @@ impl TestOperator {
     pub(crate) fn bare(cluster: TestCluster) -> Self {
         Self {
             group: format!("{}.kopf.dev", cluster.namespace()),
-            calls: Calls::of(&cluster),
+            calls: Calls::new(cluster.lines()),
             cluster,
         }
     }
@@ -253,43 +253,6 @@ pub(crate) fn last_handled(object: &Value) -> Option<Value> {
     Some(serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
 }
 
-/// Calls of handlers, in order. Clones share them.
-#[derive(Clone)]
-pub(crate) struct Calls {
-    made: Arc<watch::Sender<Vec<String>>>,
-    lines: Lines,
-}
-
-impl Calls {
-    /// None yet.
-    pub(crate) fn of(cluster: &TestCluster) -> Self {
-        Self {
-            made: Arc::new(watch::Sender::new(Vec::new())),
-            lines: cluster.lines().clone(),
-        }
-    }
-
-    pub(crate) fn note(&self, call: impl Into<String>) {
-        self.made.send_modify(|calls| calls.push(call.into()));
-    }
-
-    pub(crate) fn all(&self) -> Vec<String> {
-        self.made.borrow().clone()
-    }
-
-    /// Await that there are `count` calls; all there are.
-    pub(crate) async fn until(&self, count: usize) -> Vec<String> {
-        let mut changes = self.made.subscribe();
-        let enough = changes.wait_for(|calls| calls.len() >= count);
-        let waited = tokio::time::timeout(self.lines.patience(), enough).await;
-        let calls = waited.ok().and_then(Result::ok).map(|calls| calls.clone());
-        calls.unwrap_or_else(|| {
-            let lines = self.lines.all().join("\n");
-            panic!("not {count} calls, but {:?}; lines:\n{lines}", self.all())
-        })
-    }
-}
-
 /// Holds handlers until it is opened. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<Semaphore>);
@@ -312,10 +275,7 @@ impl Gate {
 }
 
 /// An operator that runs as a task.
-pub(crate) struct Working {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<Report, OperatorError>>,
-}
+pub(crate) struct Working(kopf_rs::testing::TestOperator);
 
 impl Working {
     pub(crate) fn start(cluster: &TestCluster, operator: Operator) -> Self {
@@ -323,39 +283,24 @@ impl Working {
     }
 
     pub(crate) fn start_as(client: Client, operator: Operator) -> Self {
-        let (stop, stopped) = oneshot::channel::<()>();
-        Self {
-            stop,
-            task: tokio::spawn(async move { operator.run(client, stopped).await }),
-        }
+        let lines = Lines::new(Duration::from_secs(3600));
+        Self(kopf_rs::testing::TestOperator::start(
+            client, operator, lines,
+        ))
     }
 
     /// Stop it gracefully.
     pub(crate) async fn stop(self) -> Report {
-        let Self { stop, task } = self;
-        drop(stop);
-        ended(task).await.expect("the operator ends well")
+        self.0.stop().await
     }
 
     /// Await its own end.
     pub(crate) async fn end(self) -> Result<Report, OperatorError> {
-        let Self { stop, task } = self;
-        let ended = ended(task).await;
-        drop(stop);
-        ended
+        self.0.end().await
     }
 
     /// End it as SIGKILL would: nothing is finished, nothing is written.
     pub(crate) async fn kill(self) {
-        self.task.abort();
-        let killed = self.task.await;
-        assert!(killed.is_err_and(|error| error.is_cancelled()));
+        self.0.kill().await;
     }
-}
-
-async fn ended(task: JoinHandle<Result<Report, OperatorError>>) -> Result<Report, OperatorError> {
-    let waited = tokio::time::timeout(Duration::from_secs(3600), task).await;
-    waited
-        .expect("the operator ends in time")
-        .expect("the operator does not panic")
 }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kopf_rs_tests::{Lines, say};
+use kopf_rs_tests::{Lines, say, subscriber};
 
 /// What a history is made from. Written as `number@size`, or as the number alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(crate) fn in_virtual_time<T>(
     lines: Option<&Lines>,
     play: impl AsyncFnOnce() -> Result<T, String>,
 ) -> Result<T, String> {
-    let _default = lines.map(|lines| tracing::subscriber::set_default(lines.subscriber()));
+    let _default = lines.map(|lines| tracing::subscriber::set_default(subscriber(lines)));
     let played = catch_unwind(AssertUnwindSafe(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::lines::Lines;
+use crate::lines::{Lines, subscriber};
 use crate::real::RealServer;
 use crate::skip::skipped;
 use crate::test_cluster::TestCluster;
@@ -42,7 +42,7 @@ impl Server {
             .enable_all()
             .on_thread_start(move || {
                 // The thread ends with the runtime, so its default may stay for as long as it lives.
-                std::mem::forget(tracing::subscriber::set_default(lines.subscriber()));
+                std::mem::forget(tracing::subscriber::set_default(subscriber(&lines)));
             })
             .build()
     }
@@ -73,7 +73,7 @@ pub fn play(server: Server, test: &str, scenario: impl AsyncFnOnce(TestCluster))
     }
     let lines = Lines::new(server.patience());
     let runtime = server.runtime(&lines).expect("a runtime can be built");
-    let _default = tracing::subscriber::set_default(lines.subscriber());
+    let _default = tracing::subscriber::set_default(subscriber(&lines));
     runtime.block_on(async {
         let cluster = TestCluster::with_lines(server, lines).await;
         scenario(cluster).await;

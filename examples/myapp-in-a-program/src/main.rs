@@ -44,3 +44,24 @@ fn counting(created: &Arc<AtomicUsize>) -> Registry {
     });
     Registry::new().on_create("myapps.v1.demo.rtfm.co.ua", count)
 }
+
+#[cfg(test)]
+mod tests {
+    use kopf_rs::testing::TestCluster;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_closure_counts_what_the_functions_handle() {
+        let cluster = TestCluster::with(include_str!("../../myapp/crd.yaml")).await;
+        let created = Arc::new(AtomicUsize::new(0));
+        let registry = Registry::collected().unwrap().and(counting(&created));
+        let operator = cluster.start(Operator::new(registry).namespaces(["default"]));
+        let app = include_str!("../../myapp/example-app.yaml");
+        cluster.apply(app).await;
+        cluster.line("Handler 'create_myapp' succeeded.").await;
+        cluster.line("Handler 'count' succeeded.").await;
+        operator.stop().await;
+        assert_eq!(created.load(Ordering::Relaxed), 1);
+    }
+}

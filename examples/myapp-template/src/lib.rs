@@ -61,7 +61,23 @@ fn pod(name: &str, image: &str, banner: &str) -> HandlerResult<Pod> {
 
 #[cfg(test)]
 mod tests {
+    use kopf_rs::Registry;
+    use kopf_rs::testing::TestCluster;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_app_gets_its_pod() {
+        let cluster = TestCluster::with(include_str!("../crd.yaml")).await;
+        let operator = cluster.start(Registry::collected().unwrap());
+        cluster.apply(include_str!("../example-app.yaml")).await;
+        cluster
+            .line("[default/example-app] Handler 'create_myapp' succeeded.")
+            .await;
+        let pod = cluster.get("pods", "example-app-pod").await.unwrap();
+        assert_eq!(pod["metadata"]["labels"]["app"], "example-app");
+        operator.stop().await;
+    }
 
     #[test]
     fn text_stays_in_its_place() {

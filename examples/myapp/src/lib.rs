@@ -77,41 +77,42 @@ fn pod(name: &str, image: &str, banner: &str) -> Pod {
 
 #[cfg(test)]
 mod tests {
-    use kopf_rs_apiserver::ApiServer;
+    use kopf_rs::Registry;
+    use kopf_rs::testing::TestCluster;
 
     use super::*;
 
+    const CRD: &str = include_str!("../crd.yaml");
+
+    /// The whole operator, on an API server in memory.
+    #[tokio::test(start_paused = true)]
+    async fn an_app_gets_its_pod() {
+        let cluster = TestCluster::with(CRD).await;
+        let operator = cluster.start(Registry::collected().unwrap());
+        cluster.apply(include_str!("../example-app.yaml")).await;
+        cluster
+            .line("[default/example-app] Pod example-app-pod created.")
+            .await;
+        cluster
+            .line("[default/example-app] Handler 'create_myapp' succeeded.")
+            .await;
+        let pod = cluster.get("pods", "example-app-pod").await.unwrap();
+        let container = &pod["spec"]["containers"][0];
+        assert_eq!(container["image"], "nginx:latest");
+        assert_eq!(container["env"][0]["value"], "Hello from kopf-rs! 🚀");
+        assert_eq!(operator.stop().await.failed, []);
+    }
+
     // An annotated function stays an ordinary one: a test calls it with whatever it likes.
-    async fn create(image: Option<&str>, banner: Option<&str>) -> (HandlerResult, Vec<Pod>) {
-        let client = Client::new(ApiServer::new().service(), "default");
-        let spec = MyAppSpec {
-            image: image.map(str::to_owned),
-            banner: banner.map(str::to_owned),
-        };
-        let created = create_myapp(spec, "x", "default", client.clone()).await;
-        let pods = Api::<Pod>::namespaced(client, "default");
-        let pods = pods.list(&kube::api::ListParams::default()).await.unwrap();
-        (created, pods.items)
-    }
-
-    #[tokio::test]
-    async fn the_pod_has_image_and_banner() {
-        let (created, pods) = create(Some("nginx:latest"), Some("hi 🚀")).await;
-        created.unwrap();
-        let [pod] = pods.as_slice() else {
-            panic!("{pods:?}")
-        };
-        let container = &pod.spec.as_ref().unwrap().containers[0];
-        assert_eq!(pod.metadata.name.as_deref(), Some("x-pod"));
-        assert_eq!(container.image.as_deref(), Some("nginx:latest"));
-        let env = container.env.as_ref().unwrap();
-        assert_eq!(env[0].value.as_deref(), Some("hi 🚀"));
-    }
-
     #[tokio::test]
     async fn without_an_image_there_is_no_pod() {
-        let (created, pods) = create(None, None).await;
+        let cluster = TestCluster::new();
+        let spec = MyAppSpec {
+            image: None,
+            banner: None,
+        };
+        let created = create_myapp(spec, "x", "default", cluster.client()).await;
         assert!(matches!(created, Err(HandlerError::Permanent(_))));
-        assert_eq!(pods.len(), 0);
+        assert_eq!(cluster.list("pods").await, Vec::<Value>::new());
     }
 }

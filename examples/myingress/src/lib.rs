@@ -100,3 +100,20 @@ pub async fn delete_myingress(name: &str, uid: &str, balancers: Balancers) -> Ha
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use kopf_rs::Registry;
+    use kopf_rs::testing::TestCluster;
+
+    #[tokio::test(start_paused = true)]
+    async fn without_subnets_the_cloud_is_not_asked() {
+        let cluster = TestCluster::with(include_str!("../crd.yaml")).await;
+        let operator = cluster.start(Registry::collected().unwrap());
+        cluster.apply(include_str!("../missing-subnets.yaml")).await;
+        let failed = "Handler 'create_myingress' failed permanently: spec.subnets is required.";
+        cluster.line(failed).await;
+        let report = operator.stop().await;
+        assert_eq!(report.failed.len(), 1);
+    }
+}

@@ -45,6 +45,8 @@ struct Shape {
     format: LogFormat,
     prefixed: bool,
     refkey: String,
+    /// Whether full lines begin with the time.
+    timed: bool,
 }
 
 /// The fields of an event or a span, taken apart.
@@ -64,6 +66,7 @@ pub(crate) fn install(verbosity: Verbosity, flags: &LineFlags) {
             format: flags.log_format,
             prefixed: flags.prefixed(),
             refkey: flags.log_refkey.clone(),
+            timed: true,
         },
         write: Box::new(to_stderr),
     };
@@ -75,6 +78,28 @@ pub(crate) fn install(verbosity: Verbosity, flags: &LineFlags) {
         .with(Levels(targets))
         .with(lines)
         .try_init();
+}
+
+/// What writes the lines of `--verbose`, but for their times, to somewhere else.
+#[cfg(feature = "testing")]
+pub(crate) fn without_times(
+    write: impl Fn(&str) + Send + Sync + 'static,
+) -> impl Subscriber + Send + Sync {
+    let lines = Lines {
+        shape: Shape {
+            format: LogFormat::Full,
+            prefixed: true,
+            refkey: String::new(),
+            timed: false,
+        },
+        write: Box::new(write),
+    };
+    let verbose = Verbosity {
+        verbose: true,
+        ..Verbosity::default()
+    };
+    let levels = Levels(targets(verbose));
+    tracing_subscriber::registry().with(levels).with(lines)
 }
 
 /// What is logged, and the spans of handlers: those say which object a line is about, whatever lines are chosen.
@@ -179,13 +204,22 @@ impl Shape {
             LogFormat::Json => self.json(level, &prefix, about, fields, now),
             LogFormat::Plain => format!("{prefix}{}{}", fields.message, shown(&fields.others)),
             LogFormat::Full => format!(
-                "[{}] {target:<20.20} [{:<8}] {prefix}{}{}",
-                Zoned::new(now, jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S,%3f"),
+                "{}{target:<20.20} [{:<8}] {prefix}{}{}",
+                self.time(now),
                 title(level),
                 fields.message,
                 shown(&fields.others),
             ),
         }
+    }
+
+    /// The first column of full lines.
+    fn time(&self, now: Timestamp) -> String {
+        if !self.timed {
+            return String::new();
+        }
+        let now = Zoned::new(now, jiff::tz::TimeZone::system());
+        format!("[{}] ", now.strftime("%Y-%m-%d %H:%M:%S,%3f"))
     }
 
     fn json(
@@ -354,6 +388,7 @@ mod tests {
                 format,
                 prefixed: format != LogFormat::Json,
                 refkey: "object".into(),
+                timed: true,
             },
             write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
         };

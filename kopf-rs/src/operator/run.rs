@@ -369,6 +369,13 @@ impl Operator {
     }
 }
 
+impl From<Registry> for Operator {
+    /// An operator of these handlers, for all namespaces.
+    fn from(registry: Registry) -> Self {
+        Self::new(registry)
+    }
+}
+
 /// An operator that has passed its checks.
 pub(super) struct CheckedOperator {
     name: String,

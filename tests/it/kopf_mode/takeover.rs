@@ -163,7 +163,7 @@ impl Side {
     }
 
     fn ours(test: &TestOperator, handlers: fn(&TestOperator, &Calls) -> Registry) -> Self {
-        let calls = Calls::of(&test.cluster);
+        let calls = Calls::new(test.cluster.lines());
         let registry = handlers(test, &calls);
         let settings = Settings::with(|it| it.persistence = Some(Persistence::kopf()));
         Self::Ours(

@@ -1,0 +1,58 @@
+//! The log of a test: all that is logged on the threads of its runtime, in the words and the shape of the program's own log.
+//!
+//! Tests of one process run at the same time, each on a runtime of its own: the runtime says whose a line is. Promises that a test that has
+//! a subscriber of its own keeps it. Must not know what is logged.
+
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+
+use crate::cli::lines::without_times;
+use crate::testing::lines::{Lines, Shared};
+
+/// The lines of each runtime.
+static TESTS: Mutex<Vec<(Id, Weak<Shared>)>> = Mutex::new(Vec::new());
+
+/// Whether lines are led here at all.
+static INSTALLED: LazyLock<bool> =
+    LazyLock::new(|| tracing::subscriber::set_global_default(without_times(keep)).is_ok());
+
+/// What is logged on this runtime, from now on or from before.
+pub(super) fn lines_of_this_test(patience: Duration) -> Lines {
+    let is_installed = *INSTALLED;
+    let id = Handle::current().id();
+    let mut tests = tests();
+    if let Some(shared) = of_runtime(&tests, id) {
+        return Lines::of(shared, patience);
+    }
+    let lines = Lines::new(patience);
+    tests.retain(|(_, lines)| lines.strong_count() > 0);
+    tests.push((id, lines.shared()));
+    drop(tests);
+    if !is_installed {
+        lines.push(
+            "(no lines are seen here, since this program has a tracing subscriber of its own)",
+        );
+    }
+    lines
+}
+
+fn keep(line: &str) {
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
+    let lines = of_runtime(&tests(), runtime.id());
+    if let Some(lines) = lines {
+        lines.push(line.trim_end_matches('\n').to_owned());
+    }
+}
+
+fn of_runtime(tests: &[(Id, Weak<Shared>)], id: Id) -> Option<Arc<Shared>> {
+    let found = tests.iter().find(|(runtime, _)| *runtime == id)?;
+    found.1.upgrade()
+}
+
+fn tests() -> MutexGuard<'static, Vec<(Id, Weak<Shared>)>> {
+    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,125 @@
+//! Where a kind lives on the server: from a word of a test to request paths.
+//!
+//! Must not know objects' contents, except `apiVersion` and `kind`, and what definitions say.
+
+use serde_json::Value;
+
+/// A served resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Served {
+    /// `/api/v1` or `/apis/GROUP/VERSION`.
+    root: String,
+    plural: String,
+    kind: String,
+    namespaced: bool,
+}
+
+impl Served {
+    /// The path of all objects, in a namespace if the kind has them.
+    pub(super) fn collection(&self, namespace: &str) -> String {
+        let Self { root, plural, .. } = self;
+        if self.namespaced {
+            format!("{root}/namespaces/{namespace}/{plural}")
+        } else {
+            format!("{root}/{plural}")
+        }
+    }
+
+    /// Whether a test means this resource by `word`: `myapps`, `MyApp`, or either with `.group` appended.
+    pub(super) fn is_meant_by(&self, word: &str) -> bool {
+        let group = self.root.strip_prefix("/apis/");
+        let group = group.and_then(|rest| rest.split('/').next());
+        let name = match word.split_once('.') {
+            Some((name, wanted)) if Some(wanted) == group => name,
+            Some(_) => return false,
+            None => word,
+        };
+        name == self.plural || name == self.kind
+    }
+
+    /// Whether objects of this `apiVersion` and `kind` live here.
+    pub(super) fn is_of(&self, object: &Value) -> bool {
+        object["kind"] == self.kind && self.root == root_of(text(&object["apiVersion"]))
+    }
+
+    pub(super) fn is_namespaced(&self) -> bool {
+        self.namespaced
+    }
+}
+
+/// The resources in one `APIResourceList`, without subresources.
+pub(super) fn listed(root: &str, list: &Value) -> Vec<Served> {
+    let entries = list["resources"].as_array().into_iter().flatten();
+    entries
+        .filter(|entry| !text(&entry["name"]).contains('/'))
+        .map(|entry| Served {
+            root: root.to_owned(),
+            plural: text(&entry["name"]).to_owned(),
+            kind: text(&entry["kind"]).to_owned(),
+            namespaced: entry["namespaced"] == true,
+        })
+        .collect()
+}
+
+/// The root of the core group, then those of the groups in an `APIGroupList`, the preferred version of each first.
+pub(super) fn roots(groups: &Value) -> Vec<String> {
+    let mut roots = vec!["/api/v1".to_owned()];
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        let versions = group["versions"].as_array().into_iter().flatten();
+        for version in std::iter::once(&group["preferredVersion"]).chain(versions) {
+            let root = root_of(text(&version["groupVersion"]));
+            if !roots.contains(&root) {
+                roots.push(root);
+            }
+        }
+    }
+    roots
+}
+
+/// The root path of an `apiVersion`.
+fn root_of(api_version: &str) -> String {
+    let base = if api_version.contains('/') {
+        "/apis"
+    } else {
+        "/api"
+    };
+    format!("{base}/{api_version}")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn words_and_paths_of_a_resource() {
+        let list = json!({"resources": [
+            {"name": "myapps", "kind": "MyApp", "namespaced": true},
+            {"name": "myapps/status", "kind": "MyApp", "namespaced": true},
+        ]});
+        let found = listed("/apis/demo.example.com/v1", &list);
+        let [apps] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        let path = "/apis/demo.example.com/v1/namespaces/ns/myapps";
+        assert_eq!(apps.collection("ns"), path);
+        for word in [
+            "myapps",
+            "MyApp",
+            "myapps.demo.example.com",
+            "MyApp.demo.example.com",
+        ] {
+            assert!(apps.is_meant_by(word), "{word}");
+        }
+        for word in ["myapp", "myapps.example.com", "pods"] {
+            assert!(!apps.is_meant_by(word), "{word}");
+        }
+        let object = json!({"apiVersion": "demo.example.com/v1", "kind": "MyApp"});
+        assert!(apps.is_of(&object));
+    }
+}

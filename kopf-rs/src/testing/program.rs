@@ -1,0 +1,239 @@
+//! A program that runs beside a test: its lines awaited, its signals sent, its end observed.
+//!
+//! Promises that the program and all it started end with the test, however the test ends. Must not know what the program does.
+
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::Child;
+
+use crate::testing::deadline::within;
+use crate::testing::lines::Lines;
+
+/// A running program, such as an operator of `kopf_rs::main!()`; dropping it kills it, and all it has started.
+///
+/// ```no_run
+/// use std::process::Command;
+/// use std::time::Duration;
+///
+/// use kopf_rs::testing::{Program, TestCluster};
+///
+/// # async fn example() {
+/// let cluster = TestCluster::with(include_str!("../../../examples/myapp/crd.yaml")).await;
+/// let mut command = cluster.command("target/debug/my-operator").await; // in a test: env!("CARGO_BIN_EXE_my-operator")
+/// command.args(["--all-namespaces", "--verbose"]);
+/// let mut operator = Program::start(command, Duration::from_secs(60));
+/// operator.lines().until("of a start", |line| line.contains("Serving")).await;
+/// operator.signal("TERM").await;
+/// assert_eq!(operator.ended().await.code(), Some(0));
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Program {
+    /// The command, as it would be typed.
+    title: String,
+    child: Child,
+    lines: Lines,
+    #[cfg(unix)]
+    guard: Option<guard::Guard>,
+}
+
+impl Program {
+    /// Start a program; a line of it, or its end, is awaited for up to `patience`. Needs a tokio runtime of real time.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(command: Command, patience: Duration) -> Self {
+        let title = format!("{command:?}");
+        #[cfg(unix)]
+        let mut guard = guard::Guard::start();
+        let mut command = tokio::process::Command::from(command);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0);
+        let spawned = command.spawn();
+        let mut child = spawned.unwrap_or_else(|error| panic!("{title}: {error}"));
+        #[cfg(unix)]
+        if let Some(id) = child.id() {
+            guard.watch_over(id);
+        }
+        let lines = Lines::new(patience);
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let sink = lines.clone();
+        tokio::spawn(async move {
+            tokio::join!(copy(stdout, &sink), copy(stderr, &sink));
+            sink.end();
+        });
+        Self {
+            title,
+            child,
+            lines,
+            #[cfg(unix)]
+            guard: Some(guard),
+        }
+    }
+
+    /// What it has written, standard output and standard error together.
+    #[must_use]
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Send it a signal, such as `TERM`, `INT` or `KILL`; not to what it has started.
+    ///
+    /// # Panics
+    /// If it is gone already, or this is no Unix.
+    pub async fn signal(&self, name: &str) {
+        self.signals(&[name]).await;
+    }
+
+    /// Send it several signals, one right after the other.
+    ///
+    /// # Panics
+    /// If it is gone already, or this is no Unix.
+    pub async fn signals(&self, names: &[&str]) {
+        let Some(pid) = self.child.id() else {
+            panic!("{} is gone\n{}", self.title, self.lines.shown())
+        };
+        let each = "pid=$0; for name; do kill -s \"$name\" \"$pid\" || exit; done";
+        let mut kill = tokio::process::Command::new("sh");
+        kill.args(["-c", each, &pid.to_string()]).args(names);
+        let killed = kill.status().await.is_ok_and(|status| status.success());
+        assert!(killed, "kill -s {names:?} {pid} failed");
+    }
+
+    /// Wait for its end and all its lines.
+    ///
+    /// # Panics
+    /// At the deadline, showing its lines.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let ended = within(self.lines.patience(), self.child.wait()).await;
+        let Some(ended) = ended else {
+            let patience = self.lines.patience();
+            panic!(
+                "{} still runs after {patience:?}\n{}",
+                self.title,
+                self.lines.shown()
+            );
+        };
+        ended.unwrap_or_else(|error| panic!("{}: {error}", self.title))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.start_kill();
+        #[cfg(unix)]
+        drop(self.guard.take());
+    }
+}
+
+async fn copy(stream: Option<impl AsyncRead + Unpin>, lines: &Lines) {
+    let Some(stream) = stream else { return };
+    let mut reader = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = reader.next_line().await {
+        lines.push(line);
+    }
+}
+
+/// A shell beside the program that reads a pipe from us. When we end in any way, SIGKILL included, the pipe closes, and the shell kills the
+/// program and what it has started.
+#[cfg(unix)]
+mod guard {
+    use std::io::Write as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    const SCRIPT: &str =
+        r#"read -r pid; while read -r _; do :; done; kill -s KILL -- "-$pid" 2>/dev/null"#;
+
+    #[derive(Debug)]
+    pub(super) struct Guard(Option<Child>);
+
+    impl Guard {
+        /// Before the program, so that there is no moment at which that has none. Where there is no shell, there is no guard.
+        pub(super) fn start() -> Self {
+            let shell = Command::new("sh")
+                .args(["-c", SCRIPT])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .process_group(0)
+                .spawn();
+            Self(shell.ok())
+        }
+
+        /// The process group to end.
+        pub(super) fn watch_over(&mut self, group: u32) {
+            let shell = self.0.as_mut();
+            if let Some(pipe) = shell.and_then(|shell| shell.stdin.as_mut()) {
+                // A shell that is gone guards nobody.
+                let _ = writeln!(pipe, "{group}");
+            }
+        }
+    }
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            if let Some(mut shell) = self.0.take() {
+                drop(shell.stdin.take());
+                let _ = shell.wait();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Program {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Program::start(command, Duration::from_secs(30))
+    }
+
+    #[tokio::test]
+    async fn lines_of_both_streams_and_the_exit_code() {
+        let mut program = shell("echo out; echo err >&2; exit 3");
+        program
+            .lines()
+            .until("from stdout", |line| line == "out")
+            .await;
+        program
+            .lines()
+            .until("from stderr", |line| line == "err")
+            .await;
+        assert_eq!(program.ended().await.code(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_signal_reaches_the_program() {
+        let mut program =
+            shell("trap 'echo terminated; exit 7' TERM; tail -f /dev/null & echo ready; wait");
+        program.lines().until("ready", |line| line == "ready").await;
+        program.signal("TERM").await;
+        program
+            .lines()
+            .until("from the trap", |line| line == "terminated")
+            .await;
+        assert_eq!(program.ended().await.code(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_program_takes_its_children_with_it() {
+        let program = shell("tail -f /dev/null & echo ready; wait");
+        let lines = program.lines().clone();
+        lines.until("ready", |line| line == "ready").await;
+        drop(program);
+        // The grandchild holds the other end of the pipe as long as it lives.
+        lines.until_end().await;
+    }
+}

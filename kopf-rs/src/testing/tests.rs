@@ -1,0 +1,145 @@
+//! The kit as its users meet it: what it shows of an operator, and how it fails.
+
+use std::time::Duration;
+
+use crate::prelude::{TemporaryError, Value, handler, handler_blocking, json};
+use crate::testing::{Fault, TestCluster, Verb};
+use crate::{Operator, Registry};
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+/// A handler that labels, and one that is tried again after a minute.
+fn registry() -> Registry {
+    let label = handler("label", async |cause: crate::Context| {
+        cause.patch(|patch| patch["metadata"]["labels"]["seen"] = json!("yes"));
+        Ok(())
+    });
+    let wait = handler_blocking("wait", |cause, _| {
+        if cause.retry() == 0 {
+            return Err(TemporaryError::new("not yet").delay(60).into());
+        }
+        tracing::info!("waited long enough");
+        Ok(())
+    });
+    Registry::new()
+        .on_create("configmaps", label)
+        .on_create("configmaps", wait)
+}
+
+fn operator() -> Operator {
+    Operator::new(registry()).name("kit")
+}
+
+/// What a test that fails says.
+async fn failure(test: impl Future<Output = ()> + Send + 'static) -> String {
+    let panic = tokio::spawn(test).await.unwrap_err().into_panic();
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_handles_an_object_in_virtual_time() {
+    let cluster = TestCluster::new();
+    let operator = cluster.start(operator());
+    cluster.create(map("x")).await;
+    let labelled = |map: &Value| map["metadata"]["labels"]["seen"] == "yes";
+    cluster.until("configmaps", "x", labelled).await;
+    // Of a thread of its own, after a minute that takes no time.
+    cluster.line("[default/x] waited long enough").await;
+    cluster.delete("ConfigMap", "x").await;
+    cluster.until_gone("configmaps", "x").await;
+    assert_eq!(cluster.get("configmaps", "x").await, None);
+    assert_eq!(operator.stop().await.failed, []);
+    assert!(cluster.requests().iter().any(|it| it.verb == Verb::Watch));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_of_other_tests_are_not_seen() {
+    let cluster = TestCluster::new();
+    let elsewhere = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let other = TestCluster::new();
+            tracing::info!("of another runtime");
+            other.line("of another runtime").await;
+        });
+    });
+    tokio::task::spawn_blocking(|| tracing::info!("of this one"))
+        .await
+        .unwrap();
+    elsewhere.join().unwrap();
+    cluster.line("of this one").await;
+    assert_eq!(cluster.lines().count(|line| line.contains("another")), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_concern_operators_and_not_the_test() {
+    let cluster = TestCluster::new();
+    let conflicts = cluster.fault(Fault::answer(409).on(Verb::Patch).times(2));
+    let silence = cluster.fault(Fault::stall());
+    cluster.create(map("x")).await;
+    cluster
+        .patch("configmaps", "x", json!({"data": {"a": "b"}}))
+        .await;
+    assert_eq!(conflicts.hits(), 0);
+    let operator = cluster.start(operator());
+    cluster.line("'label' succeeded").await;
+    let labelled = |map: &Value| map["metadata"]["labels"]["seen"] == "yes";
+    cluster.until("configmaps", "x", labelled).await;
+    assert_eq!(conflicts.hits(), 2);
+    drop(silence);
+    operator.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_shows_the_place_the_object_and_the_lines() {
+    let said = failure(async {
+        let cluster = TestCluster::new().patience(Duration::from_secs(5));
+        cluster.create(map("x")).await;
+        tracing::warn!("this was logged");
+        cluster
+            .until("configmaps", "x", |map| map["data"]["a"] == "b")
+            .await;
+    });
+    let said = said.await;
+    for part in [
+        "testing/tests.rs:",
+        "configmaps/x is not as awaited after 5s",
+        "\"name\": \"x\"",
+        "this was logged",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mistakes_of_a_test_are_named() {
+    let said = failure(async {
+        TestCluster::new().get("myapps", "x").await;
+    });
+    assert!(said.await.contains("the cluster serves no myapps"));
+    let said = failure(async {
+        let nothing = Operator::new(Registry::new());
+        TestCluster::new().start(nothing).stop().await;
+    });
+    assert!(said.await.contains("there are no handlers"));
+}
+
+#[tokio::test]
+async fn programs_reach_the_cluster_over_tls() {
+    let cluster = TestCluster::new();
+    let command = cluster.command("sh").await;
+    let file = command.get_envs().find(|(name, _)| *name == "KUBECONFIG");
+    let file = file.and_then(|(_, file)| file).unwrap().to_owned();
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .contains("https://127.0.0.1")
+    );
+    drop(cluster);
+    assert!(!std::path::Path::new(&file).exists());
+}
