@@ -9,6 +9,7 @@ mod args;
 mod become_program;
 mod cache;
 mod cargo;
+mod locks;
 mod run;
 mod runner;
 mod script;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use crate::args::Features;
+use crate::locks;
 use crate::script::Script;
 use crate::source::{Library, Source};
 use crate::workspace::{Dependency, Inherited};
@@ -32,8 +33,8 @@ pub(crate) struct Runner {
     pub(crate) name: String,
     /// Files by their path below `folder`.
     files: Vec<(PathBuf, String)>,
-    /// The lock file to begin with.
-    lock: Option<PathBuf>,
+    /// The lock files to begin with: packages that one lacks are those of the next.
+    locks: Vec<PathBuf>,
     /// Compiled copies, and the user's files they stand for.
     pub(crate) stand_ins: Vec<(PathBuf, PathBuf)>,
 }
@@ -130,7 +131,7 @@ impl Runner {
             folder,
             name,
             files: Vec::new(),
-            lock: inherited.lock.take(),
+            locks: std::mem::take(&mut inherited.locks),
             stand_ins: Vec::new(),
         };
         let mut dependencies = Table::new();
@@ -208,12 +209,12 @@ impl Runner {
         self.write_lock()
     }
 
-    /// Begin with the user's lock file, and again whenever that one has changed.
+    /// Begins with the user's lock file, and again whenever that one has changed.
     fn write_lock(&self) -> Result<(), WriteError> {
-        let Some(text) = self
-            .lock
-            .as_ref()
-            .and_then(|lock| fs::read_to_string(lock).ok())
+        let texts = self.locks.iter().map(fs::read_to_string);
+        let Some(text) = texts
+            .filter_map(Result::ok)
+            .reduce(|first, second| locks::joined(first, &second))
         else {
             return Ok(());
         };

@@ -52,8 +52,8 @@ pub(crate) struct Inherited {
     pub(crate) resolver: String,
     pub(crate) patch: Table,
     pub(crate) profile: Table,
-    /// The lock file, where there is one.
-    pub(crate) lock: Option<PathBuf>,
+    /// Lock files: the workspace's own first, where it has one, and the one of kopf-rs' checkout.
+    pub(crate) locks: Vec<PathBuf>,
 }
 
 /// How operators are built where nobody says it: no debugging information of dependencies, which takes half of the time.
@@ -97,8 +97,8 @@ impl Package {
 // === impl Inherited ===
 
 impl Inherited {
-    /// Read the root manifest of a workspace. What cannot be read is left out: cargo has read it before and says what is wrong. A
-    /// workspace without profiles gets builds that are quick; one without a lock file begins with `lock`.
+    /// Reads the root manifest of a workspace. A part that cannot be read is left out: cargo has read it before and says what is wrong. A
+    /// workspace without profiles gets builds that are quick; packages that its lock file lacks get the versions of `lock`.
     pub(crate) fn of(root: &Path, lock: Option<PathBuf>) -> Self {
         let manifest: Table = std::fs::read_to_string(root.join("Cargo.toml"))
             .ok()
@@ -119,7 +119,12 @@ impl Inherited {
             } else {
                 profile
             },
-            lock: own_lock.is_file().then_some(own_lock).or(none.lock),
+            locks: own_lock
+                .is_file()
+                .then_some(own_lock)
+                .into_iter()
+                .chain(none.locks)
+                .collect(),
         }
     }
 
@@ -129,7 +134,7 @@ impl Inherited {
             resolver: "3".into(),
             patch: Table::new(),
             profile: QUICK.parse().expect("a table"),
-            lock,
+            locks: lock.into_iter().collect(),
         }
     }
 

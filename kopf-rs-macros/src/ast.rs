@@ -94,6 +94,12 @@ impl Function {
             _ => None,
         })
     }
+
+    /// Whether an argument is resolved by its type.
+    pub(crate) fn takes_injected(&self) -> bool {
+        let mut arguments = self.arguments.iter();
+        arguments.any(|it| matches!(it, Argument::Injected(_)))
+    }
 }
 
 fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {

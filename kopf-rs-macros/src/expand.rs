@@ -155,8 +155,13 @@ fn registration(
         .rev()
         .partition(|attribute| attribute.kind.is_nested);
     let mut rest = TokenStream::new();
-    if !registered.is_empty() {
-        let decls = registered
+    // A sub-handler declares what it requires, where no other attribute of the function does.
+    let requiring = nested
+        .iter()
+        .filter(|_| registered.is_empty() && function.takes_injected());
+    let declared: Vec<_> = registered.iter().chain(requiring).collect();
+    if !declared.is_empty() {
+        let decls = declared
             .into_iter()
             .map(|attribute| decl(attribute, function, &call_name, &k));
         rest.extend(quote! {
@@ -205,7 +210,12 @@ fn decl(
     let Attribute { kind, options, .. } = attribute;
     let selector = attribute.selector.as_ref();
     let selector = selector.map(|selector| selector.tokens(k));
-    let declaration = kind.declaration(selector.as_ref(), &options.tokens(kind, k), k);
+    let declaration = if kind.is_nested {
+        quote!(#k::Option::None)
+    } else {
+        let declaration = kind.declaration(selector.as_ref(), &options.tokens(kind, k), k);
+        quote!(#k::Option::Some(#declaration))
+    };
     let param = function.param().map(|(wanted, _)| stored(wanted));
     let common = options.common(k, param.as_ref());
     let required = required_state(attribute, function, k);

@@ -1,7 +1,7 @@
-//! What has happened to an object or to the operator: values, for whoever wants to know.
+//! Happenings of an object or of the operator, as values.
 //!
-//! The pure code and the engine give these; log lines are made of them in `wording`, and metrics, traces, Kubernetes Events and status
-//! pages subscribe to the same values. Must not know who listens, nor any wording.
+//! The pure code and the engine make them; `wording` makes log lines of them, and metrics, traces, Kubernetes Events and status
+//! pages subscribe to the same values. Must not know its subscribers, nor any wording.
 
 pub(crate) mod abrupt_end;
 pub(crate) mod background;
@@ -105,7 +105,7 @@ pub(crate) enum Happening {
         recovered: bool,
     },
     Patching(Patching),
-    /// The operator has stopped before what handlers of so many objects have done could be written, for this reason.
+    /// The operator has stopped before the outcomes of so many objects could be written, for this reason.
     OutcomesLost {
         objects: usize,
         error: String,
@@ -129,14 +129,14 @@ pub(crate) enum Happening {
     Serving(Serving),
 }
 
-/// What is asked of the server about an object.
+/// A request about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Read,
     Patch,
 }
 
-/// What waits for a call to return.
+/// The work that waits for a call to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitsForCall {
     /// Everything else that is to be done for the object.

@@ -33,14 +33,16 @@ const _: () = {
         __kopf::Decl {
             name: "announce",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Activity(
-                __kopf::Activity::Cleanup,
-                || __kopf::ActivityOptions {
-                    retry: __kopf::RetryOptions {
-                        retries: __kopf::Option::Some(3),
-                        ..__kopf::RetryOptions::default()
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Activity(
+                    __kopf::Activity::Cleanup,
+                    || __kopf::ActivityOptions {
+                        retry: __kopf::RetryOptions {
+                            retries: __kopf::Option::Some(3),
+                            ..__kopf::RetryOptions::default()
+                        },
                     },
-                },
+                ),
             ),
             common: || __kopf::CommonOptions::default(),
             call: __kopf::Function::Async(__kopf_call_announce),
@@ -48,9 +50,11 @@ const _: () = {
         __kopf::Decl {
             name: "announce",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Activity(
-                __kopf::Activity::Startup,
-                || __kopf::ActivityOptions::default(),
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Activity(
+                    __kopf::Activity::Startup,
+                    || __kopf::ActivityOptions::default(),
+                ),
             ),
             common: || __kopf::CommonOptions::default(),
             call: __kopf::Function::Async(__kopf_call_announce),

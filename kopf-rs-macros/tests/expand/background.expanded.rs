@@ -43,20 +43,26 @@ const _: () = {
         __kopf::Decl {
             name: "watch_over",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Background(
-                __kopf::BackgroundKind::Daemon,
-                || __kopf::Selector::positional(&["demo.rtfm.co.ua", "v1", "myapps"]),
-                || __kopf::BackgroundOptions {
-                    retry: __kopf::RetryOptions {
-                        retries: __kopf::Option::Some(3),
-                        ..__kopf::RetryOptions::default()
-                    },
-                    initial_delay: __kopf::Option::Some(__kopf::Pause::of(|cause| 5)),
-                    cancellation_timeout: __kopf::Option::Some(
-                        __kopf::Duration::from_secs(20),
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Background(
+                    __kopf::BackgroundKind::Daemon,
+                    || __kopf::Selector::positional(
+                        &["demo.rtfm.co.ua", "v1", "myapps"],
                     ),
-                    ..__kopf::BackgroundOptions::default()
-                },
+                    || __kopf::BackgroundOptions {
+                        retry: __kopf::RetryOptions {
+                            retries: __kopf::Option::Some(3),
+                            ..__kopf::RetryOptions::default()
+                        },
+                        initial_delay: __kopf::Option::Some(
+                            __kopf::Pause::of(|cause| 5),
+                        ),
+                        cancellation_timeout: __kopf::Option::Some(
+                            __kopf::Duration::from_secs(20),
+                        ),
+                        ..__kopf::BackgroundOptions::default()
+                    },
+                ),
             ),
             common: || {
                 use __kopf::GivenToAll as _;
@@ -101,18 +107,20 @@ const _: () = {
         __kopf::Decl {
             name: "tick",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Background(
-                __kopf::BackgroundKind::Timer,
-                || __kopf::Selector::positional(&["myapps"]),
-                || __kopf::BackgroundOptions {
-                    initial_delay: __kopf::Option::Some(
-                        __kopf::pause(__kopf::duration(1.5)),
-                    ),
-                    interval: __kopf::Option::Some(__kopf::pause(EVERY)),
-                    sharp: true,
-                    idle: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
-                    ..__kopf::BackgroundOptions::default()
-                },
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Background(
+                    __kopf::BackgroundKind::Timer,
+                    || __kopf::Selector::positional(&["myapps"]),
+                    || __kopf::BackgroundOptions {
+                        initial_delay: __kopf::Option::Some(
+                            __kopf::pause(__kopf::duration(1.5)),
+                        ),
+                        interval: __kopf::Option::Some(__kopf::pause(EVERY)),
+                        sharp: true,
+                        idle: __kopf::Option::Some(__kopf::Duration::from_secs(10)),
+                        ..__kopf::BackgroundOptions::default()
+                    },
+                ),
             ),
             common: || __kopf::CommonOptions::default(),
             call: __kopf::Function::Blocking(__kopf_call_tick),

@@ -30,13 +30,15 @@ const _: () = {
         __kopf::Decl {
             name: "work",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Change(
-                __kopf::ChangeKind::Delete,
-                || __kopf::Selector::positional(&["kopfexamples"]),
-                || __kopf::ChangeOptions {
-                    optional: true,
-                    ..__kopf::ChangeOptions::default()
-                },
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Change(
+                    __kopf::ChangeKind::Delete,
+                    || __kopf::Selector::positional(&["kopfexamples"]),
+                    || __kopf::ChangeOptions {
+                        optional: true,
+                        ..__kopf::ChangeOptions::default()
+                    },
+                ),
             ),
             common: || __kopf::CommonOptions::default(),
             call: __kopf::Function::Blocking(__kopf_call_work),

@@ -39,10 +39,12 @@ const _: () = {
         __kopf::Decl {
             name: "create_fn",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Change(
-                __kopf::ChangeKind::Create,
-                || __kopf::Selector::positional(&["kopfexamples"]),
-                || __kopf::ChangeOptions::default(),
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Change(
+                    __kopf::ChangeKind::Create,
+                    || __kopf::Selector::positional(&["kopfexamples"]),
+                    || __kopf::ChangeOptions::default(),
+                ),
             ),
             common: || {
                 use __kopf::GivenToAll as _;

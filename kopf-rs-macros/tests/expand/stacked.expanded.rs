@@ -37,10 +37,12 @@ const _: () = {
         __kopf::Decl {
             name: "begin",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Change(
-                __kopf::ChangeKind::Create,
-                || __kopf::Selector::positional(&["kopfexamples"]),
-                || __kopf::ChangeOptions::default(),
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Change(
+                    __kopf::ChangeKind::Create,
+                    || __kopf::Selector::positional(&["kopfexamples"]),
+                    || __kopf::ChangeOptions::default(),
+                ),
             ),
             common: || __kopf::CommonOptions {
                 id: __kopf::Option::Some(__kopf::String::from("begin")),
@@ -51,13 +53,15 @@ const _: () = {
         __kopf::Decl {
             name: "begin",
             location: __KOPF_LOCATION,
-            declaration: __kopf::Declaration::Change(
-                __kopf::ChangeKind::Resume,
-                || __kopf::Selector::positional(&["kopfexamples"]),
-                || __kopf::ChangeOptions {
-                    deleted: true,
-                    ..__kopf::ChangeOptions::default()
-                },
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Change(
+                    __kopf::ChangeKind::Resume,
+                    || __kopf::Selector::positional(&["kopfexamples"]),
+                    || __kopf::ChangeOptions {
+                        deleted: true,
+                        ..__kopf::ChangeOptions::default()
+                    },
+                ),
             ),
             common: || __kopf::CommonOptions::default(),
             call: __kopf::Function::Async(__kopf_call_begin),

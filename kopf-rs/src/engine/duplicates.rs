@@ -17,7 +17,7 @@ const REPLACED_WITHIN: Duration = Duration::from_secs(120);
 /// So often the finalizer is taken off that somebody else puts on.
 pub(super) const READDED_FINALIZERS: u8 = 3;
 
-/// What was noticed, by kind.
+/// The evidence of other operators that was found, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct DuplicateOperators(Mutex<BTreeMap<u32, Noticed>>);
 

@@ -1,7 +1,7 @@
 //! Calling user code: in its span, within its time, panics caught, blocking functions on their own threads.
 //!
-//! Async handlers run on a runtime of their own where one is given, so that those that block stop nobody but each other; else on the
-//! caller's. Must not know what an outcome leads to.
+//! Async handlers run on a runtime of their own where one is given, so that those that block stop only each other; else on the
+//! caller's. Must not know what follows from an outcome.
 
 mod begin;
 
@@ -274,7 +274,7 @@ impl Invoker {
         thread.await
     }
 
-    /// What is left of the handler's timeout.
+    /// The rest of the handler's timeout.
     fn left(&self, cause: &HandlerCall) -> Option<Duration> {
         let limit = cause.handler.timeout()?;
         if cause.attempt.is_first {
@@ -285,7 +285,7 @@ impl Invoker {
     }
 }
 
-/// What cuts a call off.
+/// The reasons that cut a call off.
 #[derive(Clone, Copy)]
 struct CutOff<'a> {
     cancelled: &'a CancellationToken,
@@ -362,7 +362,7 @@ fn ended(returned: Result<Returned, Panicked>) -> Outcome {
     returned.map_or_else(|Panicked(message)| Outcome::Arbitrary { message }, outcome)
 }
 
-/// What a handler has returned, as an outcome.
+/// A handler's return value as an outcome.
 pub(super) fn outcome(returned: Returned) -> Outcome {
     match returned {
         Ok(result) => Outcome::Succeeded(result),
@@ -380,7 +380,7 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
     }
 }
 
-/// What the handler logs by plain `tracing` macros is attributed to its object through this span. Where nobody listens, none is made.
+/// The span that attributes lines of plain `tracing` macros to the handler's object. Without a subscriber, none is made.
 fn span(cause: &HandlerCall, about: &Reference) -> Span {
     tracing::error_span!(
         target: "kopf.objects",
@@ -398,7 +398,7 @@ fn span(cause: &HandlerCall, about: &Reference) -> Span {
 
 struct Panicked(String);
 
-/// What runs on a thread.
+/// The state of a call on a thread.
 #[derive(Default)]
 enum Running {
     #[default]
@@ -445,7 +445,7 @@ fn caught<T>(user: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// What `user` code panicked with, place included.
+/// Runs `user` code; the error is its panic, with the place.
 pub(crate) fn guarded<T>(user: impl FnOnce() -> T) -> Result<T, String> {
     caught(user).map_err(|Panicked(message)| message)
 }

@@ -1,4 +1,4 @@
-//! What could not be written before the operator stopped: told once per outage, in the end, and not by each object.
+//! Outcomes that could not be written before the operator stopped: logged once per outage, at the end, and not for each object.
 //!
 //! Must not know how often a write was tried.
 
@@ -20,7 +20,7 @@ struct Lost {
 }
 
 impl LostOutcomes {
-    /// What handlers of this object have done is not written, since an `outage` keeps it from that.
+    /// The outcomes of this object's handlers are not written, because of an `outage`.
     pub(super) fn add(&self, outage: String, uid: &str, error: String) {
         let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = lost.entry(outage).or_default();

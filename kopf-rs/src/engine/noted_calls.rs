@@ -1,7 +1,7 @@
 //! Notes of calls where the operator has ended abruptly before, so that a handler that kills the process over some object is found.
 //!
-//! Promises to cost nothing after a clean end, and that nothing fails for want of notes. Must not know what follows from them: that is
-//! `crash_notes`.
+//! Promises to cost nothing after a clean end, and that a missing or unreadable file fails nothing. `crash_notes` decides what follows from
+//! the notes; this module must not know.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -55,7 +55,7 @@ struct Kept {
     told: BTreeSet<Told>,
 }
 
-/// What was told already.
+/// A line about an object that was logged already.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Suspended { handler: Arc<str>, uid: String },
@@ -128,7 +128,7 @@ impl NotedCalls {
         })
     }
 
-    /// Tell what is known of the former end.
+    /// Log how the operator ended before.
     pub(crate) fn tell(&self) {
         let kept = self.kept();
         let ends = kept.notes.ends();
@@ -202,14 +202,14 @@ impl NotedCalls {
         })
     }
 
-    /// Whether nobody was told yet that the object, or its deletion, is left alone.
+    /// Whether no line was logged yet of the object, or its deletion, being left alone.
     pub(crate) fn is_left_alone_news(&self, uid: &str, is_deleting: bool) -> bool {
         let uid = uid.to_owned();
         let told = Told::LeftAlone { uid, is_deleting };
         self.kept().told.insert(told)
     }
 
-    /// The object is deleted: what was called for it is accused no more.
+    /// The object is deleted: calls for it are no suspects any more.
     pub(crate) fn deleted(&self, uid: &str) {
         if self.until.is_some() {
             let mut kept = self.kept();
@@ -319,7 +319,7 @@ impl NotedCalls {
         }
     }
 
-    /// A clean end. Only what must not be forgotten stays.
+    /// Ends cleanly. Only suspensions stay in the file.
     pub(crate) fn end(&self) {
         let mut kept = self.kept();
         let is_needed = kept.notes.suspects().iter().any(Suspect::is_suspended);
@@ -337,7 +337,7 @@ impl NotedCalls {
 }
 
 impl Kept {
-    /// The process has lived for a while: what ends it from here on is another story.
+    /// The process has lived for a while: calls that ended the former one are no suspects for a later end.
     fn lived(&mut self) {
         if self.notes.lived() {
             self.rewrite();

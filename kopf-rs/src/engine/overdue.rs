@@ -24,7 +24,7 @@ struct Schedule {
     deletion: Deletion,
 }
 
-/// What is known of a deletion that waits for the call.
+/// The deletion that waits for the call, as far as it is known.
 #[derive(PartialEq)]
 enum Deletion {
     None,

@@ -20,7 +20,7 @@ use crate::object::reference::Reference;
 use crate::reaction::suspension::state_for_functions;
 use crate::state::Persistence;
 
-/// What a plan may run.
+/// User code that a plan may run.
 pub(super) fn of_plan(
     persistence: &Persistence,
     lifecycle: &Lifecycle,
@@ -34,7 +34,7 @@ pub(super) fn of_plan(
     code
 }
 
-/// What a settlement may run.
+/// User code that a settlement may run.
 pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
     if persistence.is_users() {
         return vec![UserCode::Storages];
@@ -42,7 +42,7 @@ pub(super) fn of_settlement(persistence: &Persistence) -> Vec<UserCode> {
     Vec::new()
 }
 
-/// What it may run to look at sub-handlers.
+/// User code that planning sub-handlers may run.
 pub(super) fn of_group(callbacks: &[Callback], lifecycle: Option<&Lifecycle>) -> Vec<UserCode> {
     let filtered = callbacks
         .iter()
@@ -123,7 +123,7 @@ impl WorkerContext {
         true
     }
 
-    /// The object is deleted: what was called for it is accused no more.
+    /// The object is deleted: calls for it are no suspects any more.
     pub(super) fn forget_calls(&self) {
         if let Some(notes) = &self.shared.setup.notes {
             notes.deleted(&self.about.uid);

@@ -1,7 +1,7 @@
 //! One call of a handler, and of the sub-handlers that it registers.
 //!
-//! Decisions are made in `reaction`; here things are called. Promises that what a sub-handler has done is told however its parent ends.
-//! Must not know what is written.
+//! Decisions are made in `reaction`; here things are called. Promises that the outcome of a sub-handler is reported, however its parent ends.
+//! Must not know what is written to the object.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,17 +32,17 @@ struct Inner {
     shared: Arc<Shared>,
     key: Key,
     about: Arc<Reference>,
-    /// Nothing once the call has ended: whoever kept the sub-handlers is late.
+    /// `None` once the call has ended: code that kept the `Subhandlers` for longer can do nothing with them.
     open: Mutex<Option<Open>>,
 }
 
-/// What the call has come to so far.
+/// The state of the call so far.
 struct Open {
     plan: SubhandlerPlan,
     patch: Patch,
 }
 
-/// What was found and is still to be told: it is when this is dropped, also where a filter or a lifecycle panics.
+/// Lines that are still to be logged: they are when this is dropped, also where a filter or a lifecycle panics.
 struct Found<'a> {
     logger: &'a Logger,
     told: Vec<Handling>,
@@ -105,7 +105,7 @@ impl SubhandlerRun {
         })
     }
 
-    /// What the sub-handlers have come to, and what they want changed.
+    /// The records of the sub-handlers; their changes go into `patch`.
     pub(super) fn end(self, patch: &mut Patch) -> Vec<SubhandlerRecord> {
         let Some(Open { plan, patch: own }) = self.open().take() else {
             return Vec::new();

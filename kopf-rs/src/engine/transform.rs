@@ -1,7 +1,7 @@
-//! What a patch makes of an object, its functions included, without what is not the handlers' own.
+//! Applies a patch, with its functions, to an object; fields that are not the handlers' own are left out.
 //!
-//! Promises that a function that panics harms nobody, and that what belongs to the server or to the operator stays as it is. Must not know
-//! how it is written.
+//! Promises that a function that panics affects no other handler, and that fields of the server and of the operator stay as they are. Must
+//! not know how the object is written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct Transformer<'a> {
 }
 
 impl Transformer<'_> {
-    /// What is to be changed on `raw`: the patch itself, where no function asks what the object is like.
+    /// The changes to be made to `raw`: the patch itself, where it has no functions.
     pub(super) fn changes(&self, raw: &Raw, patch: &Arc<Patch>) -> Result<Changes, String> {
         if patch.functions().is_empty() {
             return Ok(Changes::Merge(patch.clone()));
@@ -46,7 +46,7 @@ impl Transformer<'_> {
         })
     }
 
-    /// Leave to the server what is its own, whatever handlers have put into their patch.
+    /// Takes fields of the server out of the patch of handlers.
     pub(super) fn keep_identity(&self, raw: &Raw, patch: &mut Patch) {
         if let Ok(found) = raw.body() {
             self.report_foreign(strip(patch, &found), Owner::Server);
@@ -98,7 +98,7 @@ impl Transformer<'_> {
     }
 }
 
-/// What the functions of a patch add to it, for a line about it. Those that panic add nothing.
+/// The operations that the functions of a patch add to it, for a log line. Functions that panic add none.
 pub(super) fn added_by_functions(raw: &Raw, patch: &Patch) -> Operations {
     let Ok(found) = raw.body() else {
         return Operations::default();

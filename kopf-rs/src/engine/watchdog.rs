@@ -43,7 +43,7 @@ struct Call {
     dispatch: Option<Dispatch>,
 }
 
-/// What is called.
+/// The user code that is watched.
 enum Code {
     Handler(Arc<Handler>),
     /// Some of these.

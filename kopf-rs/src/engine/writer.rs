@@ -103,7 +103,7 @@ impl Writer {
         self.conflicted = 0;
     }
 
-    /// What the answer says of the server, and of what was written.
+    /// Reads from the answer how the server is, and what was written.
     fn on_answer(&mut self, error: Option<&ClusterError>) {
         self.maybe_written |= error.is_some_and(ClusterError::may_have_landed);
         let is_served = error.is_none_or(|error| Answer::of(error).is_about_the_object());
@@ -171,7 +171,7 @@ async fn send(
         .await
 }
 
-/// What the answer says of the status: whether it has a place of its own, and whether it was kept.
+/// Notes whether the status has a subresource, and whether the answer kept it.
 fn note_status(
     context: &WorkerContext,
     job: &Job<'_>,

@@ -19,8 +19,8 @@ pub struct Decl {
     pub name: &'static str,
     /// Where the function is; two attributes on one function share it.
     pub location: SourceLocation,
-    /// Which attribute, with the options of its family.
-    pub declaration: Declaration,
+    /// Which attribute, with the options of its family. `None` is a sub-handler: its parent registers it, and here stands what it requires.
+    pub declaration: Option<Declaration>,
     /// The options that all attributes have.
     pub common: fn() -> CommonOptions,
     /// How to call the function.

@@ -14,7 +14,6 @@ use crate::handler::filter::{Filters, Former};
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
 use crate::handler::options::ErrorsMode;
-use crate::handler::required::RequiredState;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
 use crate::handler::timing::{BackgroundKind, Timing};
@@ -29,8 +28,6 @@ pub(crate) struct Handler {
     pub(crate) family: Box<dyn FamilyRules>,
     /// The value of the argument `param`.
     pub(crate) param: Option<Param>,
-    /// What the operator must be given for it, as far as that is known.
-    pub(crate) required_state: Vec<RequiredState>,
     pub(crate) declared_at: DeclaredAt,
     pub(crate) callee: Callee,
 }

@@ -13,7 +13,7 @@ use crate::handler::location::DeclaredAt;
 use crate::handler::options::CallbackOptions;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
-use crate::handler::required::RequiredState;
+use crate::handler::required::Requirement;
 use crate::handler::rules::FamilyRules;
 
 pub(crate) mod callback;
@@ -47,6 +47,8 @@ pub use crate::handler::registry::problem::RegistryError;
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     handlers: Vec<Arc<Handler>>,
+    /// What annotated functions ask the operator for, sub-handlers included.
+    requirements: Vec<Requirement>,
     problems: Vec<Problem>,
 }
 
@@ -73,6 +75,7 @@ impl Registry {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.handlers.extend(other.handlers);
+        self.requirements.extend(other.requirements);
         self.problems.extend(other.problems);
         self
     }
@@ -95,6 +98,10 @@ impl Registry {
         &self.handlers
     }
 
+    pub(crate) fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
     /// Register a closure in place of a function with that attribute. `family` makes the rules of its family of the options that belong there.
     pub(super) fn with(
         mut self,
@@ -108,7 +115,6 @@ impl Registry {
             name: callback.name,
             declared_at: callback.declared_at,
             param: options.param.take(),
-            required_state: Vec::new(),
             callee: callback.callee,
         };
         let family = match misuse {
@@ -148,7 +154,6 @@ struct HandlerBase {
     name: String,
     declared_at: DeclaredAt,
     param: Option<Param>,
-    required_state: Vec<RequiredState>,
     callee: Callee,
 }
 
@@ -158,7 +163,6 @@ impl HandlerBase {
             id: id(&self.name, family.field()).into(),
             family,
             param: self.param,
-            required_state: self.required_state,
             declared_at: self.declared_at,
             callee: self.callee,
         }

@@ -218,7 +218,6 @@ impl Handler {
             id: format!("{}/{name}", self.id).into(),
             family: family.map_err(|misuse| format!("sub-handler '{shown}': {misuse}"))?,
             param,
-            required_state: Vec::new(),
             declared_at: callback.declared_at,
             callee: callback.callee,
         })

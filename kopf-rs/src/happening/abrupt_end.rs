@@ -1,6 +1,6 @@
-//! Abrupt ends of the operator: what was being called then, and what is not called any more for that.
+//! Abrupt ends of the operator: the calls that ran then, and the handlers that are suspended for it.
 //!
-//! Must not know how that was found out.
+//! Must not know how these are found.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::handler::definition::Handler;
 use crate::happening::user_code::UserCode;
 
-/// What is told of an abrupt end, each about an object.
+/// A happening of an object after an abrupt end.
 #[derive(Clone, Debug)]
 pub(crate) enum AbruptEnd {
     /// This was being called for the object when the operator ended abruptly, so many times; so many other calls were being made.
@@ -53,7 +53,7 @@ pub(crate) enum Called {
     },
 }
 
-/// What of an object's turn runs functions on the operator's own thread.
+/// The part of an object's turn that runs user code on the operator's own thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stage {

@@ -1,4 +1,4 @@
-//! What happens to daemons and timers beside their attempts.
+//! Happenings of daemons and timers beside their attempts.
 //!
 //! Must not know any wording.
 

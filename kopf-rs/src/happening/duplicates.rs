@@ -12,7 +12,7 @@ use crate::object::resource::Resource;
 #[derive(Clone, Debug)]
 pub(crate) struct DuplicateOperator {
     pub(crate) severity: Severity,
-    /// What of the object it has written.
+    /// The annotation that it has written.
     pub(crate) found: String,
     /// Where both keep their state.
     pub(crate) prefix: String,

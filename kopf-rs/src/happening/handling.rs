@@ -1,4 +1,4 @@
-//! What happens while the changes of an object are handled.
+//! Happenings while the changes of an object are handled.
 //!
 //! Must not know any wording.
 
@@ -33,7 +33,7 @@ pub(crate) enum Handling {
     // === cycles ===
     /// Handlers are called for that reason, or waited for.
     InProgress { reason: Reason, body: Arc<Body> },
-    /// What has changed.
+    /// The difference between the last handled state and the present one.
     Differs { reason: Reason, diff: Arc<Diff> },
     /// The cycle for another reason has been put an end to by one for `reason`: so many handlers of it.
     Superseded {
@@ -85,12 +85,12 @@ pub(crate) enum Handling {
     State(StateTrouble),
 }
 
-/// What is wrong with the operator's state on an object.
+/// Damage of the operator's state on an object.
 #[derive(Clone, Debug)]
 pub(crate) enum StateTrouble {
     /// The target of the cycle cannot be read.
     TargetLost(Damaged),
-    /// What was handled last cannot be read.
+    /// The last handled state cannot be read.
     LastHandledLost(Damaged),
     /// A handler's record cannot be read; it may be in memory.
     ProgressLost {
@@ -121,7 +121,7 @@ pub(crate) enum AttemptEnd {
     RetriesExceeded { limit: u32 },
 }
 
-/// What becomes of a handler that has failed.
+/// What follows for a handler that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Retried {

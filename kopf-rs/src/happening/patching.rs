@@ -1,4 +1,4 @@
-//! What happens while an object is written.
+//! Happenings while an object is written.
 //!
 //! Must not know any wording.
 
@@ -20,7 +20,7 @@ pub(crate) enum Patching {
     Refused { message: String, patch: String },
     /// The operator stops before the write was done.
     GivenUp { error: String },
-    /// A handler wants to change what is not its own.
+    /// A handler wants to change fields that are not its own.
     Foreign { fields: Vec<String>, owner: Owner },
     /// A function that this handler has put into its patch.
     FunctionPanicked {
@@ -38,7 +38,7 @@ pub(crate) enum Patching {
     SelfTriggered { resource: Box<Resource>, times: u8 },
 }
 
-/// What of a patch goes into a request.
+/// The part of a patch that goes into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchPart {
     All,
@@ -47,7 +47,7 @@ pub(crate) enum PatchPart {
     Rest,
 }
 
-/// Who alone may change a field.
+/// The only owner of a field, who alone may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Server,

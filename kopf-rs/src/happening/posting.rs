@@ -1,4 +1,4 @@
-//! What happens while Kubernetes Events are posted.
+//! Happenings while Kubernetes Events are posted.
 //!
 //! Must not know any wording.
 

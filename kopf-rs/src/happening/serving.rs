@@ -1,4 +1,4 @@
-//! What happens while an operator finds out what the cluster serves, and watches it.
+//! Happenings of API discovery and of watches.
 //!
 //! Must not know any wording.
 
@@ -11,17 +11,17 @@ use crate::object::resource::Resource;
 /// Something that has happened to discovery or to a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
-    /// The cluster does not say what it serves; it is asked again after a pause. News: nothing else fails for that reason yet.
+    /// API discovery failed; it is repeated after a pause. News: nothing else fails for that reason yet.
     DiscoveryFailed {
         error: String,
         pause: Duration,
         is_news: bool,
     },
-    /// The cluster says again what it serves. News: this alone had failed.
+    /// API discovery succeeds again. News: this alone had failed.
     DiscoveryResumed { is_news: bool },
     /// Handlers are for resources that are not served.
     Unresolved { selectors: Vec<String> },
-    /// Several resources are called what a handler is for.
+    /// Several resources match the name that a handler's selector gives.
     Ambiguous {
         selector: String,
         resources: Vec<Resource>,
@@ -34,7 +34,7 @@ pub(crate) enum Serving {
     },
     /// The server offers no watches of them.
     Unwatchable { resources: Vec<Resource> },
-    /// There is nowhere to keep what handlers have done.
+    /// The resources have no verb `patch`: the progress of handlers cannot be kept.
     Unpatchable { resources: Vec<Resource> },
     /// Definitions of resources cannot be watched: discovery is repeated at an interval.
     DefinitionsUnwatchable { interval: Duration },
@@ -69,7 +69,7 @@ pub(crate) enum Watching {
     },
 }
 
-/// What keeps a watch from going on.
+/// The trouble of a watch that cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// With the rule that would permit it; empty where RBAC is not the reason.

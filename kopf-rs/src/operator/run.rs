@@ -334,14 +334,9 @@ impl Operator {
         let own = [TypeId::of::<Client>(), TypeId::of::<StartupSettings>()];
         let is_given = |it: &TypeId| own.contains(it) || self.extensions.has(*it);
         let mut missing = Vec::new();
-        for handler in self.registry.handlers() {
-            let required = handler.required_state.iter();
-            for state in required.filter(|it| !is_given(&it.type_id)) {
-                let (at, id, wanted) = (handler.declared_at, &handler.id, state.type_name);
-                missing.push(format!(
-                    "{at}: handler `{id}` asks for `State<{wanted}>`, but the operator has no `{wanted}`"
-                ));
-            }
+        let requirements = self.registry.requirements().iter();
+        for requirement in requirements.filter(|it| !is_given(&it.state.type_id)) {
+            missing.push(requirement.to_string());
         }
         missing.dedup();
         if missing.is_empty() {

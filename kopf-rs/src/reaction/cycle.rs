@@ -151,7 +151,7 @@ impl Cycle {
         self.left().next().is_none()
     }
 
-    /// Those for whom there is something more to attempt.
+    /// The members that are still to be attempted.
     pub(super) fn left(&self) -> impl Iterator<Item = &Member> {
         let is_persisted_deletion = self.is_persisted_deletion();
         let members = self.members.iter();
@@ -182,7 +182,7 @@ impl Cycle {
         picked.map(|place| &self.members[place]).collect()
     }
 
-    /// What the members have come to.
+    /// Takes in the results of the members.
     pub(super) fn enter_members(&mut self) {
         for member in &self.members {
             self.ledger.enter(&member.handler.id, member.record.clone());

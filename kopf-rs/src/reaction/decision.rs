@@ -1,4 +1,4 @@
-//! What to do about an object: one table.
+//! Decides how an object is handled now: one table.
 //!
 //! | The object | Handlers whose filters let it pass | What is done |
 //! |---|---|---|
@@ -20,16 +20,16 @@
 use crate::handler::subject::Reason;
 use crate::reaction::facts::{Facts, Life};
 
-/// What to do about an object.
+/// How an object is handled now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing, and nothing is forgotten: the object is in nobody's scope.
+    /// Nothing, and nothing is forgotten: no handler's filters select the object.
     Nothing,
     /// Nothing until the deletion handlers are served again.
     AwaitDeletionHandlers,
     /// Nothing until daemons and timers have ended.
     AwaitBackground,
-    /// Forget what is remembered of an object whose deletion concerns nobody.
+    /// Forget an object whose deletion no handler is for.
     Forget,
     /// Take off what is left of former cycles.
     Purge,
@@ -42,7 +42,7 @@ pub(super) enum Decision {
     },
 }
 
-/// What may be written while handlers are called.
+/// The writes that are permitted while handlers are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Everything.

@@ -37,7 +37,7 @@ pub(crate) struct EventSeries {
     forgotten: Option<Timestamp>,
 }
 
-/// What is to be done about an Event.
+/// How an Event is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is to be posted.
@@ -65,7 +65,7 @@ struct Series {
     /// `None` until the server has taken the first one.
     name: Option<String>,
     count: u32,
-    /// What the server knows.
+    /// The count that the server has.
     told: u32,
     last_observed: Timestamp,
     pause: Duration,
@@ -73,7 +73,7 @@ struct Series {
     next: Timestamp,
 }
 
-/// What may still be posted about an object.
+/// The Events that may still be posted about an object.
 #[derive(Debug)]
 struct Budget {
     left: u32,

@@ -1,4 +1,4 @@
-//! What is the case with an object: its life, what has changed since it was handled last, and what the filters of handlers say of that.
+//! The facts about an object: its life, its changes since it was handled last, and which handlers' filters select it.
 //!
 //! Filters are evaluated here, once per plan and reason. Must not know what follows from the facts.
 
@@ -17,7 +17,7 @@ use crate::state::finalizer;
 /// All that a decision depends on.
 pub(super) struct Facts {
     pub(super) life: Life,
-    /// What there is to handle; nothing where nothing has changed that counts.
+    /// The reason to handle it; `None` where its essence is unchanged.
     pub(super) reason: Option<Reason>,
     /// Nothing where no handler could be concerned, whatever has changed.
     pub(super) change: Option<ChangeFacts>,
@@ -30,7 +30,7 @@ pub(super) struct Facts {
     pub(super) is_held_in_background: bool,
 }
 
-/// What handlers there are for what has changed.
+/// The handlers for a change.
 pub(super) struct ChangeFacts {
     pub(super) comparison: Comparison,
     pub(super) ledger: Ledger,
@@ -138,7 +138,7 @@ fn withheld(input: &Input<'_>, comparison: &Comparison, reason: Option<Reason>) 
     withheld.map(|handler| handler.id.clone()).collect()
 }
 
-/// What was handled last, what the object is now, and what the cycle is after.
+/// The last handled essence, the present one, and the target of the cycle.
 fn comparison(
     input: &Input<'_>,
     changing: &[&Arc<Handler>],

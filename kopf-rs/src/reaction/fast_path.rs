@@ -13,7 +13,7 @@ use crate::object::resource::Resource;
 use crate::reaction::memory::ObjectMemory;
 use crate::state::Persistence;
 
-/// What the meaning of a state depends on beside the state itself.
+/// The facts beside a state that decide what it means.
 pub(crate) struct FastPath<'a> {
     pub(crate) handlers: &'a [Arc<Handler>],
     pub(crate) persistence: &'a Persistence,

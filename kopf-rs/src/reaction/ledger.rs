@@ -28,17 +28,17 @@ pub(super) struct Ledger(BTreeMap<Arc<str>, Row>);
 /// One handler or sub-handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// What counts, and what the object is to carry: at first memory's record, else the object's.
+    /// The record that counts and that the object is to carry: at first memory's, else the object's.
     pub(super) record: Option<Record>,
-    /// What the object carries.
+    /// The object's record.
     stored: Option<Record>,
-    /// What the object carries cannot be read.
+    /// The object's record cannot be read.
     damage: Option<Damaged>,
     is_in_memory: bool,
     is_sub: bool,
 }
 
-/// What `settle` has to know of a sub-handler.
+/// A sub-handler's outcome, for `settle`.
 #[derive(Clone, Debug)]
 pub(crate) struct SubhandlerRecord {
     pub(super) id: Arc<str>,
@@ -194,7 +194,7 @@ impl Ledger {
         stored.any(is_of_change)
     }
 
-    /// What the object carries cannot be relied on: memory has to hold the records.
+    /// Whether the object's records cannot be relied on, so that memory has to hold them.
     pub(super) fn is_damaged(&self) -> bool {
         let mut handlers = self.0.values().filter(|row| !row.is_sub);
         handlers.any(|row| row.damage.is_some())
@@ -235,7 +235,7 @@ impl Ledger {
         }
     }
 
-    /// What a handler has come to.
+    /// Takes in a handler's outcome.
     pub(super) fn enter(&mut self, id: &Arc<str>, record: Record) {
         let row = self.0.entry(id.clone()).or_insert(Row {
             record: None,
@@ -247,7 +247,7 @@ impl Ledger {
         row.record = Some(record);
     }
 
-    /// What a sub-handler has come to.
+    /// Takes in a sub-handler's outcome.
     pub(super) fn adopt(&mut self, id: Arc<str>, row: Row) {
         self.0.insert(id, row);
     }

@@ -16,11 +16,11 @@ use crate::reaction::memory::ObjectMemory;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
 use crate::state::Persistence;
 
-/// What to do now. Calls are made in order: first `watching`, then `changing`.
+/// A plan. Calls are made in order: first `watching`, then `changing`.
 pub(crate) struct Plan {
     /// To be told before the calls.
     pub(crate) told: Vec<Handling>,
-    /// What is to be done about daemons and timers.
+    /// The steps for daemons and timers.
     pub(crate) background: BackgroundPlan,
     /// Raw-event handlers: each is called once, its failure only logged.
     pub(crate) watching: Vec<HandlerCall>,
@@ -29,14 +29,14 @@ pub(crate) struct Plan {
     /// Handlers that would be called, now or later, and are not to be for the object as it is.
     pub(crate) suspended: Vec<Arc<Handler>>,
     pub(super) decision: Decision,
-    /// What there is of former cycles, where no handler is called.
+    /// The records of former cycles, where no handler is called.
     pub(super) left: Ledger,
     /// Where handlers are called, or waited for, or finished.
     pub(super) cycle: Option<Box<Cycle>>,
     pub(super) context: PlanContext,
 }
 
-/// What `settle` needs of the plan, whatever its decision.
+/// The part of the plan that `settle` needs, whatever the decision is.
 pub(super) struct PlanContext {
     pub(super) persistence: Persistence,
     pub(super) lifecycle: Lifecycle,

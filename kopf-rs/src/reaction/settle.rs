@@ -39,7 +39,7 @@ pub(crate) struct Attempted {
     pub(crate) subhandlers: Vec<SubhandlerRecord>,
 }
 
-/// What is to be done after the calls.
+/// The effects of the calls.
 #[derive(Debug)]
 pub(crate) struct Effects {
     /// The one merge patch of this cycle: progress, essence, finalizers, results, and what the handlers put in. All of the
@@ -116,7 +116,7 @@ type EditFinalizers = fn(&Body, &str, &mut Patch) -> Vec<String>;
 
 struct Settling {
     context: PlanContext,
-    /// What handlers want changed, in this pass and in earlier ones that could not be written.
+    /// The changes that handlers want, from this pass and from earlier ones that could not be written.
     wanted: Patch,
     /// What daemons and timers want changed.
     wanted_in_background: Patch,
@@ -303,7 +303,7 @@ impl Settling {
         });
     }
 
-    /// What to remember if the write is refused: everything.
+    /// The memory in case the write is refused: everything.
     fn hold(&mut self, cycle: Option<&Cycle>) {
         let mut seen = self.context.seen.clone();
         let mut in_progress = seen
@@ -439,7 +439,7 @@ impl Settling {
         written.keeps_records && self.context.persistence.progress.keeps_targets()
     }
 
-    /// What was handled last, where only memory has it.
+    /// The last handled essence, where only memory has it.
     fn take_last(&mut self) -> Option<KnownEssence> {
         let in_progress = self.context.seen.in_progress.take();
         in_progress.and_then(|in_progress| in_progress.last)
@@ -468,7 +468,7 @@ impl Settling {
         !wanted.functions().is_empty() || fields.any(|(field, _)| field != "status")
     }
 
-    /// What to remember once the patch has landed.
+    /// The memory once the patch has landed.
     fn remember(&mut self, in_progress: InProgress) {
         self.effects.seen.in_progress = in_progress.boxed();
     }

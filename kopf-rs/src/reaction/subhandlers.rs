@@ -54,7 +54,7 @@ pub(crate) struct SubhandlerPlan {
     pub(super) subhandlers: Vec<PlannedSubhandler>,
 }
 
-/// What the outermost parent is told of the difference from what was handled last.
+/// The difference from the last handled state, as the outermost parent is given it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Difference {
     /// All of it.

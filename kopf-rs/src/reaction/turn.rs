@@ -10,7 +10,7 @@ use crate::object::body::Body;
 use crate::reaction::member::Member;
 use crate::state::progress::Record;
 
-/// What all members have in common.
+/// The facts that all members share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) reason: Reason,

@@ -76,10 +76,12 @@ async fn a_file_without_handlers_says_so() {
 #[tokio::test]
 async fn a_file_that_asks_for_what_nobody_gives_says_how_to_give_it() {
     let asking = HANDLER.replace("name: &str", "name: &str, _db: State<String>");
-    let folder = Folder::new("asking").file("asking.rs", &asking);
+    let part = "#[subhandler]\nasync fn part(_sizes: State<Vec<u8>>) {}\n";
+    let folder = Folder::new("asking").file("asking.rs", &format!("{asking}{part}"));
     let texts = [
         "asking.rs:4:",
         "handler `seen` asks for `State<alloc::string::String>`, but the operator has no",
+        "handler `part` asks for `State<alloc::vec::Vec<u8>>`, but the operator has no",
         "kopf_rs::main!(state = ..)",
     ];
     ended(run(&folder.at("asking.rs"))).await.with(2, &texts);

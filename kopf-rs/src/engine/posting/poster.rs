@@ -1,4 +1,4 @@
-//! The task that posts Events, one after the other: each is tried a few times, and what keeps failing is told and left.
+//! The task that posts Events, one after the other: each is tried a few times; one that keeps failing is logged and dropped.
 //!
 //! Must not know where Events come from.
 
@@ -24,12 +24,12 @@ const TRIES: u32 = 9;
 /// For so long, nothing is posted to a namespace where that is forbidden.
 const FORBIDDEN: Duration = Duration::from_secs(60);
 
-/// What the poster is given.
+/// The parts a poster is made of.
 #[derive(Debug)]
 pub(crate) struct PosterSetup {
     pub(crate) cluster: Cluster,
     pub(crate) reporter: Reporter,
-    /// What the names of Events begin with.
+    /// The prefix of the names of Events.
     pub(crate) prefix: String,
     /// First and longest pause after a failed request.
     pub(crate) backoff: (Duration, Duration),

@@ -55,7 +55,7 @@ pub(super) struct LeftOut {
     pub(super) too_many: u64,
 }
 
-/// What the task is to do next.
+/// The next step of the task.
 #[derive(Debug, PartialEq)]
 pub(super) enum PostingStep {
     Post(PostedEvent),
@@ -115,7 +115,7 @@ impl EventQueue {
         self.gates.set(gates).is_ok()
     }
 
-    /// What waits is the last to be posted.
+    /// Takes no more Events: those that wait are the last ones.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
@@ -124,7 +124,7 @@ impl EventQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to do now. What was to be done before is done.
+    /// The next step. The step before counts as done.
     pub(super) fn next(&self) -> PostingStep {
         let (now, is_end) = (self.clock.now(), self.closing.is_cancelled());
         let mut state = self.lock();

@@ -31,7 +31,7 @@ pub(crate) enum Written {
     Void,
 }
 
-/// What comes after an answer.
+/// The step after an answer.
 #[derive(Debug)]
 pub(super) enum Step {
     GoOn,
@@ -44,7 +44,7 @@ pub(super) enum Step {
     End(Written),
 }
 
-/// What a state needs to become as it is wanted.
+/// Computes the changes that a state still needs.
 pub(crate) type Plan<'a> = dyn Fn(&Raw) -> Result<Changes, String> + Sync + 'a;
 
 /// The parts that have landed.
@@ -120,7 +120,7 @@ impl<'a> Job<'a> {
         self.has_other_finalizers(&self.state)
     }
 
-    /// What requests have shown of a status subresource that discovery does not know of.
+    /// Takes in whether requests have shown a status subresource that discovery does not know of.
     pub(super) fn know_status_path(&mut self, is_there: bool) {
         if self.may_be_apart {
             self.apart = is_there;
@@ -281,7 +281,7 @@ impl<'a> Job<'a> {
         self.may_have_landed = false;
     }
 
-    /// What is left is to be made of the newest state.
+    /// Computes the rest of the changes for the newest state.
     fn renew(&mut self) -> Step {
         self.why = None;
         self.may_have_landed = false;

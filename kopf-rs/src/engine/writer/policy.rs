@@ -1,4 +1,4 @@
-//! What comes next after each answer of the server to a write: the one policy for every retry of a PATCH.
+//! Decides the next step after each answer of the server to a write: the one policy for every retry of a PATCH.
 //!
 //! A write is one PATCH, or two where the status goes to a subresource of its own: first the status, then the rest. Where the subresource is
 //! not known of, the server drops a status that comes with the rest: then the status goes there once more.
@@ -39,7 +39,7 @@ use crate::cluster::write::Part;
 
 /// So many failures in a row are not worth a line that people see.
 const QUIET: u32 = 3;
-/// Who has to wait for longer is told of it.
+/// A longer wait is logged.
 const LONG: Duration = Duration::from_secs(5);
 /// A write bound to a version follows so many newer versions.
 const REBINDS: u32 = 3;
@@ -63,7 +63,7 @@ pub(super) enum Why {
     ToPlan,
 }
 
-/// What the server has made of a request.
+/// The server's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Landed {
@@ -97,7 +97,7 @@ pub(super) enum Sight {
     Newer,
 }
 
-/// What was tried so far.
+/// The requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tries {
     /// Requests in a row that failed.
@@ -114,7 +114,7 @@ pub(super) struct Tries {
     pub(super) is_last: bool,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// This part is done.
@@ -175,7 +175,7 @@ impl Answer {
     }
 }
 
-/// What comes next after `answer` to `request`; `tries` are those before it.
+/// The next step after `answer` to `request`; `tries` are the requests before it.
 pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
     match (answer, request) {
         (Answer::Landed { is_outdated: true }, _) | (Answer::Forbidden, Request::Read(_)) => {

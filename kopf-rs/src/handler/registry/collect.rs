@@ -4,6 +4,7 @@ use crate::handler::callee::Callee;
 use crate::handler::decl::{Decl, Declared};
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::{HandlerBase, Registry, RegistryError};
+use crate::handler::required::Requirement;
 
 impl Registry {
     /// All annotated functions linked into this program, in the order of packages, files and lines.
@@ -57,16 +58,25 @@ impl Registry {
     }
 
     fn declare(&mut self, decl: &Decl) {
-        let (attribute, family) = decl.declaration.resolved();
         let common = (decl.common)();
-        let base = HandlerBase {
-            name: common.id.unwrap_or_else(|| decl.name.to_owned()),
-            declared_at: DeclaredAt::Function(decl.location),
-            param: common.param,
-            required_state: common.required_state,
-            callee: Callee::Fn(decl.call),
-        };
-        self.push(attribute, base, family);
+        let name = common.id.unwrap_or_else(|| decl.name.to_owned());
+        let declared_at = DeclaredAt::Function(decl.location);
+        let required = common.required_state.into_iter();
+        self.requirements.extend(required.map(|state| Requirement {
+            declared_at,
+            handler: name.clone(),
+            state,
+        }));
+        if let Some(declaration) = decl.declaration {
+            let (attribute, family) = declaration.resolved();
+            let base = HandlerBase {
+                name,
+                declared_at,
+                param: common.param,
+                callee: Callee::Fn(decl.call),
+            };
+            self.push(attribute, base, family);
+        }
     }
 }
 

@@ -123,7 +123,6 @@ fn of_family(family: Box<dyn FamilyRules>, id: &str) -> Handler {
         id: id.into(),
         family,
         param: None,
-        required_state: Vec::new(),
         declared_at: DeclaredAt::Closure(Location::caller()),
         callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
     }
