@@ -117,6 +117,9 @@ const COMMON_ARGUMENTS: &[&str] = &[
     "memo", "logger", "param", "retry", "started", "runtime", "client",
 ];
 
+/// The same before there is a client.
+const CLIENTLESS_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "started", "runtime"];
+
 const OBJECT_ARGUMENTS: &[&str] = &[
     "body",
     "spec",

@@ -50,6 +50,7 @@ attributes! {
     on_event: event::ON_EVENT;
     on_startup: activity::STARTUP;
     on_cleanup: activity::CLEANUP;
+    on_login: activity::LOGIN;
     on_probe: activity::PROBE;
     daemon: background::DAEMON;
     timer: background::TIMER;

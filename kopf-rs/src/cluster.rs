@@ -16,15 +16,18 @@ use crate::rt::rng::Rng;
 
 #[cfg(feature = "cli")]
 pub(crate) mod connect;
+pub(crate) mod credentials;
 pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod login;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;
 mod reach;
 pub(crate) mod read;
 mod request;
+mod stack;
 #[cfg(test)]
 mod tests;
 pub(crate) mod typed;

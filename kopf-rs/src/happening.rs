@@ -8,6 +8,7 @@ pub(crate) mod background;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod health;
+pub(crate) mod login;
 pub(crate) mod patching;
 pub(crate) mod posting;
 pub(crate) mod serving;
@@ -23,6 +24,7 @@ use crate::happening::abrupt_end::AbruptEnd;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::health::Health;
+use crate::happening::login::Login;
 use crate::happening::patching::Patching;
 use crate::happening::posting::Posting;
 use crate::happening::serving::Serving;
@@ -124,6 +126,9 @@ pub(crate) enum Happening {
 
     /// Something about the endpoints that say how the operator is.
     Health(Health),
+
+    /// Something about logins by handlers.
+    Login(Login),
 
     // === discovery and watches ===
     Serving(Serving),

@@ -66,6 +66,7 @@ pub mod testing;
 pub(crate) mod wording;
 
 pub use crate::cluster::Client;
+pub use crate::cluster::credentials::ConnectionInfo;
 pub use crate::engine::failures::Failure;
 pub use crate::handler::cause::Cause;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
@@ -171,6 +172,8 @@ pub use kopf_rs_macros::on_delete;
 pub use kopf_rs_macros::on_event;
 #[doc = include_str!("../docs/on_field.md")]
 pub use kopf_rs_macros::on_field;
+#[doc = include_str!("../docs/on_login.md")]
+pub use kopf_rs_macros::on_login;
 #[doc = include_str!("../docs/on_probe.md")]
 pub use kopf_rs_macros::on_probe;
 #[doc = include_str!("../docs/on_resume.md")]

@@ -5,6 +5,7 @@
 pub(crate) mod activity;
 pub(crate) mod follow;
 mod given;
+pub(crate) mod login;
 pub(crate) mod matching;
 #[cfg(not(feature = "cli"))]
 mod no_program;

@@ -9,6 +9,7 @@ mod duplicates;
 pub(crate) mod event_words;
 pub(crate) mod handling;
 mod health;
+mod login;
 mod patching;
 mod posting;
 mod serving;
@@ -39,6 +40,7 @@ impl Line<'_> {
             Happening::Patching(patching) => patching::level(patching),
             Happening::Posting(posting) => posting::level(posting),
             Happening::Health(health) => health::level(health),
+            Happening::Login(login) => login::level(login),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
             Happening::AbruptEnd(end) => abrupt_end::level(end),
             Happening::OutcomesLost { .. } | Happening::WorkerPanicked => Level::ERROR,
@@ -114,6 +116,7 @@ impl fmt::Display for Line<'_> {
             Happening::Patching(patching) => patching::write(f, patching),
             Happening::Posting(posting) => posting::write(f, posting),
             Happening::Health(health) => health::write(f, health),
+            Happening::Login(login) => login::write(f, login),
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }

@@ -10,6 +10,7 @@ use kopf_rs_tests::{Lines, Program, TestCluster, scenarios};
 use serde_json::json;
 
 use crate::cli::{Folder, PATIENCE, kopf_rs};
+use crate::health;
 use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
@@ -197,6 +198,8 @@ async fn hogged(cluster: &TestCluster, folder: &str, more: &str) -> Program {
         &kubeconfig,
         "-n",
         cluster.namespace(),
+        "--liveness",
+        "http://127.0.0.1:0/healthz",
     ];
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for number in 0..threads {
@@ -239,6 +242,26 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
         told.contains("Make it a `fn` instead of an `async fn`"),
         "{told}"
     );
+    let served = |line: &str| line.contains("Serving health status at ");
+    let port = health::port_in(&lines.until("of the endpoint", served).await);
+    let is_told = |answer: &health::Answer| {
+        let runtime = answer.text.contains("[+]runtime ok");
+        runtime
+            && answer
+                .text
+                .contains("[-]handlers failed: handlers block all their threads")
+    };
+    let answer = async {
+        loop {
+            let answer = health::get(port, "/livez").await;
+            if is_told(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    let answer = tokio::time::timeout(SOON, answer).await;
+    assert_eq!(answer.expect("it is told").code, 500);
 }
 
 async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {

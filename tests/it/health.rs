@@ -35,10 +35,10 @@ scenarios! {
 
 /// What an endpoint has answered.
 #[derive(Clone, Debug, PartialEq)]
-struct Answer {
-    code: u16,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
     kind: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 /// An operator that can be asked how it is.
@@ -87,13 +87,15 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn port_in(line: &str) -> u16 {
+/// The port that a line names.
+pub(crate) fn port_in(line: &str) -> u16 {
     let rest = line.split("http://127.0.0.1:").nth(1).expect("a URL");
     let port = rest.split('/').next().expect("a port");
     port.parse().expect("a number")
 }
 
-async fn get(port: u16, path: &str) -> Answer {
+/// Ask a port of this machine.
+pub(crate) async fn get(port: u16, path: &str) -> Answer {
     let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let answer = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");

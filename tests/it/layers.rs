@@ -102,6 +102,10 @@ const LOG_LINES: &[(&str, &str)] = &[
     ("operator/run.rs", "the operator's own start and end"),
     ("cluster/connect.rs", "before there is an operator"),
     (
+        "cluster/stack.rs",
+        "before there is an operator, at DEBUG only",
+    ),
+    (
         "cluster/discover.rs",
         "APIs that are broken, between discoveries",
     ),

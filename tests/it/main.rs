@@ -32,6 +32,7 @@ mod kopf_mode;
 mod layers;
 mod ledger;
 mod limits;
+mod login;
 mod myingress;
 mod operating;
 mod operators;

@@ -3,30 +3,22 @@
 //! Promises that every failure says what was looked for, where, what was found, and what to do.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Cluster as NamedServer, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
-use tokio::runtime::Handle;
-use tokio_util::task::AbortOnDropHandle;
-use tower::{BoxError, Layer, ServiceExt};
 
 use crate::cluster::Cluster;
 use crate::cluster::connect::error::{ConnectError, Origin, shown};
 pub(crate) use crate::cluster::connect::place::ConnectOptions;
 use crate::cluster::connect::place::{Place, Surroundings};
-use crate::cluster::connect::proxy::Proxy;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::Call;
+use crate::cluster::stack::proxy::ProxyChoice;
+use crate::cluster::stack::{chain, stack};
 
 mod error;
 mod place;
-mod proxy;
 #[cfg(test)]
 mod tests;
 
@@ -59,10 +51,12 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, Conn
             (config, None)
         }
     };
-    // Two providers in one program would make rustls panic on its first use: the first one installed stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let server = config.cluster_url.to_string();
-    match stack(&config, proxy.as_deref()) {
+    let proxy = match proxy.as_deref() {
+        Some(url) if !url.is_empty() => ProxyChoice::Url(url),
+        _ => ProxyChoice::Environment,
+    };
+    match stack(&config, &proxy) {
         Ok(client) => Ok(Connection { client, server }),
         Err(reason) => Err(ConnectError::Client { server, reason }),
     }
@@ -153,15 +147,17 @@ async fn configure(
         });
     }
     let proxy = proxy_url(&kubeconfig, &wanted);
+    let authority = authority_file(&kubeconfig, &wanted);
     let options = KubeConfigOptions {
         context: Some(wanted.clone()),
         ..KubeConfigOptions::default()
     };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let config = config.map_err(|error| ConnectError::Unusable {
+    let mut config = config.map_err(|error| ConnectError::Unusable {
         path: path.to_owned(),
         reason: chain(&error),
     })?;
+    config.root_cert_file = authority;
     tracing::debug!(
         "Using context {wanted} of kubeconfig {path}: {}",
         config.cluster_url
@@ -177,12 +173,24 @@ async fn configure(
 
 /// What the cluster of this context says; kube would mix it with the environment.
 fn proxy_url(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {
+    cluster_of(kubeconfig, context)?.proxy_url.clone()
+}
+
+/// The file with the certificates of its authorities, which may be replaced while the operator runs.
+fn authority_file(kubeconfig: &Kubeconfig, context: &str) -> Option<PathBuf> {
+    let cluster = cluster_of(kubeconfig, context)?;
+    let is_inline = cluster.certificate_authority_data.is_some();
+    let file = cluster.certificate_authority.as_ref();
+    file.filter(|_| !is_inline).map(PathBuf::from)
+}
+
+fn cluster_of<'a>(kubeconfig: &'a Kubeconfig, context: &str) -> Option<&'a NamedServer> {
     let mut contexts = kubeconfig.contexts.iter();
     let context = contexts.find(|named| named.name == context)?;
     let name = &context.context.as_ref()?.cluster;
     let mut clusters = kubeconfig.clusters.iter();
     let cluster = clusters.find(|named| named.name == *name)?;
-    cluster.cluster.as_ref()?.proxy_url.clone()
+    cluster.cluster.as_ref()
 }
 
 fn known_contexts(kubeconfig: &Kubeconfig) -> String {
@@ -193,90 +201,7 @@ fn known_contexts(kubeconfig: &Kubeconfig) -> String {
     names.join(", ")
 }
 
-/// Where connecting takes longer, nobody is there.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Dead peers are found by the kernel, too.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-
-fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(KEEPALIVE));
-    tcp.set_connect_timeout(Some(CONNECT));
-    tcp
-}
-
-/// The way to the server: straight, or through a proxy.
-fn stack(config: &Config, proxy_url: Option<&str>) -> Result<Client, String> {
-    let failed = |error: kube::Error| chain(&error);
-    let server = config.cluster_url.to_string();
-    let server = server.trim_end_matches('/');
-    let Some(proxy) = Proxy::before(&config.cluster_url, proxy_url)? else {
-        let tls = config.rustls_https_connector_with_connector(tcp());
-        return client(config, tls.map_err(failed)?, server.to_owned()).map_err(failed);
-    };
-    tracing::debug!("{server} is reached {proxy}");
-    let tls = config.rustls_https_connector_with_connector(proxy.tunnel(tcp()));
-    client(config, tls.map_err(failed)?, format!("{server} ({proxy})")).map_err(failed)
-}
-
-/// The leanest layers: no retries, no spans. Retrying is ours. `place` is the server in error messages.
-///
-/// Connections live on the runtime that makes the client: whatever threads another one's tasks block, requests are answered.
-fn client<C>(config: &Config, connector: C, place: String) -> kube::Result<Client>
-where
-    C: Connect + Clone + Send + Sync + 'static,
-{
-    let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
-    let http = http.map_err(move |source| {
-        BoxError::from(AtServer {
-            server: place.clone(),
-            source,
-        })
-    });
-    let http = config.extra_headers_layer()?.layer(http);
-    let service = tower::util::option_layer(config.auth_layer()?).layer(http);
-    let service = config.base_uri_layer().layer(service);
-    let home = Handle::current();
-    let service = service.map_future(move |answer| at_home(home.clone(), answer));
-    Ok(Client::new(service, config.default_namespace.clone()))
-}
-
-/// Await an answer on the runtime `home`: what is sent from elsewhere is a task there.
-async fn at_home<T: Send + 'static>(
-    home: Handle,
-    answer: impl Future<Output = Result<T, BoxError>> + Send + 'static,
-) -> Result<T, BoxError> {
-    if Handle::try_current().is_ok_and(|here| here.id() == home.id()) {
-        return answer.await;
-    }
-    AbortOnDropHandle::new(home.spawn(answer)).await?
-}
-
-/// Says which server it was.
-#[derive(Debug, thiserror::Error)]
-#[error("{server}")]
-struct AtServer {
-    server: String,
-    source: legacy::Error,
-}
-
 fn label(paths: &[PathBuf]) -> String {
     let paths: Vec<_> = paths.iter().map(|path: &PathBuf| shown(path)).collect();
     paths.join(", ")
-}
-
-/// The chain of causes in one line, outermost first.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !line.contains(&words) {
-            line = format!("{line}: {words}");
-        }
-        cause = error.source();
-    }
-    line
 }

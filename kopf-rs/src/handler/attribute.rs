@@ -46,6 +46,10 @@ pub(crate) const ON_CLEANUP: Attribute = Attribute {
     name: "on_cleanup",
     options: &[RETRY],
 };
+pub(crate) const ON_LOGIN: Attribute = Attribute {
+    name: "on_login",
+    options: &[RETRY],
+};
 pub(crate) const ON_PROBE: Attribute = Attribute {
     name: "on_probe",
     options: &[RETRY],
@@ -73,9 +77,9 @@ pub(crate) const TIMER: Attribute = Attribute {
     ],
 };
 
-const ALL: [Attribute; 11] = [
+const ALL: [Attribute; 12] = [
     ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
-    ON_PROBE, DAEMON, TIMER,
+    ON_LOGIN, ON_PROBE, DAEMON, TIMER,
 ];
 
 // === impl ===

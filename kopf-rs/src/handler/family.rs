@@ -29,7 +29,7 @@ pub enum Declaration {
     Event(MakeSelector, fn() -> EventOptions),
     /// `#[daemon]`, `#[timer]`
     Background(BackgroundKind, MakeSelector, fn() -> BackgroundOptions),
-    /// `#[on_startup]`, `#[on_cleanup]`, `#[on_probe]`
+    /// `#[on_startup]`, `#[on_cleanup]`, `#[on_login]`, `#[on_probe]`
     Activity(Activity, fn() -> ActivityOptions),
 }
 

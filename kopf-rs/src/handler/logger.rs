@@ -143,6 +143,9 @@ impl Logger {
             None => self.log_about_object(level, line),
             Some(Activity::Startup) => at_level!(level, "kopf.activities.startup", "{line}"),
             Some(Activity::Cleanup) => at_level!(level, "kopf.activities.cleanup", "{line}"),
+            Some(Activity::Login) => {
+                at_level!(level, "kopf.activities.authentication", "{line}");
+            }
             Some(Activity::Probe) => at_level!(level, "kopf.activities.probe", "{line}"),
         }
     }

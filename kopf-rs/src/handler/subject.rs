@@ -92,6 +92,8 @@ pub enum Activity {
     Startup,
     /// `#[on_cleanup]`
     Cleanup,
+    /// `#[on_login]`
+    Login,
     /// `#[on_probe]`
     Probe,
 }
@@ -152,6 +154,7 @@ impl Activity {
         match self {
             Self::Startup => "startup",
             Self::Cleanup => "cleanup",
+            Self::Login => "authentication",
             Self::Probe => "probe",
         }
     }

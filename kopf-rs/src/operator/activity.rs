@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::engine::attempt::attempt as call_once;
 use crate::engine::invoke::{Cancelled, Invoker};
@@ -37,25 +38,22 @@ pub(crate) struct Activities<'a> {
     pub(crate) backoff: (Duration, Duration),
 }
 
-/// A handler and its progress.
-type Run = (Arc<Handler>, Record);
+/// What an activity has come to.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// By handler, of those that have one.
+    pub(crate) results: Vec<(Arc<str>, Value)>,
+    /// The handlers that have failed for good.
+    pub(crate) failed: Vec<Arc<str>>,
+}
+
+/// A handler, its progress, and what it has returned.
+type Run = (Arc<Handler>, Record, Option<Value>);
 
 impl Activities<'_> {
     /// Call `handlers`, again and again as they want, until each has succeeded or failed for good. Which have failed?
     pub(crate) async fn run(&self, handlers: Vec<Arc<Handler>>) -> Result<(), Vec<Arc<str>>> {
-        let now = self.clock.now();
-        let begun = |handler| (handler, Record::begun(now));
-        let mut runs: Vec<Run> = handlers.into_iter().map(begun).collect();
-        while let Some(due) = next_due(&runs) {
-            tokio::time::sleep_until(self.clock.instant(due)).await;
-            for (handler, record) in &mut runs {
-                if record.is_due(self.clock.now()) {
-                    self.attempt(handler, record).await;
-                }
-            }
-        }
-        let failed = runs.into_iter().filter(|(_, record)| record.failure);
-        let failed: Vec<_> = failed.map(|(handler, _)| handler.id.clone()).collect();
+        let Ended { failed, .. } = self.results(handlers).await;
         if failed.is_empty() {
             Ok(())
         } else {
@@ -63,8 +61,34 @@ impl Activities<'_> {
         }
     }
 
-    async fn attempt(&self, handler: &Arc<Handler>, record: &mut Record) {
+    /// The same, with what they return.
+    pub(crate) async fn results(&self, handlers: Vec<Arc<Handler>>) -> Ended {
+        let now = self.clock.now();
+        let begun = |handler| (handler, Record::begun(now), None);
+        let mut runs: Vec<Run> = handlers.into_iter().map(begun).collect();
+        while let Some(due) = next_due(&runs) {
+            tokio::time::sleep_until(self.clock.instant(due)).await;
+            for (handler, record, result) in &mut runs {
+                if record.is_due(self.clock.now()) {
+                    *result = self.attempt(handler, record).await;
+                }
+            }
+        }
+        let mut ended = Ended::default();
+        for (handler, record, result) in runs {
+            if record.failure {
+                ended.failed.push(handler.id.clone());
+            }
+            ended
+                .results
+                .extend(result.map(|it| (handler.id.clone(), it)));
+        }
+        ended
+    }
+
+    async fn attempt(&self, handler: &Arc<Handler>, record: &mut Record) -> Option<Value> {
         let mut told = Vec::new();
+        let mut result = None;
         if let Some(exhausted) = Exhausted::of(handler, record, self.clock.now()) {
             self.judge()
                 .exhausted(handler, record, exhausted, &mut told);
@@ -72,8 +96,8 @@ impl Activities<'_> {
             record.begin(self.clock.now());
             match self.call(handler, record).await {
                 Ok(outcome) => {
-                    // There is no object whose status could keep a result.
-                    self.judge().attempted(handler, record, outcome, &mut told);
+                    // There is no object whose status could keep a result: logins alone have a use for it.
+                    result = self.judge().attempted(handler, record, outcome, &mut told);
                 }
                 Err(Cancelled) => record.failure = true,
             }
@@ -81,6 +105,7 @@ impl Activities<'_> {
         for handling in told {
             report(&self.context.logger, &Happening::Handling(handling));
         }
+        result
     }
 
     async fn call(&self, handler: &Arc<Handler>, record: &Record) -> Result<Outcome, Cancelled> {
@@ -111,7 +136,7 @@ impl Activities<'_> {
 }
 
 fn next_due(runs: &[Run]) -> Option<Timestamp> {
-    let open = runs.iter().filter(|(_, record)| !record.is_final());
-    open.map(|(_, record)| record.delayed.unwrap_or(record.started))
+    let open = runs.iter().filter(|(_, record, _)| !record.is_final());
+    open.map(|(_, record, _)| record.delayed.unwrap_or(record.started))
         .min()
 }

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::error::ClusterError;
+use crate::cluster::login::Vault;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::Engine;
 use crate::engine::calls_in_flight::CallsInFlight;
@@ -30,9 +31,6 @@ use crate::handler::registry::{Registry, RegistryError};
 use crate::handler::subject::Activity;
 use crate::health::address::{Address, BadLiveness};
 use crate::health::board::Board;
-use crate::health::listener::{Asked, Listener};
-use crate::health::probes::{ProbeSetup, Prober};
-use crate::health::responder::Responder;
 use crate::operator::activity::Activities;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
@@ -45,6 +43,9 @@ use crate::rt::printed::own_streams;
 use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
+
+mod endpoints;
+mod logged_in;
 
 /// An operator: its handlers, its settings, and the namespaces that it serves.
 ///
@@ -127,6 +128,9 @@ pub enum OperatorError {
     /// Cleanup handlers failed for good: everything else has ended.
     #[error("cleanup has failed: {}", .0.join(", "))]
     Cleanup(Vec<String>),
+    /// Login handlers give no credentials, or none that the server accepts: which handlers, and what to do.
+    #[error("{0}")]
+    Login(String),
     /// API discovery is refused.
     #[error("the cluster has refused API discovery: {0}")]
     Refused(String),
@@ -292,25 +296,14 @@ impl Operator {
     pub async fn run(self, client: Client, until: impl Future) -> Result<Report, OperatorError> {
         let name = self.check()?;
         self.check_state()?;
-        let operator = CheckedOperator::new(self, name, client)?;
-        let notes = operator.notes.clone();
-        let _looked_after = notes.clone().map(|notes| {
-            let looked_after = tokio::spawn(async move { notes.look_after().await });
-            AbortOnDropHandle::new(looked_after)
-        });
-        let ended = operator
-            .run(async {
-                until.await;
-                if let Some(notes) = &notes {
-                    notes.stopping();
-                    tracing::debug!("The request to stop the operator is noted.");
-                }
-            })
-            .await;
-        if let Some(notes) = &notes {
-            notes.end();
+        if self.has_login_handlers() {
+            tracing::warn!(
+                "Login handlers are not called, because the operator was given a client: Operator::run_logged_in calls them."
+            );
         }
-        ended
+        CheckedOperator::new(self, name, client)?
+            .run_noted(until)
+            .await
     }
 
     /// Whatever is wrong with it that needs no cluster to be seen; else its name.
@@ -390,6 +383,10 @@ pub(super) struct CheckedOperator {
     liveness: Option<Address>,
     /// Where parts of it tell how they are, if somebody may ask.
     board: Option<Board>,
+    /// What login handlers are given: there is no client yet.
+    without_client: Arc<Extensions>,
+    /// Where its credentials are, if they come from handlers.
+    vault: Option<Vault>,
 }
 
 impl CheckedOperator {
@@ -400,8 +397,9 @@ impl CheckedOperator {
     ) -> Result<Self, OperatorError> {
         let settings = StartupSettings::new(operator.settings);
         let mut extensions = operator.extensions;
-        extensions.insert(client.clone());
         extensions.insert(settings.clone());
+        let without_client = Arc::new(extensions.clone());
+        extensions.insert(client.clone());
         let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
         let posting = EventPosting::new(clock);
@@ -433,8 +431,32 @@ impl CheckedOperator {
             posting,
             liveness,
             board,
+            without_client,
+            vault: None,
             handlers_on: operator.handlers_on,
         })
+    }
+
+    /// From startup to cleanup, with calls noted where that is wanted.
+    async fn run_noted(self, until: impl Future) -> Result<Report, OperatorError> {
+        let notes = self.notes.clone();
+        let _looked_after = notes.clone().map(|notes| {
+            let looked_after = tokio::spawn(async move { notes.look_after().await });
+            AbortOnDropHandle::new(looked_after)
+        });
+        let ended = self
+            .run(async {
+                until.await;
+                if let Some(notes) = &notes {
+                    notes.stopping();
+                    tracing::debug!("The request to stop the operator is noted.");
+                }
+            })
+            .await;
+        if let Some(notes) = &notes {
+            notes.end();
+        }
+        ended
     }
 
     /// From startup to cleanup.
@@ -458,28 +480,6 @@ impl CheckedOperator {
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
-    }
-
-    /// Answer those who ask how the operator is.
-    fn endpoints(&self) -> Result<Option<(Listener, AbortOnDropHandle<()>)>, OperatorError> {
-        let (Some(address), Some(board)) = (&self.liveness, &self.board) else {
-            return Ok(None);
-        };
-        let prober = Prober::new(ProbeSetup {
-            handlers: self.handlers_of(Activity::Probe),
-            invoker: self.invoker.clone(),
-            clock: self.clock,
-            context: self.context_of(Activity::Probe),
-        });
-        let (desk, responder) = Responder::new(board.clone(), prober);
-        let asked = Asked {
-            desk,
-            board: board.clone(),
-            handlers: self.handlers_on.clone(),
-        };
-        let listener = Listener::start(address, asked).map_err(OperatorError::Endpoint)?;
-        let responding = AbortOnDropHandle::new(tokio::spawn(responder.run()));
-        Ok(Some((listener, responding)))
     }
 
     fn handlers_of(&self, activity: Activity) -> Vec<Arc<Handler>> {
@@ -537,7 +537,8 @@ impl CheckedOperator {
         let ended = tokio::select! {
             biased;
             _ = until => Ok(Vec::new()),
-            ended = observer.run(self.once) => ended,
+            failed = self.login_failed() => Err(failed),
+            ended = observer.run(self.once) => ended.map_err(|error| refused(&error)),
             never = engine.give_back_memory(), if self.on_mimalloc => match never {},
             never = engine.look_after_timers() => match never {},
         };
@@ -546,7 +547,7 @@ impl CheckedOperator {
             board.stops();
         }
         engine.drain().await;
-        let mut unserved = ended.map_err(|error| refused(&error))?;
+        let mut unserved = ended?;
         unserved.extend(engine.gave_up());
         Ok(Report {
             unserved,

@@ -116,6 +116,21 @@ async fn a_bad_namespace_pattern_is_wrong_usage() {
 }
 
 #[tokio::test]
+async fn a_liveness_url_that_cannot_be_served_is_told() {
+    let liveness = |url: &str| obey(&["--embedded", "--liveness", url]);
+    let texts = ["error: the liveness URL `https://", "only http is served"];
+    ended(liveness("https://127.0.0.1:8080/healthz"))
+        .await
+        .with(2, &texts);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("it is bound").port();
+    let texts = ["error: the liveness endpoint", "choose another port"];
+    ended(liveness(&format!("http://127.0.0.1:{port}/healthz")))
+        .await
+        .with(1, &texts);
+}
+
+#[tokio::test]
 async fn objects_that_cannot_be_applied_are_named_by_place() {
     for (path, code, text) in [
         ("absent", 2, "absent: no such file or folder"),

@@ -8,4 +8,9 @@ async fn watch(diff: &Diff) {}
 #[on_startup]
 async fn begin(spec: Value) {}
 
+#[on_login]
+async fn log_in(client: Client) -> HandlerResult<ConnectionInfo> {
+    todo!()
+}
+
 fn main() {}

@@ -1,7 +1,7 @@
-//! Handlers of the operator itself: `on_startup`, `on_cleanup`, `on_probe`. They are called for no object, and what is retried is retried in
+//! Handlers of the operator itself: `on_startup`, `on_cleanup`, `on_login`, `on_probe`. They are called for no object, and what is retried is retried in
 //! memory.
 
-use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_PROBE, ON_STARTUP};
+use crate::handler::attribute::{Attribute, ON_CLEANUP, ON_LOGIN, ON_PROBE, ON_STARTUP};
 use crate::handler::cause::Cause;
 use crate::handler::extract::given::{ByType, GivenToActivities, OfAnObject};
 use crate::handler::options::{CallbackOptions, RetryOptions};
@@ -10,7 +10,7 @@ use crate::handler::registry::callback::Callback;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Subject};
 
-/// The options of `on_startup`, `on_cleanup` and `on_probe`.
+/// The options of `on_startup`, `on_cleanup`, `on_login` and `on_probe`.
 #[derive(Clone, Default)]
 pub struct ActivityOptions {
     /// How failed attempts are repeated.
@@ -27,6 +27,7 @@ pub(super) fn attribute(activity: Activity) -> Attribute {
     match activity {
         Activity::Startup => ON_STARTUP,
         Activity::Cleanup => ON_CLEANUP,
+        Activity::Login => ON_LOGIN,
         Activity::Probe => ON_PROBE,
     }
 }
@@ -89,6 +90,13 @@ impl Registry {
         self.with_activity(Activity::Cleanup, handler)
     }
 
+    /// Call `handler` for credentials: its result is a [`ConnectionInfo`](crate::ConnectionInfo), or an `Option` of one. See
+    /// [`Operator::run_logged_in`](crate::Operator::run_logged_in).
+    #[must_use]
+    pub fn on_login(self, handler: Callback) -> Self {
+        self.with_activity(Activity::Login, handler)
+    }
+
     /// Call `handler` whenever the liveness endpoint is asked ([`Operator::liveness`](crate::Operator::liveness)); its result is part of the answer.
     #[must_use]
     pub fn on_probe(self, handler: Callback) -> Self {
@@ -103,7 +111,7 @@ impl Registry {
 }
 
 impl Cause {
-    /// `startup`, `cleanup` or `probe`; `None` for handlers of objects.
+    /// `startup`, `cleanup`, `authentication` or `probe`; `None` for handlers of objects.
     #[must_use]
     pub fn activity(&self) -> Option<&'static str> {
         match &self.subject {

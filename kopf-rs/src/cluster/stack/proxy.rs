@@ -10,18 +10,27 @@ use http::Uri;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
+/// Which proxy is meant.
+pub(in crate::cluster) enum ProxyChoice<'a> {
+    Url(&'a str),
+    /// What the environment says.
+    Environment,
+    None,
+}
+
 /// Displays as `through the proxy URL`, without credentials.
 pub(super) struct Proxy(Intercept);
 
 impl Proxy {
     /// What stands before the server; the error says what is wrong with a proxy.
-    pub(super) fn before(server: &Uri, configured: Option<&str>) -> Result<Option<Self>, String> {
-        match configured {
-            Some(url) if !url.is_empty() => Self::of(&Matcher::builder().all(url).build(), server)?
+    pub(super) fn before(server: &Uri, choice: &ProxyChoice<'_>) -> Result<Option<Self>, String> {
+        match choice {
+            ProxyChoice::None => Ok(None),
+            ProxyChoice::Url(url) => Self::of(&Matcher::builder().all(*url).build(), server)?
                 .ok_or_else(|| format!("proxy-url {url:?} is no URL: expected http://HOST:PORT"))
                 .map(Some),
-            _ if is_here(server) => Ok(None),
-            _ => Self::of(&Matcher::from_env(), server),
+            ProxyChoice::Environment if is_here(server) => Ok(None),
+            ProxyChoice::Environment => Self::of(&Matcher::from_env(), server),
         }
     }
 

@@ -1,0 +1,91 @@
+//! Login handlers as a source of credentials.
+//!
+//! Must not know when a login is wanted, nor what is done with what they return.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+use crate::cluster::credentials::ConnectionInfo;
+use crate::cluster::login::{Candidate, LoginSource, Why};
+use crate::engine::invoke::Invoker;
+use crate::engine::report::report;
+use crate::handler::cause::CauseContext;
+use crate::handler::definition::Handler;
+use crate::handler::subject::Activity;
+use crate::happening::Happening;
+use crate::happening::login::{Login, WhyLogin};
+use crate::operator::activity::Activities;
+use crate::operator::settings::StartupSettings;
+use crate::rt::clock::Clock;
+use crate::rt::rng::Rng;
+
+/// The login handlers of an operator.
+pub(crate) struct LoginHandlers {
+    pub(crate) handlers: Vec<Arc<Handler>>,
+    pub(crate) invoker: Arc<Invoker>,
+    pub(crate) clock: Clock,
+    pub(crate) rng: Arc<Rng>,
+    /// With the logger of logins, and without a client: that one waits for the login.
+    pub(crate) context: CauseContext,
+    pub(crate) settings: StartupSettings,
+}
+
+impl LoginSource for LoginHandlers {
+    fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+        self.log_in(why).boxed()
+    }
+}
+
+impl LoginHandlers {
+    async fn log_in(&self, why: Why) -> Result<Vec<Candidate>, String> {
+        let why = match why {
+            Why::First => WhyLogin::First,
+            Why::Expired(id) => WhyLogin::Expired(id),
+            Why::Refused(id) => WhyLogin::Refused(id),
+        };
+        self.tell(Login::Initiated(why.clone()));
+        let activities = Activities {
+            activity: Activity::Login,
+            invoker: &self.invoker,
+            clock: self.clock,
+            rng: &self.rng,
+            context: self.context.clone(),
+            backoff: self.settings.get().execution.backoff(),
+        };
+        let ended = activities.results(self.handlers.clone()).await;
+        let mut found = Vec::new();
+        for (id, result) in ended.results {
+            found.push(candidate(id, result)?);
+        }
+        if !found.is_empty() {
+            self.tell(Login::Finished(why));
+        } else if ended.failed.is_empty() {
+            self.tell(Login::Empty(why));
+        } else {
+            let failed: Vec<_> = ended.failed.iter().map(|id| format!("'{id}'")).collect();
+            return Err(format!(
+                "login handler {} has failed for good, as the log says, and there are no other credentials: mend the handler, or where it \
+                 has the credentials from",
+                failed.join(", ")
+            ));
+        }
+        Ok(found)
+    }
+
+    fn tell(&self, login: Login) {
+        report(&self.context.logger, &Happening::Login(login));
+    }
+}
+
+/// What it has returned is not shown: it may be a secret.
+fn candidate(id: Arc<str>, result: Value) -> Result<Candidate, String> {
+    match serde_json::from_value::<ConnectionInfo>(result) {
+        Ok(info) => Ok(Candidate { id, info }),
+        Err(_) => Err(format!(
+            "login handler '{id}' has returned something else than credentials: it must return `Option<ConnectionInfo>` or `ConnectionInfo`"
+        )),
+    }
+}

@@ -1,0 +1,81 @@
+//! Operators that log in by handlers, in place of being given a client.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::cluster::Client;
+use crate::cluster::login::Vault;
+use crate::handler::cause::CauseContext;
+use crate::handler::subject::Activity;
+use crate::operator::login::LoginHandlers;
+use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report};
+use crate::rt::clock::Clock;
+
+impl Operator {
+    /// The same as [`Operator::run`], for an operator with login handlers ([`on_login`](macro@crate::on_login)): they give it its credentials.
+    ///
+    /// They are called before the first request, which follows the startup handlers unless one of these makes it, when the credentials expire, and
+    /// when the server refuses them. Each request that is refused with 401 is sent again with the next credentials.
+    ///
+    /// # Errors
+    /// If the operator cannot start, or its cleanup fails, or there are no credentials: [`OperatorError::Login`].
+    pub async fn run_logged_in(self, until: impl Future) -> Result<Report, OperatorError> {
+        self.run_prepared(async |_| Ok(()), until).await
+    }
+
+    /// The same. Before anything else, `prepare` with its client.
+    pub(crate) async fn run_prepared<E: From<OperatorError>>(
+        self,
+        prepare: impl AsyncFnOnce(&Client) -> Result<(), E>,
+        until: impl Future,
+    ) -> Result<Report, E> {
+        let name = self.check()?;
+        self.check_state()?;
+        let vault = Vault::new(Clock::start());
+        let client = vault.client();
+        let mut operator = CheckedOperator::new(self, name, client.clone())?;
+        let logging_in = vault.task(operator.login_handlers(), operator.rng.clone());
+        let _logging_in = AbortOnDropHandle::new(tokio::spawn(logging_in.run()));
+        operator.vault = Some(vault.clone());
+        let mut until = pin!(until);
+        tokio::select! {
+            biased;
+            prepared = prepare(&client) => prepared?,
+            failed = vault.failed() => return Err(OperatorError::Login(failed).into()),
+            _ = &mut until => return Ok(Report::default()),
+        }
+        Ok(operator.run_noted(until).await?)
+    }
+
+    /// Whether credentials come from its handlers.
+    pub(crate) fn has_login_handlers(&self) -> bool {
+        let mut handlers = self.registry.handlers().iter();
+        handlers.any(|handler| handler.activity() == Some(Activity::Login))
+    }
+}
+
+impl CheckedOperator {
+    fn login_handlers(&self) -> LoginHandlers {
+        LoginHandlers {
+            handlers: self.handlers_of(Activity::Login),
+            invoker: self.invoker.clone(),
+            clock: self.clock,
+            rng: self.rng.clone(),
+            context: CauseContext {
+                extensions: Arc::clone(&self.without_client),
+                ..self.context_of(Activity::Login)
+            },
+            settings: self.settings.clone(),
+        }
+    }
+
+    /// Wait until there is no hope for credentials any more.
+    pub(super) async fn login_failed(&self) -> OperatorError {
+        match &self.vault {
+            Some(vault) => OperatorError::Login(vault.failed().await),
+            None => std::future::pending().await,
+        }
+    }
+}
