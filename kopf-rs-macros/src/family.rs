@@ -69,6 +69,10 @@ pub(crate) enum Form {
     Seconds,
     /// `interval = 30`, `interval = |cause| ..`
     Pause,
+    /// `schedule = "0 3 * * *"`
+    Schedule,
+    /// `zone = "Europe/Kyiv"`
+    Zone,
     /// `retries = 3`
     Count,
     /// `field = "spec.size"`

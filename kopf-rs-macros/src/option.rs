@@ -1,5 +1,6 @@
 //! The options of an attribute: what each may be, and how it reads in the expansion.
 
+use kopf_rs_schedule::{Schedule, ScheduleError};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -56,6 +57,9 @@ enum Criterion {
     Given(Expr),
 }
 
+/// What else says when a timer is called.
+const BESIDE_NO_SCHEDULE: [&str; 3] = ["interval", "sharp", "initial_delay"];
+
 const ERRORS: [&str; 3] = ["ignored", "temporary", "permanent"];
 
 // === impl Options ===
@@ -91,6 +95,16 @@ impl Options {
                 );
             } else if is("value") && (self.has("old") || self.has("new")) {
                 let message = "`value` looks at both sides of a change, `old` and `new` at one: use either `value`, or `old` and `new`";
+                mistakes.at(key, message);
+            } else if is("zone") && !self.has("schedule") {
+                mistakes.at(
+                    key,
+                    "`zone` is that of a `schedule`: add `schedule = \"0 3 * * *\"`",
+                );
+            } else if self.has("schedule") && BESIDE_NO_SCHEDULE.iter().any(|name| is(name)) {
+                let message = format!(
+                    "a `schedule` says by itself when the timer is called: leave out either it or `{key}`"
+                );
                 mistakes.at(key, message);
             }
         }
@@ -190,6 +204,8 @@ impl Value {
             Form::Errors => errors(&expr),
             Form::Seconds => seconds(&name, expr),
             Form::Pause => pause(&name, expr),
+            Form::Schedule => schedule(expr),
+            Form::Zone => zone(expr),
             Form::Count => retries(expr),
             Form::Field => field(expr),
             Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
@@ -252,6 +268,8 @@ fn sample(form: Form) -> &'static str {
         Form::Errors => "permanent",
         Form::Field => "\"spec.size\"",
         Form::Predicate => "|cause| ...",
+        Form::Schedule => "\"0 3 * * *\"",
+        Form::Zone => "\"Europe/Kyiv\"",
         Form::Criterion => "PRESENT",
         Form::Map => "{\"app\": \"x\"}",
         Form::Flag | Form::Any | Form::Seconds | Form::Pause | Form::Count => "3",
@@ -350,6 +368,34 @@ fn seconds_tokens(expr: &Expr, k: &TokenStream) -> TokenStream {
         quote!(#k::Duration::from_secs(#expr))
     } else {
         quote!(#k::duration(#expr))
+    }
+}
+
+/// Text that is no schedule is refused here, and a constant at the start of the operator.
+fn schedule(expr: Expr) -> syn::Result<Value> {
+    checked_text(expr, "schedule = \"0 3 * * *\"", |text| {
+        Schedule::parse(text, None)
+    })
+}
+
+fn zone(expr: Expr) -> syn::Result<Value> {
+    checked_text(expr, "zone = \"Europe/Kyiv\"", |text| {
+        Schedule::parse("@daily", Some(text))
+    })
+}
+
+fn checked_text(
+    expr: Expr,
+    sample: &str,
+    parse: impl FnOnce(&str) -> Result<Schedule, ScheduleError>,
+) -> syn::Result<Value> {
+    match (&expr, text(&expr)) {
+        (_, Some(text)) => match parse(&text) {
+            Ok(_) => Ok(Value::Text(expr)),
+            Err(wrong) => Err(error(&expr, wrong)),
+        },
+        (Expr::Lit(_), None) => Err(error(&expr, format!("this is text: `{sample}`"))),
+        _ => Ok(Value::Text(expr)),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod diffbase;
 mod error;
 pub(crate) mod finalizer;
 pub(crate) mod kopf;
+mod last_runs;
 pub(crate) mod naming;
 mod own;
 pub(crate) mod progress;
@@ -46,6 +47,8 @@ pub struct Persistence {
     marks: Arc<Marks>,
     /// Where all there is to keep is in these annotations.
     plain: Option<Annotations>,
+    /// Keep when timers were called last, whatever storages there are for the rest.
+    runs: Annotations,
     /// What all annotations begin with; nothing where storages decide.
     prefix: Option<Arc<str>>,
 }
@@ -64,6 +67,7 @@ impl Persistence {
         Self {
             finalizer: format!("{prefix}/finalizer").into(),
             plain: Some(annotations.clone()),
+            runs: annotations.clone(),
             prefix: Some(prefix.as_str().into()),
             progress: Arc::new(AnnotatedProgress::new(annotations.clone())),
             essence: Arc::new(AnnotatedEssence::new(annotations)),
@@ -82,6 +86,7 @@ impl Persistence {
         Self {
             finalizer: kopf::FINALIZER.into(),
             plain: None,
+            runs: Annotations::under(kopf::PREFIX),
             prefix: Some(kopf::PREFIX.into()),
             progress: Arc::new(guarded_progress(SmartProgressStorage::default())),
             essence: Arc::new(guarded_essence(AnnotationsDiffBaseStorage::default())),

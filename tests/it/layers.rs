@@ -132,6 +132,7 @@ fn everything() -> Vec<Source> {
         "kopf-rs",
         "kopf-rs-flags",
         "kopf-rs-macros",
+        "kopf-rs-schedule",
         "kopf-rs-cli",
         "kopf-rs-apiserver",
         "examples",

@@ -44,6 +44,7 @@ mod resume;
 mod retry;
 mod rights;
 mod rivals;
+mod schedules;
 mod secrets;
 mod subhandlers;
 mod timers;

@@ -23,6 +23,8 @@ const SCHEDULE: &[Setting] = &[
     Setting("interval", Form::Pause),
     Setting("sharp", Form::Flag),
     Setting("idle", Form::Seconds),
+    Setting("schedule", Form::Schedule),
+    Setting("zone", Form::Zone),
 ];
 
 pub(crate) const DAEMON: Kind = kind("daemon", "Daemon", CANCELLATION);

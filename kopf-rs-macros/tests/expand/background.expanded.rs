@@ -130,3 +130,50 @@ const _: () = {
         __kopf::Declared(__KOPF_DECLS)
     }
 };
+fn nightly(name: &str) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_nightly(
+        __kopf_cause: &__kopf::Cause,
+        __kopf_patch: &mut __kopf::Patch,
+    ) -> __kopf::Returned {
+        use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+        let __kopf_argument_0 = <str as __kopf::LendArg<
+            '_,
+            __kopf::arg::name,
+        >>::hold(__kopf_cause)?;
+        let __kopf_returned = nightly(&*__kopf_argument_0);
+        (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "nightly",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Background(
+                    __kopf::BackgroundKind::Timer,
+                    || __kopf::Selector::positional(&["myapps"]),
+                    || __kopf::BackgroundOptions {
+                        schedule: __kopf::Option::Some(
+                            __kopf::String::from("0 3 * * *"),
+                        ),
+                        zone: __kopf::Option::Some(__kopf::String::from("Europe/Kyiv")),
+                        ..__kopf::BackgroundOptions::default()
+                    },
+                ),
+            ),
+            common: || __kopf::CommonOptions::default(),
+            call: __kopf::Function::Blocking(__kopf_call_nightly),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

@@ -5,3 +5,6 @@ async fn watch_over(name: &str, stopped: &Stopped, live: Live) -> HandlerResult 
 
 #[timer("myapps", interval = EVERY, sharp, idle = 10, initial_delay = 1.5)]
 fn tick(name: &str) {}
+
+#[timer("myapps", schedule = "0 3 * * *", zone = "Europe/Kyiv")]
+fn nightly(name: &str) {}

@@ -46,6 +46,7 @@ impl Worker {
             memory,
             steps,
             failed,
+            patch,
             ..
         } = planned;
         for handler in failed {
@@ -56,6 +57,9 @@ impl Worker {
             return;
         }
         self.memory.background_or_none().memory = memory;
+        if !patch.is_empty() {
+            self.memory.seen.keep_of_background(patch);
+        }
         for step in steps {
             match step {
                 Step::Call { handler, attempt } => {
@@ -190,6 +194,11 @@ impl Worker {
         };
         if let Some(result) = ended.result {
             deliver(&mut patch, &call.handler.id, result);
+        }
+        if let Some(ran) = ended.ran {
+            self.keep_identity(&mut patch);
+            let persistence = &self.shared().setup.persistence;
+            persistence.note_run(&call.handler.id, ran, call.body(), &mut patch);
         }
         if ended.failed {
             let shared = self.shared();

@@ -73,7 +73,14 @@ pub(crate) const TIMER: Attribute = Attribute {
     options: &[
         RETRY,
         FILTERS,
-        &["initial_delay", "interval", "sharp", "idle"],
+        &[
+            "initial_delay",
+            "interval",
+            "sharp",
+            "idle",
+            "schedule",
+            "zone",
+        ],
     ],
 };
 

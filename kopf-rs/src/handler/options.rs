@@ -98,6 +98,8 @@ pub(crate) struct CallbackOptions {
     pub(crate) param: Option<Param>,
     pub(crate) change: ChangeOptions,
     pub(crate) timing: Timing,
+    pub(crate) schedule: Option<String>,
+    pub(crate) zone: Option<String>,
 }
 
 impl CallbackOptions {
@@ -131,6 +133,8 @@ impl CallbackOptions {
             ("interval", timing.interval.is_some()),
             ("sharp", timing.sharp),
             ("idle", timing.idle.is_some()),
+            ("schedule", self.schedule.is_some()),
+            ("zone", self.zone.is_some()),
             (
                 "cancellation_backoff",
                 timing.cancellation_backoff.is_some(),

@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kopf_rs_schedule::Schedule;
+
 use crate::handler::cause::Cause;
 use crate::handler::seconds::Seconds;
 
@@ -26,6 +28,7 @@ pub(crate) struct Timing {
     pub(crate) interval: Option<Pause>,
     pub(crate) sharp: bool,
     pub(crate) idle: Option<Duration>,
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) cancellation_backoff: Option<Duration>,
     pub(crate) cancellation_timeout: Option<Duration>,
     pub(crate) cancellation_polling: Option<Duration>,
@@ -147,6 +150,18 @@ impl Timing {
         }
         if is_zero(self.idle) || is_zero(self.cancellation_polling) {
             return Err("`idle` and `cancellation_polling` must be longer than zero".to_owned());
+        }
+        if self.schedule.is_some() {
+            let others = [
+                ("interval", self.interval.is_some()),
+                ("sharp", self.sharp),
+                ("initial_delay", self.initial_delay.is_some()),
+            ];
+            if let Some((other, _)) = others.iter().find(|(_, given)| *given) {
+                return Err(format!(
+                    "a `schedule` says by itself when the timer is called: leave out either it or `{other}`"
+                ));
+            }
         }
         if self.sharp && self.interval.is_none() {
             return Err("`sharp` is about the `interval`: give one".to_owned());

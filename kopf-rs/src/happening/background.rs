@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::handler::definition::Handler;
 use crate::handler::stopped::StopReason;
 
@@ -20,6 +22,14 @@ pub(crate) enum BackgroundHandling {
     CutOff { handler: Arc<Handler> },
     /// It is to end.
     Exits { handler: Arc<Handler>, exit: Exit },
+    /// It was not called when its schedule said so, and is called once instead.
+    MissedRuns {
+        handler: Arc<Handler>,
+        /// When the first of these runs was due.
+        first: Timestamp,
+        /// It was not the only one.
+        more: bool,
+    },
     /// Its interval, as its function says, is none.
     ZeroInterval {
         handler: Arc<Handler>,

@@ -314,10 +314,11 @@ impl Operator {
         if let Err(bad) = &self.liveness {
             return Err(bad.clone().into());
         }
+        // First: where all handlers are wrong, none is left.
+        self.registry.check()?;
         if self.registry.is_empty() {
             return Err(OperatorError::NoHandlers);
         }
-        self.registry.check()?;
         check(&self.settings)?;
         self.checked_name()
     }

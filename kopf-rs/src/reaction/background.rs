@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kopf_rs_schedule::Schedule;
 use serde_json::Value;
 
 use crate::handler::cause::Cause;
@@ -67,6 +68,8 @@ pub(crate) struct Returned {
     pub(crate) failed: bool,
     /// It is called no more: the object may not be held any longer, or may have it again.
     pub(crate) is_over: bool,
+    /// When the run began, where a later process has to know.
+    pub(crate) ran: Option<Timestamp>,
 }
 
 /// In place of a span of time that a function has panicked over.
@@ -84,6 +87,15 @@ pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
 
 pub(super) fn timing(handler: &Handler) -> Option<&Timing> {
     handler.background().map(|(_, timing)| timing)
+}
+
+pub(super) fn schedule(handler: &Handler) -> Option<&Schedule> {
+    timing(handler)?.schedule.as_ref()
+}
+
+/// The run after `time`.
+pub(super) fn next_run(schedule: &Schedule, time: Timestamp) -> Timestamp {
+    schedule.next(time).unwrap_or(Timestamp::MAX)
 }
 
 // === what is asked ===
@@ -157,6 +169,9 @@ impl BackgroundRun {
         if kind != BackgroundKind::Timer {
             return None;
         }
+        if let Some(schedule) = &timing.schedule {
+            return Some(next_run(schedule, now));
+        }
         let pause = match (&timing.interval, timing.idle) {
             (Some(interval), _) => asked((&self.handler, "interval"), ask(interval, cause), told),
             (None, Some(idle)) => idle,
@@ -210,6 +225,7 @@ impl BackgroundMemory {
             return None;
         };
         let has_changed = self.changed > *since;
+        let ran = self.runs[place].ran_since(*since);
         match outcome {
             Some(outcome) if exiting.is_none() => {
                 let run = &mut self.runs[place];
@@ -217,10 +233,12 @@ impl BackgroundMemory {
             }
             last => {
                 self.runs.swap_remove(place);
+                let ran = ran.filter(|_| matches!(last, Some(Outcome::Succeeded(_))));
                 Some(Returned {
                     result: judge_the_last(handler, last, told),
                     failed: false,
                     is_over: true,
+                    ran,
                 })
             }
         }
@@ -241,6 +259,11 @@ impl BackgroundMemory {
 }
 
 impl BackgroundRun {
+    /// When the attempts began of which the last one began at `since`, where a later process has to know.
+    fn ran_since(&self, since: Timestamp) -> Option<Timestamp> {
+        schedule(&self.handler).map(|_| self.started.unwrap_or(since))
+    }
+
     /// A call has ended by itself.
     fn judged(
         &mut self,
@@ -252,6 +275,7 @@ impl BackgroundRun {
         let Phase::Runs { since, .. } = self.phase else {
             return Returned::default();
         };
+        let ran = self.ran_since(since);
         let mut record = self.record(judge.now);
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
         self.phase = if record.success {
@@ -278,6 +302,7 @@ impl BackgroundRun {
             result,
             failed: record.failure,
             is_over,
+            ran: ran.filter(|_| record.is_final()),
         }
     }
 }
@@ -329,6 +354,9 @@ fn next_tick(
     let (kind, timing) = call.handler.background()?;
     if kind == BackgroundKind::Daemon {
         return None;
+    }
+    if let Some(schedule) = &timing.schedule {
+        return Some(Phase::Waits(next_run(schedule, now)));
     }
     let Some(interval) = &timing.interval else {
         timing.idle?;

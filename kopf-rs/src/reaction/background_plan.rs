@@ -7,6 +7,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use kopf_rs_schedule::Schedule;
+
 use crate::handler::cause::Attempt;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::filter::Former;
@@ -16,8 +19,10 @@ use crate::handler::subject::{BackgroundSubject, Subject};
 use crate::handler::timing::{Pause, Timing};
 use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
+use crate::object::patch::Patch;
 use crate::reaction::background::{
-    BackgroundMemory, BackgroundRun, Phase, after, asked, exited, is_same, timing,
+    BackgroundMemory, BackgroundRun, Phase, after, asked, exited, is_same, next_run, schedule,
+    timing,
 };
 use crate::reaction::comparison::{first_attempt, object};
 use crate::reaction::exiting::{Exiting, Look, Order};
@@ -35,6 +40,8 @@ pub(crate) struct BackgroundPlan {
     pub(crate) suspended: Vec<Arc<Handler>>,
     /// Those that have failed for good without a call.
     pub(crate) failed: Vec<Arc<Handler>>,
+    /// What a later process has to know of timers with a schedule that are there from now on.
+    pub(crate) patch: Patch,
 }
 
 impl BackgroundPlan {
@@ -73,6 +80,7 @@ struct Looking<'a, 'b> {
     memory: BackgroundMemory,
     steps: Vec<Step>,
     failed: Vec<Arc<Handler>>,
+    patch: Patch,
     told: &'b mut Vec<Handling>,
 }
 
@@ -111,6 +119,7 @@ pub(super) fn background(
         },
         steps: Vec::new(),
         failed: Vec::new(),
+        patch: Patch::new(),
         told,
     };
     let suspended = looking.look(memory, &handlers, has_changed);
@@ -118,6 +127,7 @@ pub(super) fn background(
         memory: looking.memory,
         steps: looking.steps,
         failed: looking.failed,
+        patch: looking.patch,
         suspended,
     }
 }
@@ -206,10 +216,15 @@ impl Looking<'_, '_> {
 
     /// It is there from now on.
     fn begun(&mut self, handler: &Arc<Handler>) -> BackgroundRun {
-        let delay = timing(handler).map_or(Duration::ZERO, |timing| self.delay(handler, timing));
+        let first = if let Some(schedule) = schedule(handler) {
+            self.first_run(handler, schedule)
+        } else {
+            let delay = timing(handler).map(|timing| self.delay(handler, timing));
+            after(self.input.now, delay.unwrap_or_default())
+        };
         BackgroundRun {
             handler: handler.clone(),
-            phase: Phase::Waits(after(self.input.now, delay)),
+            phase: Phase::Waits(first),
             retries: 0,
             started: None,
         }
@@ -227,12 +242,51 @@ impl Looking<'_, '_> {
         let Some(span) = span.or(timing.idle.filter(|_| is_spread)) else {
             return Duration::ZERO;
         };
-        self.random = next_random(self.random);
-        let spread = span
-            .min(LONGEST_SPREAD)
-            .mul_f64(self.random.clamp(0.0, 1.0));
+        let spread = self.random_part(span.min(LONGEST_SPREAD));
         // The object counts as changed now: idle timers would all be called at once.
         timing.idle.unwrap_or_default().saturating_add(spread)
+    }
+
+    /// The first run of a timer with a schedule: soon, where a former process has noted a run, and another one was due since then. What has
+    /// matched the filters only since then has missed nothing.
+    fn first_run(&mut self, handler: &Arc<Handler>, schedule: &Schedule) -> Timestamp {
+        let Input {
+            now,
+            persistence,
+            body,
+            policy,
+            ..
+        } = *self.input;
+        let noted = if self.input.is_first_listing() {
+            persistence.last_run(&handler.id, body)
+        } else {
+            None
+        };
+        let Some(noted) = noted else {
+            persistence.note_run(&handler.id, now, body, &mut self.patch);
+            return next_run(schedule, now);
+        };
+        // The clock may have been set back.
+        let first = next_run(schedule, noted.min(now));
+        if first > now {
+            return first;
+        }
+        let missed = BackgroundHandling::MissedRuns {
+            handler: handler.clone(),
+            first,
+            more: next_run(schedule, first) <= now,
+        };
+        self.told.push(Handling::Background(missed));
+        if policy.spreads_first_calls {
+            after(now, self.random_part(LONGEST_SPREAD))
+        } else {
+            now
+        }
+    }
+
+    fn random_part(&mut self, whole: Duration) -> Duration {
+        self.random = next_random(self.random);
+        whole.mul_f64(self.random.clamp(0.0, 1.0))
     }
 
     fn ask(&mut self, whose: (&Arc<Handler>, &'static str), pause: &Pause) -> Duration {
@@ -268,7 +322,10 @@ impl Looking<'_, '_> {
                     if !is_wanted {
                         return None;
                     }
-                    run.phase = Phase::Waits(at.max(now));
+                    run.phase = Phase::Waits(match schedule(&run.handler) {
+                        Some(schedule) if at <= now => next_run(schedule, now),
+                        _ => at.max(now),
+                    });
                     (run.retries, run.started) = (0, None);
                 }
             }

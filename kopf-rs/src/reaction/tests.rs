@@ -10,6 +10,7 @@ mod history;
 mod life;
 mod restart;
 mod retry;
+mod schedules;
 mod storages;
 mod subhandlers;
 mod suspended;

@@ -23,6 +23,8 @@ pub(crate) const MARKER: &str = "kopf-managed";
 pub(crate) const LAST_HANDLED: &str = "last-handled-configuration";
 /// Keeps, in the middle of a cycle, the essence that is to be stored as handled last.
 pub(crate) const TARGET: &str = "target-configuration";
+/// Begins the names under which the last runs of timers with a schedule are kept.
+const LAST_RUN: &str = "last-run";
 
 /// Ends the names on `ReplicaSets` of Deployments, whose annotations are copied there.
 const OF_COPY: &str = "-ofDRS";
@@ -66,6 +68,10 @@ impl Annotations {
         }
         self.full(TARGET)
     }
+    /// The annotation for the last run of a timer with a schedule.
+    pub(crate) fn of_last_run(&self, id: &str, body: &Body) -> String {
+        self.of_handler(&format!("{LAST_RUN}/{id}"), body)
+    }
     /// The same as [`of_essence`](Self::of_essence) for any object that is no copy of another one.
     pub(crate) fn last_handled(&self) -> String {
         self.full(LAST_HANDLED)
@@ -75,7 +81,11 @@ impl Annotations {
         let ours = annotation
             .split_once('/')
             .filter(|(prefix, _)| **prefix == *self.prefix);
-        ours.is_some_and(|(_, name)| name != MARKER && name != LAST_HANDLED)
+        let is_run = |name: &str| {
+            let rest = name.strip_prefix(LAST_RUN);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        ours.is_some_and(|(_, name)| name != MARKER && name != LAST_HANDLED && !is_run(name))
     }
     /// Write an annotation, and with the first one the marker.
     pub(crate) fn put(&self, annotation: &str, value: String, body: &Body, patch: &mut Patch) {

@@ -24,7 +24,8 @@ pub(super) fn level(background: &BackgroundHandling) -> Level {
         BackgroundHandling::Exits {
             exit: Exit::Awaited { .. },
             ..
-        } => Level::INFO,
+        }
+        | BackgroundHandling::MissedRuns { .. } => Level::INFO,
         BackgroundHandling::Exited { .. }
         | BackgroundHandling::CutOff { .. }
         | BackgroundHandling::Exits { .. } => Level::DEBUG,
@@ -48,6 +49,21 @@ pub(super) fn write(f: &mut Formatter<'_>, background: &BackgroundHandling) -> R
         BackgroundHandling::Exits { handler, exit } => {
             write!(f, "{handler} ")?;
             write_exit(f, handler, *exit)
+        }
+        BackgroundHandling::MissedRuns {
+            handler,
+            first,
+            more,
+        } => {
+            let runs = if *more {
+                "several runs, the first at"
+            } else {
+                "its run at"
+            };
+            write!(
+                f,
+                "{handler} has missed {runs} {first}: it is called once now."
+            )
         }
         BackgroundHandling::ZeroInterval { handler, instead } => write!(
             f,

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use kopf_rs_schedule::Schedule;
+
 use crate::handler::attribute::{Attribute, DAEMON, TIMER};
 use crate::handler::extract::background::IsStopped;
 use crate::handler::filter::Filters;
@@ -39,6 +41,10 @@ pub struct BackgroundOptions {
     pub sharp: bool,
     /// `timer`: how long the object must have been unchanged.
     pub idle: Option<Duration>,
+    /// `timer`: a cron expression.
+    pub schedule: Option<String>,
+    /// `timer`: the time zone of that.
+    pub zone: Option<String>,
 }
 
 /// A daemon or timer.
@@ -69,6 +75,7 @@ impl BackgroundHandler {
         options: BackgroundOptions,
     ) -> Result<Self, String> {
         let timing = Timing {
+            schedule: schedule(options.schedule.as_deref(), options.zone.as_deref())?,
             initial_delay: options.initial_delay,
             interval: options.interval,
             sharp: options.sharp,
@@ -133,7 +140,13 @@ impl FamilyRules for BackgroundHandler {
 
 impl From<CallbackOptions> for BackgroundOptions {
     fn from(given: CallbackOptions) -> Self {
-        let CallbackOptions { change, timing, .. } = given;
+        let CallbackOptions {
+            change,
+            timing,
+            schedule,
+            zone,
+            ..
+        } = given;
         Self {
             retry: change.retry,
             field: change.field,
@@ -145,6 +158,19 @@ impl From<CallbackOptions> for BackgroundOptions {
             interval: timing.interval,
             sharp: timing.sharp,
             idle: timing.idle,
+            schedule,
+            zone,
+        }
+    }
+}
+
+fn schedule(text: Option<&str>, zone: Option<&str>) -> Result<Option<Schedule>, String> {
+    match (text, zone) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err("`zone` is that of a `schedule`: give one".to_owned()),
+        (Some(text), zone) => {
+            let schedule = Schedule::parse(text, zone);
+            schedule.map(Some).map_err(|error| error.to_string())
         }
     }
 }
@@ -201,6 +227,19 @@ impl Callback {
     #[must_use]
     pub fn idle(mut self, idle: impl Into<Seconds>) -> Self {
         self.options.timing.idle = Some(idle.into().duration());
+        self
+    }
+    /// For `timer`: call it at the times of a cron expression: minute, hour, day of the month, month, day of the week. Default: none; the
+    /// timer is called as its `interval` says.
+    #[must_use]
+    pub fn schedule(mut self, expression: impl Into<String>) -> Self {
+        self.options.schedule = Some(expression.into());
+        self
+    }
+    /// For `timer`: the time zone of the `schedule`, such as `Europe/Kyiv`. Default: UTC.
+    #[must_use]
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.options.zone = Some(zone.into());
         self
     }
     /// For `daemon`: how long it may end by itself, before it is cut off: seconds, or a `Duration`. Default: zero.

@@ -259,6 +259,28 @@ fn schedules_that_cannot_be_meant_are_refused() {
             None,
         ),
         (tried().idle(0.5).initial_delay(0), None),
+        (
+            tried().schedule("0 25 * * *"),
+            Some("`schedule` cannot be understood: `0 25 * * *`: "),
+        ),
+        (
+            tried().schedule("0 0 30 2 *"),
+            Some("`schedule` never comes"),
+        ),
+        (
+            tried().schedule("@daily").zone("Atlantis"),
+            Some("`zone` is no time zone: `Atlantis`"),
+        ),
+        (tried().zone("UTC"), Some("`zone` is that of a `schedule`")),
+        (
+            tried().schedule("@daily").interval(5),
+            Some("leave out either it or `interval`"),
+        ),
+        (
+            tried().schedule("@daily").initial_delay(5),
+            Some("leave out either it or `initial_delay`"),
+        ),
+        (tried().schedule("@daily").zone("Europe/Kyiv").idle(5), None),
     ] {
         let checked = Registry::new().timer("myapps", callback).check();
         let text = checked.map_or_else(|error| error.to_string(), |()| String::new());

@@ -32,6 +32,7 @@ use crate::wording::Line;
 impl World {
     pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>) {
         self.background = planned.memory;
+        self.keep_of_background(planned.patch);
         for step in planned.steps {
             match step {
                 Step::Call { handler, attempt } => {
@@ -83,11 +84,14 @@ impl World {
             .returned(&call, outcome, (judge, ask), &mut told);
         self.hear(&told);
         let returned = returned.unwrap();
+        let mut patch = Patch::new();
         if let Some(result) = returned.result {
-            let mut patch = Patch::new();
             deliver(&mut patch, id, result);
-            self.seen.as_mut().unwrap().keep_of_background(patch);
         }
+        if let Some(ran) = returned.ran {
+            self.persistence.note_run(id, ran, call.body(), &mut patch);
+        }
+        self.keep_of_background(patch);
         self.again()
     }
 
@@ -98,12 +102,12 @@ impl World {
     }
 
     /// After how many seconds something is due.
-    fn due(&self) -> Option<i64> {
+    pub(super) fn due(&self) -> Option<i64> {
         Some((self.background.due()?.duration_since(self.now)).as_secs())
     }
 
     /// Sleep until something is due, and look.
-    fn wake(&mut self) -> &mut Self {
+    pub(super) fn wake(&mut self) -> &mut Self {
         let due = self.background.due().expect("something is due");
         self.now = self.now.max(due);
         self.again()
@@ -123,7 +127,7 @@ fn daemon(options: impl FnOnce(&mut BackgroundOptions)) -> World {
     world_of(BackgroundKind::Daemon, options)
 }
 
-fn timer(options: impl FnOnce(&mut BackgroundOptions)) -> World {
+pub(super) fn timer(options: impl FnOnce(&mut BackgroundOptions)) -> World {
     world_of(BackgroundKind::Timer, options)
 }
 

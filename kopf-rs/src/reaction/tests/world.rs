@@ -326,6 +326,8 @@ impl World {
         self.hear(&plan.told);
         let mut plan = plan;
         self.run_in_background(std::mem::take(&mut plan.background), body);
+        let seen = self.seen.as_ref().unwrap();
+        plan.background_went_on(seen, self.background.holds());
         let effects = self.act(plan);
         self.hear(&effects.told);
         self.failed

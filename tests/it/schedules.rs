@@ -1,0 +1,167 @@
+//! Timers with a schedule: called at the times of a cron expression, once for all that was missed.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use kopf_rs::{Callback, PermanentError, Registry};
+use kopf_rs_tests::{TestCluster, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{TestOperator, is_handled};
+
+scenarios! {
+    a_timer_is_called_at_the_times_of_its_schedule [memory];
+    what_was_missed_is_told_and_made_once [memory];
+    a_slow_run_delays_the_next_ones_and_piles_nothing_up [memory];
+    a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator [memory];
+    the_first_note_goes_with_the_finalizer;
+    a_schedule_that_cannot_be_meant_is_told_at_the_start [memory];
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn nightly(timer: Callback) -> Callback {
+    timer.schedule("0 3 * * *").zone("Europe/Kyiv")
+}
+
+/// When the timer was called last, or first seen, as the object says.
+fn noted(object: &Value) -> Option<Timestamp> {
+    let annotations = &object["metadata"]["annotations"];
+    annotations["tester.kopf.rs/last-run.t"]
+        .as_str()?
+        .parse()
+        .ok()
+}
+
+/// Wait until it is noon, far from three o'clock in whatever season.
+async fn until_noon(test: &TestOperator) {
+    test.create("clock", json!({})).await;
+    let object = test
+        .until("it is noted", "clock", |it| noted(it).is_some())
+        .await;
+    let now = noted(&object).expect("it is noted").as_second();
+    test.delete("clock").await;
+    test.until_gone("clock").await;
+    let wait = (12 * 60 * 60 - now).rem_euclid(24 * 60 * 60);
+    tokio::time::sleep(Duration::from_secs(wait.unsigned_abs())).await;
+}
+
+async fn a_timer_is_called_at_the_times_of_its_schedule(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().timer(test.selector(), nightly(test.noting("t"))));
+    until_noon(&test).await;
+    test.create("a", json!({})).await;
+    let zone = TimeZone::get("Europe/Kyiv").expect("a zone");
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        let before = test.calls.all().len();
+        tokio::time::sleep(DAY).await;
+        assert_eq!(test.calls.all().len(), before + 1, "one in each day");
+        let run = noted(&test.get("a").await).expect("it is noted");
+        let shown = zone.to_offset(run).to_datetime(run);
+        assert_eq!((shown.hour(), shown.minute()), (3, 0), "{run}");
+        assert!(!runs.contains(&run));
+        runs.push(run);
+    }
+    working.stop().await;
+    test.assert_writes("a", 6).await;
+}
+
+async fn what_was_missed_is_told_and_made_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = || {
+        let timer = nightly(test.noting("t"));
+        let created = test.noting("create_fn");
+        let registry = Registry::new().on_create(test.selector(), created);
+        registry.timer(test.selector(), timer)
+    };
+    let working = test.start(registry());
+    until_noon(&test).await;
+    test.create("a", json!({})).await;
+    tokio::time::sleep(DAY).await;
+    working.stop().await;
+    assert_eq!(test.calls.all()[1..], ["create_fn a", "t a"]);
+    for (days, said, calls) in [
+        (1, "Timer 't' has missed its run at ", 4),
+        (30, "Timer 't' has missed several runs, the first at ", 5),
+    ] {
+        tokio::time::sleep(DAY * days).await;
+        let working = test.start(registry());
+        let line = test.line(said).await;
+        assert!(line.contains("it is called once now."), "{line}");
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(test.calls.all().len(), calls);
+        working.stop().await;
+        // Nothing is missed between two runs.
+        let working = test.start(registry());
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        working.stop().await;
+    }
+    let told = |line: &str| line.contains("has missed");
+    assert_eq!(test.cluster.lines().count(told), 2);
+}
+
+async fn a_slow_run_delays_the_next_ones_and_piles_nothing_up(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let timer = test.handler("t", |_| async {
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        Ok(Value::Null)
+    });
+    let timer = timer.schedule("* * * * *");
+    let working = test.start(Registry::new().timer(test.selector(), timer));
+    test.create("a", json!({})).await;
+    tokio::time::sleep(HOUR).await;
+    let calls = test.calls.all().len();
+    assert_eq!(calls, 20, "every third minute");
+    working.stop().await;
+}
+
+async fn a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let registry = || {
+        let timer = test.handler("t", |_| async { Err(PermanentError::new("no").into()) });
+        Registry::new().timer(test.selector(), timer.schedule("0 * * * *"))
+    };
+    let working = test.start(registry());
+    test.create("a", json!({})).await;
+    test.line("Timer 't' failed permanently: no").await;
+    tokio::time::sleep(HOUR / 2).await;
+    working.stop().await;
+    let working = test.start(registry());
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(test.calls.all().len(), 1);
+    test.calls.until(2).await;
+    working.stop().await;
+}
+
+/// On all servers: nothing is written for the first note alone.
+async fn the_first_note_goes_with_the_finalizer(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .timer(test.selector(), nightly(test.noting("t")));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let object = test.until("it is handled", "a", is_handled).await;
+    assert!(noted(&object).is_some(), "{object}");
+    let held = json!(["tester.kopf.rs/finalizer"]);
+    assert_eq!(object["metadata"]["finalizers"], held);
+    test.delete("a").await;
+    test.until_gone("a").await;
+    working.stop().await;
+    test.assert_writes("a", 3).await;
+}
+
+async fn a_schedule_that_cannot_be_meant_is_told_at_the_start(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let timer = test.noting("t").schedule("0 0 30 2 *");
+    let working = test.start(Registry::new().timer(test.selector(), timer));
+    let error = working.end().await.expect_err("it does not start");
+    let said = error.to_string();
+    assert!(said.contains("`schedule` never comes"), "{said}");
+    assert!(said.contains("timer"), "{said}");
+}
