@@ -11,6 +11,7 @@ mod beside;
 mod blocking;
 mod cli;
 mod clients;
+mod companions;
 mod corpus;
 mod create;
 mod daemons;

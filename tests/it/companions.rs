@@ -1,0 +1,97 @@
+//! Daemons and timers: random histories of objects that come, change and go, judged by which calls there are, and when.
+//!
+//! Whatever happens, no daemon is without its object and no object without its daemon, none of them runs twice at once, and no tick of a timer
+//! comes sooner than its interval says.
+
+mod history;
+mod record;
+mod roles;
+mod simulation;
+
+use std::sync::{Mutex, PoisonError};
+
+use kopf_rs_tests::{Lines, say};
+
+use crate::random::{Failure, Seed, assert_told_again, explore, in_virtual_time};
+use history::History;
+use record::Record;
+use simulation::{Simulation, State};
+
+/// So many are played where nothing else is said.
+const HISTORIES: u64 = 100;
+
+/// What a history has come to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    objects: usize,
+    calls: usize,
+    edits: usize,
+    troubles: usize,
+    starts: usize,
+}
+
+#[test]
+fn daemons_and_timers_live_as_long_as_their_objects() {
+    let total = Mutex::new(Tally::default());
+    let play = |seed, lines: Option<&Lines>| play(seed, lines, tally);
+    let count = explore(HISTORIES, play, |tally| {
+        add(&mut total.lock().expect("no panics here"), tally);
+    });
+    let Some(count) = count else { return };
+    let Tally {
+        objects,
+        calls,
+        edits,
+        troubles,
+        starts,
+    } = total.into_inner().expect("no panics here");
+    say(&format!(
+        "{count} histories of daemons and timers: {objects} objects, {calls} calls, {edits} edits, {troubles} troubles, {starts} starts; daemons \
+         without their object: 0, objects without their daemon: 0, two calls of one at once: 0, ticks before their time: 0"
+    ));
+}
+
+#[test]
+fn a_seed_tells_the_same_story_of_daemons_again() {
+    // Of several objects that are due at once, whose turn comes first is left to chance.
+    let alone = |number| Seed { number, size: 1 };
+    assert_told_again((0..24).map(alone), |seed| {
+        let told = play(seed, None, |state| state.record.story().to_vec());
+        told.unwrap_or_else(|failure| failure.story)
+    });
+}
+
+fn play<T>(seed: Seed, lines: Option<&Lines>, sum: impl FnOnce(&State) -> T) -> Result<T, Failure> {
+    let begun: Mutex<Option<Simulation>> = Mutex::new(None);
+    let played = in_virtual_time(lines, async || {
+        let mut history = History::new(seed, Record::new(lines));
+        *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(history.simulation.clone());
+        history.play().await
+    });
+    let simulation = begun.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let simulation = simulation.expect("the history has begun");
+    let state = simulation.state();
+    played.map(|()| sum(&state)).map_err(|why| Failure {
+        why,
+        story: state.record.story().to_vec(),
+    })
+}
+
+fn tally(state: &State) -> Tally {
+    let record = &state.record;
+    Tally {
+        objects: record.lives.len(),
+        calls: record.calls.len(),
+        edits: record.lives.iter().map(|life| life.edits).sum(),
+        troubles: state.troubles,
+        starts: record.start,
+    }
+}
+
+fn add(total: &mut Tally, tally: Tally) {
+    total.objects += tally.objects;
+    total.calls += tally.calls;
+    total.edits += tally.edits;
+    total.troubles += tally.troubles;
+    total.starts += tally.starts;
+}

@@ -1,0 +1,198 @@
+//! What has happened in a history: objects, calls, and what was wrong at once.
+//!
+//! Must not know the operator.
+
+use std::time::Duration;
+
+use kopf_rs_tests::Lines;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::roles::Role;
+
+/// An object from its creation to its end.
+pub(super) struct Life {
+    pub(super) name: &'static str,
+    pub(super) uid: String,
+    pub(super) edits: usize,
+    /// When its users have last changed it.
+    pub(super) edited: Instant,
+    pub(super) gone: Option<Instant>,
+}
+
+/// A call of a daemon or timer.
+pub(super) struct Call {
+    /// Its role, and its object.
+    pub(super) of: (usize, String),
+    /// Which start of the operator made it.
+    pub(super) start: usize,
+    pub(super) begun: Instant,
+    pub(super) end: Option<(Instant, End)>,
+}
+
+/// How a call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was told to end.
+    Told,
+    Done,
+    /// For good.
+    Failed,
+    /// It is to be called again.
+    Again,
+    /// It was cut off.
+    CutOff,
+}
+
+pub(super) struct Record {
+    pub(super) start: usize,
+    pub(super) lives: Vec<Life>,
+    pub(super) calls: Vec<Call>,
+    /// What was wrong, and cannot be right again.
+    pub(super) wrong: Vec<String>,
+    began: Instant,
+    story: Vec<String>,
+    lines: Option<(Lines, usize)>,
+}
+
+/// So long after the end of an object nobody needs to have noticed.
+const UNNOTICED: Duration = Duration::from_secs(150);
+
+impl Record {
+    /// Made within the runtime of the history, as its time is told.
+    pub(super) fn new(lines: Option<&Lines>) -> Self {
+        Self {
+            start: 0,
+            lives: Vec::new(),
+            calls: Vec::new(),
+            wrong: Vec::new(),
+            began: Instant::now(),
+            story: Vec::new(),
+            lines: lines.map(|lines| (lines.clone(), 0)),
+        }
+    }
+
+    pub(super) fn tell(&mut self, line: impl AsRef<str>) {
+        if let Some((lines, told)) = &mut self.lines {
+            let lines = lines.all();
+            let new = lines[*told..].iter();
+            self.story
+                .extend(new.map(|line| format!("           | {line}")));
+            *told = lines.len();
+        }
+        let now = self.began.elapsed().as_secs_f64();
+        self.story.push(format!("{now:>10.3} {}", line.as_ref()));
+    }
+
+    pub(super) fn story(&self) -> &[String] {
+        &self.story
+    }
+
+    pub(super) fn made(&mut self, name: &'static str, object: &Value) {
+        self.tell(format!("{name} is made: {}", object["metadata"]["labels"]));
+        self.lives.push(Life {
+            name,
+            uid: uid(object).to_owned(),
+            edits: 0,
+            edited: Instant::now(),
+            gone: None,
+        });
+    }
+
+    pub(super) fn edited(&mut self, object: &Value) {
+        if let Some(life) = self.life(uid(object)) {
+            life.edits += 1;
+            life.edited = Instant::now();
+        }
+    }
+
+    /// Of all objects of the name, only the one of this uid is still there.
+    pub(super) fn only(&mut self, name: &str, there: Option<&str>) {
+        let lives = self.lives.iter_mut().filter(|life| life.name == name);
+        for life in lives.filter(|life| life.gone.is_none()) {
+            if there != Some(&life.uid) {
+                life.gone = Some(Instant::now());
+            }
+        }
+    }
+
+    fn life(&mut self, uid: &str) -> Option<&mut Life> {
+        self.lives.iter_mut().find(|life| life.uid == uid)
+    }
+
+    // === calls ===
+
+    /// A call begins.
+    pub(super) fn begun(&mut self, place: usize, role: &Role, uid: &str) -> usize {
+        let now = Instant::now();
+        let (name, edited, gone) = match self.life(uid) {
+            Some(life) => (life.name, life.edited, life.gone),
+            None => ("?", now, None),
+        };
+        let of = (place, uid.to_owned());
+        let id = role.id;
+        if gone.is_some_and(|gone| gone + UNNOTICED < now) {
+            self.complain(format!("{id} is called for {name}, which is gone for long"));
+        }
+        let start = self.start;
+        let former = self.calls.iter().rev().find(|call| call.of == of);
+        let mut wrong = None;
+        if let Some(former) = former {
+            match former.end {
+                None => wrong = Some("while it runs".to_owned()),
+                Some((ended, End::Done)) if former.start == start && edited < former.begun => {
+                    wrong = too_early(role, (former.begun, ended), now);
+                }
+                _ => {}
+            }
+        }
+        if let Some(wrong) = wrong {
+            self.complain(format!("{id} is called for {name} {wrong}"));
+        }
+        self.tell(format!("   {id} is called for {name}"));
+        self.calls.push(Call {
+            of,
+            start,
+            begun: now,
+            end: None,
+        });
+        self.calls.len() - 1
+    }
+
+    pub(super) fn ended(&mut self, place: usize, role: &Role, end: End) {
+        self.calls[place].end = Some((Instant::now(), end));
+        self.tell(format!("   {} ends: {end:?}", role.id));
+    }
+
+    /// Those that run.
+    pub(super) fn running(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| call.end.is_none())
+    }
+
+    /// The last call of a role for an object, by the operator that works now.
+    pub(super) fn last(&self, of: &(usize, String)) -> Option<&Call> {
+        let is_it = |call: &&Call| call.of == *of && call.start == self.start;
+        self.calls.iter().rev().find(is_it)
+    }
+
+    fn complain(&mut self, what: String) {
+        self.tell(format!("   WRONG: {what}"));
+        self.wrong.push(what);
+    }
+}
+
+/// What is wrong with a call that comes after one that has succeeded, where nobody has changed the object since.
+fn too_early(role: &Role, (begun, ended): (Instant, Instant), now: Instant) -> Option<String> {
+    /// Times are stored, and rounded.
+    const ROUNDING: Duration = Duration::from_millis(2);
+    let Some(interval) = role.interval else {
+        return Some("again, though it is called once".to_owned());
+    };
+    let from = if role.sharp { begun } else { ended };
+    let passed = now - from + ROUNDING;
+    (passed < interval).then(|| format!("{passed:?} after its last call"))
+}
+
+pub(super) fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
