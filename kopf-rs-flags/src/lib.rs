@@ -25,6 +25,9 @@ pub struct Flags {
     /// What is kept on objects, and how.
     #[command(flatten)]
     pub state: StateFlags,
+    /// How it does its work.
+    #[command(flatten)]
+    pub settings: SettingsFlags,
     /// How it tells that it is well.
     #[command(flatten)]
     pub health: HealthFlags,
@@ -92,6 +95,21 @@ pub struct StateFlags {
     /// Keep the state under the names and in the formats of Kopf, the Python framework, to continue where a Kopf operator has stopped
     #[arg(long, env = "KOPF_RS_KOPF_COMPATIBLE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
     pub kopf_compatible: bool,
+}
+
+/// `--settings`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Settings")]
+pub struct SettingsFlags {
+    /// Take settings from this YAML file, such as `queueing: {worker_limit: 10}`; variables such as `KOPF_RS_QUEUEING_WORKER_LIMIT` come
+    /// before it
+    #[arg(
+        long,
+        env = "KOPF_RS_SETTINGS",
+        value_name = "FILE",
+        hide_env_values = true
+    )]
+    pub settings: Option<PathBuf>,
 }
 
 /// Who may ask how the operator is.

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprPath, Ident, PathSegment};
+use syn::{Expr, ExprClosure, ExprPath, Ident, PathSegment};
 
 use crate::fallback::Mistakes;
 use crate::family::{Kind, at};
@@ -27,6 +27,8 @@ enum Name {
     Type(ExprPath),
     /// A word in capitals: a constant, or a type that is called so.
     Constant(ExprPath),
+    /// A function of the resource.
+    Function(ExprClosure),
 }
 
 const FORMS: &str = "such as `\"example.com\", \"v1\", \"myapps\"`, `\"myapps.example.com\"`, `\"myapps\"`, `kind = \"MyApp\"`, `everything`, a Rust type, or a constant of such words";
@@ -119,6 +121,10 @@ impl Selector {
                 let selector = quote_spanned!(path.span()=> #k::Selector::of::<#path>());
                 quote!(|| #k::Result::Ok(#selector))
             }
+            Name::Function(closure) => {
+                let selector = quote_spanned!(closure.span()=> #k::Selector::matching(#closure));
+                quote!(|| #k::Result::Ok(#selector))
+            }
             // A constant is a value, and a type is none: what the name is not is taken from `either`.
             Name::Constant(path) => {
                 let span = path.span().resolved_at(Span::mixed_site());
@@ -186,6 +192,14 @@ impl Name {
             positional.pop();
             check_words(&positional, mistakes);
             return Some(Self::Everything(positional));
+        }
+        if let (Expr::Closure(closure), 1) = (last, positional.len()) {
+            if let Some(key) = scope {
+                let message =
+                    format!("the function looks at `resource.{key}` itself: remove `{key}`");
+                mistakes.at(&key, message);
+            }
+            return Some(Self::Function(closure.clone()));
         }
         if let (Expr::Path(path), 1) = (last, positional.len()) {
             return Self::of_type(path, scope, mistakes);

@@ -28,7 +28,7 @@ use crate::cluster::{Client, Cluster};
 use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::noting::{EndNote, NotesAt};
 use crate::operator::run::{Operator, OperatorError, Report};
-use crate::operator::settings::Settings;
+use crate::operator::settings::{Settings, SettingsError};
 use crate::state::Persistence;
 
 const WRONG_USAGE: u8 = 2;
@@ -200,7 +200,7 @@ fn complain(error: &dyn Error, format: LogFormat) {
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let operator = error.downcast_ref().is_some_and(|error| {
         use OperatorError::{
-            Liveness, MissingState, Name, Namespaces, NoHandlers, Persistence, Registry,
+            Liveness, MissingState, Name, Namespaces, NoHandlers, Persistence, Registry, Settings,
         };
         matches!(
             error,
@@ -211,12 +211,14 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
                 | MissingState(_)
                 | Persistence(_)
                 | Liveness(_)
+                | Settings(_)
         )
     });
     let manifest = error
         .downcast_ref()
         .is_some_and(ManifestError::is_wrong_usage);
-    if operator || manifest || error.is::<RegistryError>() {
+    let settings = error.is::<SettingsError>();
+    if operator || manifest || settings || error.is::<RegistryError>() {
         ExitCode::from(WRONG_USAGE)
     } else {
         ExitCode::FAILURE
@@ -348,11 +350,15 @@ impl End {
 
 fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator, Box<dyn Error>> {
     let mut operator = Operator::new(Registry::collected()?);
-    if flags.state.kopf_compatible {
-        operator = operator.settings(Settings::with(|settings| {
-            settings.persistence = Some(Persistence::kopf());
-        }));
+    let mut settings = Settings::default();
+    if let Some(file) = &flags.settings.settings {
+        settings.read_file(file)?;
     }
+    settings.read_environment()?;
+    if flags.state.kopf_compatible {
+        settings.persistence = Some(Persistence::kopf());
+    }
+    operator = operator.settings(settings);
     if let Some(name) = flags.state.name.as_deref().or(name) {
         operator = operator.name(name);
     }

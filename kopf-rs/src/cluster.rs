@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::HeaderValue;
 use tokio::sync::Semaphore;
@@ -51,6 +52,8 @@ pub(crate) struct ClusterSettings {
     pub(crate) operator: String,
     /// Writes under way at the same time. Every one of them is a connection of its own.
     pub(crate) writes: usize,
+    /// Until the last byte of an answer.
+    pub(crate) request_timeout: Duration,
     /// What spreads our requests.
     pub(crate) rng: Arc<Rng>,
 }
@@ -60,6 +63,7 @@ struct Shared {
     operator: String,
     agent: HeaderValue,
     writes: Semaphore,
+    request_timeout: Duration,
     /// Reads of single objects: timers of thousands of them may be due at once.
     reads: Semaphore,
     rng: Arc<Rng>,
@@ -100,6 +104,8 @@ impl Default for ClusterSettings {
         Self {
             operator: "kopf-rs".to_owned(),
             writes: 16,
+            // The server itself gives up after 60 s.
+            request_timeout: Duration::from_secs(65),
             rng: Arc::new(Rng::new()),
         }
     }
@@ -125,6 +131,7 @@ impl Cluster {
                 agent: HeaderValue::from_str(&agent)
                     .unwrap_or_else(|_| HeaderValue::from_static("kopf-rs")),
                 writes: Semaphore::new(settings.writes.max(1)),
+                request_timeout: settings.request_timeout,
                 reads: Semaphore::new(READS),
                 rng: settings.rng.clone(),
                 reach: Reachability::default(),

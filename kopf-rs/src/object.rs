@@ -10,6 +10,7 @@ pub(crate) mod essence;
 pub(crate) mod event;
 pub(crate) mod hierarchy;
 pub(crate) mod identity;
+pub(crate) mod label_selector;
 pub(crate) mod labels;
 pub(crate) mod operations;
 pub(crate) mod outline;

@@ -3,6 +3,7 @@
 //! The only place where parts meet; holds no behaviour of its own.
 
 pub(crate) mod activity;
+mod configuration;
 pub(crate) mod follow;
 mod given;
 pub(crate) mod login;
@@ -14,4 +15,6 @@ pub(crate) mod observe;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scope;
+pub(crate) mod selection;
+pub(crate) mod selection_map;
 pub(crate) mod settings;

@@ -47,6 +47,7 @@ mod rights;
 mod rivals;
 mod schedules;
 mod secrets;
+mod selection;
 mod subhandlers;
 mod timers;
 mod transform;

@@ -111,6 +111,14 @@ impl TestOperator {
             .await
     }
 
+    /// Await that there is this call.
+    pub(crate) async fn calls_until(&self, call: &str) {
+        let mut count = 1;
+        while !self.calls.until(count).await.iter().any(|it| it == call) {
+            count = self.calls.all().len() + 1;
+        }
+    }
+
     /// How many writes operators have made to the object, as far as the server's log has caught up.
     pub(crate) async fn writes(&self, name: &str) -> usize {
         self.cluster.writes_to(&self.kind(), name).await.len()

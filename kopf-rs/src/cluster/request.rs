@@ -16,8 +16,6 @@ use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError, Status};
 use crate::rt::backoff::Backoff;
 
-/// Until the last byte of an answer; the server itself gives up after 60 s.
-const PATIENCE: Duration = Duration::from_secs(65);
 /// Quick tries of one request, before the caller is told.
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -86,8 +84,9 @@ impl Cluster {
     /// Send once; the whole body of the answer, which is 2xx.
     pub(super) async fn exchange(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
         let exchange = async { read(self.open(call).await?.into_body()).await };
-        timeout(PATIENCE, exchange).await.unwrap_or_else(|_| {
-            let seconds = PATIENCE.as_secs();
+        let patience = self.shared.request_timeout;
+        timeout(patience, exchange).await.unwrap_or_else(|_| {
+            let seconds = patience.as_secs_f64();
             Err(ClusterError::Unreachable(format!(
                 "no complete answer within {seconds} seconds"
             )))

@@ -30,6 +30,17 @@ mod tests;
 pub(crate) struct Watched {
     pub(crate) collection: Arc<Collection>,
     pub(crate) pace: WatchPace,
+    pub(crate) selection: Selection,
+}
+
+/// Which objects of a collection are watched: those that satisfy all of these. Empty: all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// A label selector.
+    pub(crate) labels: String,
+    /// A field selector.
+    pub(crate) fields: String,
+    pub(crate) shard: Option<String>,
 }
 
 /// Timings of a watch; defaults as Kopf's settings `watching.*` where they exist.
@@ -43,6 +54,10 @@ pub(crate) struct WatchPace {
     pub(crate) backoff: (Duration, Duration),
     /// Objects per page where the server has no streaming lists.
     pub(crate) page: u32,
+    /// A stream is ended by ourselves after that time.
+    pub(crate) client_timeout: Option<Duration>,
+    /// List by streaming where the server can.
+    pub(crate) streaming: bool,
 }
 
 /// What a watch tells.
@@ -72,7 +87,39 @@ impl Watched {
             resource,
             namespace,
         });
-        Self { collection, pace }
+        Self {
+            collection,
+            pace,
+            selection: Selection::default(),
+        }
+    }
+
+    /// Only the objects that are selected.
+    pub(crate) fn selecting(self, selection: Selection) -> Self {
+        Self { selection, ..self }
+    }
+}
+
+impl Selection {
+    /// Whether an object that changes may go out of it, and live on: the server calls that a deletion, too.
+    pub(crate) fn may_be_left(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
+    }
+
+    /// As parameters of a query, each with its `&`.
+    fn query(&self) -> String {
+        let parts = [
+            ("labelSelector", self.labels.as_str()),
+            ("fieldSelector", self.fields.as_str()),
+            ("shardSelector", self.shard.as_deref().unwrap_or_default()),
+        ];
+        let mut query = String::new();
+        for (name, selector) in parts {
+            if !selector.is_empty() {
+                query.extend(["&", name, "=", &escaped(selector)]);
+            }
+        }
+        query
     }
 }
 
@@ -84,6 +131,8 @@ impl Default for WatchPace {
             server_timeout: Duration::from_secs(235),
             backoff: (Duration::from_millis(800), Duration::from_secs(30)),
             page: 500,
+            client_timeout: None,
+            streaming: true,
         }
     }
 }
@@ -175,7 +224,8 @@ impl<'a> Watcher<'a> {
 
     async fn attempt(&mut self) -> End {
         let streamable = || {
-            self.unfinished < PATIENCE
+            self.watched.pace.streaming
+                && self.unfinished < PATIENCE
                 && !self
                     .cluster
                     .shared
@@ -280,7 +330,11 @@ impl<'a> Watcher<'a> {
 
     /// The call of the watch: from the known version on, or with all there is first.
     fn watch_call(&self) -> Call<'a> {
-        let Watched { collection, pace } = self.watched;
+        let Watched {
+            collection,
+            pace,
+            selection,
+        } = self.watched;
         let off = self.cluster.rng().jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
         let path = collection.path();
@@ -289,8 +343,9 @@ impl<'a> Watcher<'a> {
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
         let target = format!(
-            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{from}",
-            seconds.max(1)
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{from}{}",
+            seconds.max(1),
+            selection.query()
         );
         Call::get(target, self.asked())
     }

@@ -162,7 +162,13 @@ impl Mailbox {
 }
 
 impl Pending {
+    /// Whether the object is no more, for certain.
     pub(crate) fn is_deletion(&self) -> bool {
+        self.is_absence() && !self.kind.is_selected
+    }
+
+    /// Whether the watch does not show the object any more: it is deleted, or has gone out of what the server selects.
+    pub(crate) fn is_absence(&self) -> bool {
         self.event == EventType::Deleted
     }
 
@@ -176,7 +182,7 @@ impl Pending {
             let asked = self.listing.filter(|_| version != memory.version);
             asked.is_some_and(|asked| memory.lately.answered.is_none_or(|last| last < asked))
         };
-        !self.is_deletion() && memory.version.covers(&version) && !is_truth()
+        !self.is_absence() && memory.version.covers(&version) && !is_truth()
     }
 
     /// This one was not read yet when `newer` came in.
@@ -186,7 +192,7 @@ impl Pending {
             return self;
         }
         let first = matches!(self.event, EventType::Listed | EventType::Added);
-        let keeps = first && !newer.is_deletion();
+        let keeps = first && !newer.is_absence();
         Self {
             event: if keeps { self.event } else { newer.event },
             arrived: self.arrived,

@@ -5,6 +5,8 @@
 //! only another read shows that the outcomes of handlers can be written. Where the operator may not read objects, it relies on the watch
 //! alone. Must not know what is written.
 
+use std::sync::Arc;
+
 use crate::cluster::error::ClusterError;
 use crate::engine::mailbox::Pending;
 use crate::engine::memory::{Missing, Version};
@@ -49,6 +51,30 @@ impl Worker {
             self.know(state.raw);
         }
         self.due = self.go_on_after(look, Some(state.event)).await;
+    }
+
+    /// The server selects the objects that it shows, and does not show this one any more: it is deleted, or goes on living without handlers.
+    pub(super) async fn absent(&mut self, state: Pending) -> Due {
+        let former = self.raw.clone();
+        match self.look(false).await {
+            Look::Missing => {
+                // What is known of it is more than what a listing that lacks it can tell.
+                self.raw = if state.concluded { former } else { state.raw };
+                self.kind = state.kind;
+                self.deleted().await
+            }
+            Look::Found => {
+                self.kind = Arc::new(self.kind.left());
+                if self.context.begin_again().await {
+                    self.cycle(Some(EventType::Modified)).await
+                } else {
+                    Due::Stopped
+                }
+            }
+            // Nobody can tell: what is not watched is not deleted.
+            Look::Unreadable => self.unwatched().await,
+            Look::Interrupted => Due::Now,
+        }
     }
 
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {

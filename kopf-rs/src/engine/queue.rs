@@ -407,7 +407,7 @@ impl State {
             concluded: false,
         };
         if let Work::Resting(memory) = &mut slot.work
-            && !state.is_deletion()
+            && !state.is_absence()
             && state.kind.watching.is_empty()
         {
             if state.is_known_to(memory) {

@@ -23,6 +23,10 @@ pub(crate) struct ResourceHandlers {
     pub(crate) filters: Option<Arc<[Arc<str>]>>,
     /// What those of changes keep on objects; nothing where there are none.
     pub(crate) names: Option<Names>,
+    /// Objects are selected by the server: one that it calls deleted may as well have gone out of the selection.
+    pub(crate) is_selected: bool,
+    /// The object has gone out of the selection: nobody handles it, and it is forgotten when there is nothing left to do.
+    pub(crate) has_left: bool,
 }
 
 impl ResourceHandlers {
@@ -46,6 +50,25 @@ impl ResourceHandlers {
             handlers,
             withheld: Vec::new(),
             watching,
+            is_selected: false,
+            has_left: false,
+        }
+    }
+
+    /// The same, where the server selects the objects or does not.
+    pub(crate) fn selected(self, is_selected: bool) -> Self {
+        Self {
+            is_selected,
+            ..self
+        }
+    }
+
+    /// The same without handlers, for an object that has gone out of the selection.
+    pub(crate) fn left(&self) -> Self {
+        Self {
+            names: self.names.clone(),
+            has_left: true,
+            ..Self::new(self.id, self.resource.clone(), Vec::new())
         }
     }
 
@@ -74,5 +97,6 @@ impl ResourceHandlers {
         without_verbs(&self.resource) == without_verbs(&other.resource)
             && same(&self.handlers, &other.handlers)
             && same(&self.withheld, &other.withheld)
+            && (self.is_selected, self.has_left) == (other.is_selected, other.has_left)
     }
 }

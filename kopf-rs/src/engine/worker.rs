@@ -199,6 +199,10 @@ impl Worker {
                 }
                 continue;
             }
+            if self.kind.has_left && !self.memory.has_calls() {
+                self.due = Due::Unwatched;
+                continue;
+            }
             let memory = self.rested();
             let memory = self.shared().queue.rest(&self.context.key, memory)?;
             self.recall(memory);
@@ -222,7 +226,7 @@ impl Worker {
             return None;
         }
         let (shared, key) = (&self.context.shared, &self.context.key);
-        let is_news = |it: &Pending| it.is_deletion() || !it.is_known_to(&self.memory);
+        let is_news = |it: &Pending| it.is_absence() || !it.is_known_to(&self.memory);
         let matters =
             |it: &Mailbox| has_letter || it.is_unwatched() || it.state().is_some_and(is_news);
         let letter = if shared.queue.peek(key, matters) == Some(true) {
@@ -238,7 +242,7 @@ impl Worker {
         let memory = &self.memory;
         let look = |mailbox: &Mailbox| {
             let state = mailbox.state();
-            let changes = state.filter(|it| !it.is_deletion() && !it.is_known_to(memory));
+            let changes = state.filter(|it| !it.is_absence() && !it.is_known_to(memory));
             (mailbox.is_empty(), changes.map(|state| state.arrived))
         };
         let waiting = self.shared().queue.peek(&self.context.key, look);
@@ -258,6 +262,10 @@ impl Worker {
                 self.report_interruption();
                 self.raw = state.raw;
                 self.due = self.deleted().await;
+            }
+            Turn::Letter(Letter::State(state)) if state.is_absence() => {
+                self.report_interruption();
+                self.due = self.absent(state).await;
             }
             Turn::Letter(Letter::State(state)) if state.is_known_to(&self.memory) => {
                 if self.kind.is_same(&state.kind) {
@@ -331,7 +339,7 @@ impl Worker {
     }
 
     /// The object is gone: nothing can be written, but best-effort handlers may still be due.
-    async fn deleted(&mut self) -> Due {
+    pub(super) async fn deleted(&mut self) -> Due {
         self.release_background(StopReason::RESOURCE_DELETED);
         for round in 0..=self.kind.handlers.len() {
             let plan = match self.plan(Some(EventType::Deleted), &self.kind.handlers) {

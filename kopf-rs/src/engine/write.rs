@@ -372,7 +372,7 @@ impl Worker {
 
     /// The state that waits for the object, where it is a newer one.
     fn news(&self) -> Option<Raw> {
-        let is_news = |state: &&Pending| !state.is_deletion() && !state.is_known_to(&self.memory);
+        let is_news = |state: &&Pending| !state.is_absence() && !state.is_known_to(&self.memory);
         let raw = |it: &Mailbox| it.state().filter(is_news).map(|state| state.raw.clone());
         self.shared().queue.peek(&self.context.key, raw).flatten()
     }

@@ -4,6 +4,7 @@
 //! resources are discovered.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::object::resource::Resource;
 
@@ -39,7 +40,28 @@ pub enum SelectorName {
     Category(String),
     /// All resources but events.
     Everything,
+    /// Those for which a function says so, but no events: made by [`Selector::matching`].
+    Matching(ResourcePredicate),
 }
+
+/// A function that says which resources are meant: see [`Selector::matching`].
+#[derive(Clone)]
+pub struct ResourcePredicate(Arc<dyn Fn(&Resource) -> bool + Send + Sync>);
+
+impl fmt::Debug for ResourcePredicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResourcePredicate(..)")
+    }
+}
+
+impl PartialEq for ResourcePredicate {
+    /// Only clones are known to be equal.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ResourcePredicate {}
 
 /// A selector that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +101,23 @@ impl Selector {
     pub fn everything(place: &[&str]) -> Result<Self, SelectorError> {
         let (group, version) = Self::place(place)?;
         Self::named(group, version, SelectorName::Everything)
+    }
+
+    /// All resources for which the function returns `true`, but events. It is asked about every version of a resource, and also about those
+    /// that become known later; each resource is served in one version, as for other handlers.
+    ///
+    /// ```
+    /// use kopf_rs::Selector;
+    ///
+    /// let ours = Selector::matching(|resource| resource.group.ends_with(".example.com") && resource.namespaced);
+    /// ```
+    #[must_use]
+    pub fn matching(predicate: impl Fn(&Resource) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            group: None,
+            version: None,
+            name: SelectorName::Matching(ResourcePredicate(Arc::new(predicate))),
+        }
     }
 
     /// From keywords.
@@ -145,9 +184,15 @@ impl Selector {
     pub fn matches(&self, resource: &Resource) -> bool {
         let is_of_version = match &self.version {
             Some(version) => *version == resource.version,
-            None => resource.preferred,
+            None => resource.preferred || self.is_function(),
         };
         is_of_version && self.names(resource)
+    }
+
+    /// Whether `resource` is meant, in whatever version it is served unless one is named.
+    pub(crate) fn means(&self, resource: &Resource) -> bool {
+        let version = self.version.as_ref();
+        version.is_none_or(|version| *version == resource.version) && self.names(resource)
     }
 
     /// Whether `resource` is meant, whatever its version.
@@ -165,7 +210,15 @@ impl Selector {
                 SelectorName::Shortcut(name) => has(&resource.short_names, name),
                 SelectorName::Category(name) => has(&resource.categories, name),
                 SelectorName::Everything => !is_events(resource),
+                SelectorName::Matching(predicate) => {
+                    !is_events_of_any_version(resource) && predicate.0(resource)
+                }
             }
+    }
+
+    /// Whether a function says which resources are meant.
+    pub(crate) fn is_function(&self) -> bool {
+        matches!(self.name, SelectorName::Matching(_))
     }
 
     /// Whether one resource is meant, rather than any number of them.
@@ -173,7 +226,7 @@ impl Selector {
     pub fn is_specific(&self) -> bool {
         !matches!(
             self.name,
-            SelectorName::Category(_) | SelectorName::Everything
+            SelectorName::Category(_) | SelectorName::Everything | SelectorName::Matching(_)
         )
     }
 
@@ -198,7 +251,7 @@ impl SelectorName {
             | Self::Singular(name)
             | Self::Shortcut(name)
             | Self::Category(name) => Some(name),
-            Self::Everything => None,
+            Self::Everything | Self::Matching(_) => None,
         }
     }
 }
@@ -208,6 +261,7 @@ impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             SelectorName::Category(name) => write!(f, "category={name}")?,
+            SelectorName::Matching(_) => f.write_str("what a function selects")?,
             name => f.write_str(name.text().unwrap_or("everything"))?,
         }
         match (&self.version, self.group.as_deref()) {
@@ -263,6 +317,11 @@ fn is_version(text: &str) -> bool {
             .iter()
             .filter_map(|stage| rest.split_once(stage))
             .any(|(major, minor)| digits(major) && digits(minor))
+}
+
+/// A function is asked about all versions, and events are the same objects in both of their groups.
+fn is_events_of_any_version(resource: &Resource) -> bool {
+    resource.identity() == ("", "events")
 }
 
 /// Events are not objects people mean when they say everything.

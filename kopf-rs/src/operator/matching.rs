@@ -47,6 +47,8 @@ enum VersionDemand {
     Preferred,
     /// Any, since it is for many resources and names no version: the preferred one unless other handlers take another.
     Any,
+    /// One of those that its function accepts.
+    Accepted,
 }
 
 /// Match handlers with resources; of the versions `unknown` (`group/version`) nobody knows what they serve.
@@ -110,8 +112,16 @@ impl Matched {
             let Some(chosen) = chosen_version(demand.resource, demands, resources) else {
                 continue;
             };
+            let accepts = || {
+                demand
+                    .handler
+                    .selector()
+                    .is_some_and(|it| it.matches(chosen))
+            };
             if demand.version == VersionDemand::Any || demand.resource == chosen {
                 self.add(chosen, demand.handler);
+            } else if demand.version == VersionDemand::Accepted && accepts() {
+                // Another demand of the same handler is for the version that is served.
             } else {
                 self.not_in_this_version(demand, chosen);
             }
@@ -211,6 +221,7 @@ impl VersionDemand {
     fn of(selector: &Selector) -> Self {
         match &selector.version {
             Some(_) => Self::Named,
+            None if selector.is_function() => Self::Accepted,
             None if selector.is_specific() => Self::Preferred,
             None => Self::Any,
         }
@@ -231,10 +242,12 @@ fn chosen_version<'a>(
     };
     let of_this = demands.iter();
     let of_this = of_this.filter(|demand| is_same(demand.resource, resource));
-    let wanted = of_this
-        .filter(|demand| demand.version != VersionDemand::Any)
-        .map(|demand| demand.resource)
-        .max_by_key(rank);
+    let by = |versions: &[VersionDemand]| {
+        let demands = of_this.clone().filter(|it| versions.contains(&it.version));
+        demands.map(|demand| demand.resource).max_by_key(rank)
+    };
+    let wanted = by(&[VersionDemand::Named, VersionDemand::Preferred]);
+    let wanted = wanted.or_else(|| by(&[VersionDemand::Accepted]));
     let any = || {
         let versions = resources.iter().filter(|it| is_same(it, resource));
         versions.max_by_key(rank)

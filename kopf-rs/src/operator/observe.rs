@@ -33,6 +33,7 @@ use crate::operator::follow::follow;
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::report::{report_resumed, report_serving};
 use crate::operator::scope::Scope;
+use crate::operator::selection::selection;
 use crate::operator::settings::Settings;
 use crate::rt::backoff::Backoff;
 use crate::rt::outage::Membership;
@@ -128,6 +129,8 @@ impl Observer {
                 server_timeout: watching.server_timeout,
                 backoff: (watching.reconnect_backoff, watching.longest_backoff),
                 page: watching.chunk_size,
+                client_timeout: watching.client_timeout,
+                streaming: watching.initial_streaming,
             },
             resources: Vec::new(),
             ids: HashMap::new(),
@@ -198,7 +201,9 @@ impl Observer {
 
     fn watch_for_self(&mut self, resource: Resource, news: fn(WatchEvent) -> News) {
         let tell = self.tell.clone();
+        let selection = selection(&self.setup.settings.watching, &resource, &[]);
         let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
+        let watched = watched.selecting(selection);
         let cluster = self.setup.cluster.clone();
         let outage = Membership::new(cluster.outages().clone(), report_outage_over);
         let following = follow(cluster, watched, outage, move |event| {
@@ -406,9 +411,13 @@ impl Observer {
         let mut wanted = BTreeMap::new();
         for served in resources {
             let id = self.id(&served.resource);
+            let watching = &self.setup.settings.watching;
+            let handlers = [&*served.handlers, &*served.withheld].concat();
+            let selected = selection(watching, &served.resource, &handlers);
             let namespaced = served.resource.namespaced;
             let kind = ResourceHandlers::new(id, Arc::new(served.resource), served.handlers);
-            let kind = Arc::new(kind.withholding(served.withheld));
+            let kind = kind.withholding(served.withheld);
+            let kind = Arc::new(kind.selected(selected.may_be_left()));
             match self.namespaces.some().filter(|_| namespaced) {
                 Some(names) => {
                     let places = names.iter().map(|name| (id, Some(name.clone())));
@@ -441,7 +450,11 @@ impl Observer {
             || Membership::new(cluster.outages().clone(), report_outage_over),
             |former| former.outage,
         );
+        let watching = &self.setup.settings.watching;
+        let handlers = [&*kind.handlers, &*kind.withheld].concat();
+        let selection = selection(watching, &kind.resource, &handlers);
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
+        let watched = watched.selecting(selection);
         let collection = watched.collection.clone();
         let on_board = self.setup.board.as_ref().map(|board| {
             let ends = (self.pace.inactivity, self.pace.server_timeout);

@@ -35,7 +35,8 @@ use crate::operator::activity::Activities;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
-use crate::operator::settings::{Settings, StartupSettings};
+use crate::operator::selection::check_selectors;
+use crate::operator::settings::{Settings, SettingsError, StartupSettings};
 use crate::reaction::input::Policy;
 use crate::rt::clock::Clock;
 #[cfg(feature = "cli")]
@@ -116,6 +117,9 @@ pub enum OperatorError {
     /// The settings keep state on objects in a way that the server would refuse.
     #[error(transparent)]
     Persistence(#[from] BadPersistence),
+    /// A setting cannot be understood.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The liveness URL cannot be used.
     #[error(transparent)]
     Liveness(#[from] BadLiveness),
@@ -560,6 +564,7 @@ impl CheckedOperator {
         let settings = ClusterSettings {
             operator: self.name.clone(),
             writes: settings.networking.concurrent_writes,
+            request_timeout: settings.networking.request_timeout,
             rng: self.rng.clone(),
         };
         Cluster::with_settings(self.client.clone(), &settings)
@@ -624,9 +629,10 @@ impl CheckedOperator {
     }
 }
 
-fn check(settings: &Settings) -> Result<(), BadPersistence> {
+fn check(settings: &Settings) -> Result<(), OperatorError> {
+    check_selectors(&settings.watching)?;
     let persistence = settings.persistence.as_ref();
-    persistence.map_or(Ok(()), Persistence::check)
+    Ok(persistence.map_or(Ok(()), Persistence::check)?)
 }
 
 fn refused(error: &ClusterError) -> OperatorError {

@@ -11,10 +11,12 @@ use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
 use crate::health::board::Bounds;
 use crate::object::posted_event::Reporter;
+use crate::operator::selection_map::SelectorMap;
 use crate::state::Persistence;
 
-/// All settings of an operator, given to it by [`Operator::settings`](crate::Operator::settings), or changed by its startup handlers through
-/// [`StartupSettings`].
+/// All settings of an operator. A program of `kopf_rs::main!()` takes them from several places, of which the later ones count: the defaults, a
+/// file (`--settings`, [`Settings::read_file`]), the environment ([`Settings::read_environment`]), the flags, and its startup handlers, which
+/// change them through [`StartupSettings`]. A program of its own gives them to [`Operator::settings`](crate::Operator::settings).
 ///
 /// ```
 /// use kopf_rs::Settings;
@@ -99,6 +101,23 @@ pub struct Watching {
     pub longest_backoff: Duration,
     /// How many objects a page of a listing has, where the server has no streaming lists. Default: 500.
     pub chunk_size: u32,
+    /// After how long a watch is renewed by the operator, whatever comes. Default: `None`, for a watch that the server ends.
+    pub client_timeout: Option<Duration>,
+    /// List by streaming, which spares both sides the pages. Where a server does not know it, pages are used in any case. Default: `true`.
+    pub initial_streaming: bool,
+    /// Label selectors that are sent to the server, per resource: objects that do not satisfy them are not watched. Default: none.
+    ///
+    /// An object that no longer satisfies its selector is one without handlers: the operator's finalizer is taken off, its daemons and timers
+    /// are stopped, and no deletion handler is called. What changes while the operator is down goes unseen: the finalizer stays on it.
+    pub label_selectors: SelectorMap,
+    /// The same by field selectors, such as `metadata.namespace!=kube-system`.
+    pub field_selectors: SelectorMap,
+    /// Shard selectors, which let several operators share the objects of a resource; of several for one resource, the first one counts. The
+    /// server must know them, which is an alpha feature of Kubernetes: others ignore them, and show all objects. Default: none.
+    pub shard_selectors: SelectorMap,
+    /// Send the `labels` filters of handlers to the server, as far as all handlers of a resource have them, and all are for raw events. An
+    /// object that gets its labels later is then told of as `ADDED`. Default: `true`.
+    pub label_filters: bool,
 }
 
 /// How requests are repeated and limited.
@@ -109,6 +128,9 @@ pub struct Networking {
     pub first_backoff: Duration,
     /// The longest such pause. Default: 30 seconds.
     pub longest_backoff: Duration,
+    /// For how long the complete answer to a request that is no watch is waited for. A server gives up after 60 seconds by itself. Default: 65
+    /// seconds.
+    pub request_timeout: Duration,
     /// How many writes may be in flight at the same time. Default: 16.
     pub concurrent_writes: usize,
 }
@@ -177,6 +199,17 @@ pub struct Health {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct StartupSettings(Arc<Mutex<Settings>>);
+
+/// A setting that cannot be understood, with where it was found and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingsError(String);
+
+impl SettingsError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
 
 impl Settings {
     /// The default settings but for what `change` sets.
@@ -260,6 +293,12 @@ impl Default for Watching {
             reconnect_backoff: pace.backoff.0,
             longest_backoff: pace.backoff.1,
             chunk_size: pace.page,
+            client_timeout: pace.client_timeout,
+            initial_streaming: pace.streaming,
+            label_selectors: SelectorMap::default(),
+            field_selectors: SelectorMap::default(),
+            shard_selectors: SelectorMap::default(),
+            label_filters: true,
         }
     }
 }
@@ -269,6 +308,7 @@ impl Default for Networking {
         Self {
             first_backoff: Duration::from_millis(250),
             longest_backoff: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(65),
             concurrent_writes: 16,
         }
     }

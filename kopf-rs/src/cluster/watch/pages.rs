@@ -15,7 +15,9 @@ use crate::object::raw::Raw;
 
 impl<'a> Watcher<'a> {
     pub(super) async fn pages(&mut self) -> End {
-        let Watched { collection, pace } = self.watched;
+        let Watched {
+            collection, pace, ..
+        } = self.watched;
         let resource = &collection.resource;
         // Pages that expire again and again, because we or the server are slow, end with a listing in one piece.
         let limit = (self.expired < PATIENCE).then_some(pace.page);
@@ -71,14 +73,19 @@ impl<'a> Watcher<'a> {
     }
 
     fn page_call(&self, limit: Option<u32>, token: &str) -> Call<'a> {
-        let mut target = self.watched.collection.path();
+        let mut query = self.watched.selection.query();
         if let Some(limit) = limit {
-            target.push_str("?limit=");
-            target.push_str(&limit.to_string());
+            query.push_str("&limit=");
+            query.push_str(&limit.to_string());
             if !token.is_empty() {
-                target.push_str("&continue=");
-                target.push_str(&escaped(token));
+                query.push_str("&continue=");
+                query.push_str(&escaped(token));
             }
+        }
+        let mut target = self.watched.collection.path();
+        if let Some(parameters) = query.strip_prefix('&') {
+            target.push('?');
+            target.push_str(parameters);
         }
         Call::get(target, self.asked())
     }

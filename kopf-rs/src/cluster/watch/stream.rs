@@ -39,7 +39,9 @@ impl Watcher<'_> {
         if listing {
             (self.sink)(WatchEvent::Listing(asked));
         }
-        let end = self.read(body).await;
+        let longest = self.watched.pace.client_timeout.unwrap_or(Duration::MAX);
+        let end = timeout(longest, self.read(body)).await;
+        let end = end.unwrap_or(End::Over);
         if listing && self.version.is_none() {
             self.unfinished += 1;
         } else if accepted.elapsed() >= CALM {

@@ -1,10 +1,11 @@
 //! Selectors as they are written in an explicit registry, and whether two of them can mean the same object.
 
+use crate::object::resource::Resource;
 use crate::object::selector::named::{NamesResource, either};
 use crate::object::selector::{Selector, SelectorError, SelectorName};
 
-/// What can be said instead of a [`Selector`]: `"plural"`, `"plural.group"`, `("group", "plural")`, `("group", "version", "plural")`, or these
-/// words as an array.
+/// What can be said instead of a [`Selector`]: `"plural"`, `"plural.group"`, `("group", "plural")`, `("group", "version", "plural")`, these
+/// words as an array, or a function `|resource: &Resource| ..` that returns `true` for those that are meant.
 pub trait IntoSelector {
     /// The selector.
     ///
@@ -34,6 +35,12 @@ impl IntoSelector for (&str, &str) {
 impl IntoSelector for (&str, &str, &str) {
     fn into_selector(self) -> Result<Selector, SelectorError> {
         Selector::positional(&[self.0, self.1, self.2])
+    }
+}
+
+impl<F: Fn(&Resource) -> bool + Send + Sync + 'static> IntoSelector for F {
+    fn into_selector(self) -> Result<Selector, SelectorError> {
+        Ok(Selector::matching(self))
     }
 }
 

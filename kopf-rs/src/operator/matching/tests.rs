@@ -46,6 +46,51 @@ fn matched(selectors: &[&str], resources: &[Resource]) -> (Vec<String>, Vec<Serv
 }
 
 #[test]
+fn a_function_may_accept_any_version_but_no_events() {
+    let mut events = resource("events.k8s.io", "v1", true);
+    events.plural = "events".to_owned();
+    let resources = [
+        resource("a.io", "v2", true),
+        resource("a.io", "v1beta1", false),
+        resource("a.io", "v1", false),
+        events,
+    ];
+    let serve = |accepted: &'static [&'static str], named: Option<&str>| {
+        let selector = Selector::matching(|it| accepted.contains(&it.version.as_str()));
+        let mut registry = Registry::new().on_create(selector, handler("fn", |_| async { Ok(()) }));
+        if let Some(named) = named {
+            registry = registry.on_create(named, handler("named", |_| async { Ok(()) }));
+        }
+        let matched = match_handlers(registry.handlers(), &resources, &BTreeSet::new());
+        let served = matched.resources.iter();
+        let served = served.map(|it| format!("{} {}", it.resource, ids(&it.handlers).join(" ")));
+        (served.collect::<Vec<_>>(), matched.unserved.len())
+    };
+    let one = |text: &str, unserved| (vec![text.to_owned()], unserved);
+    for (accepted, named, expected) in [
+        (
+            &["v2", "v1beta1", "v1"][..],
+            None,
+            one("widgets.v2.a.io fn", 0),
+        ),
+        (&["v1beta1", "v1"], None, one("widgets.v1.a.io fn", 0)),
+        // Another handler decides, and the function goes along where it may.
+        (
+            &["v2", "v1"],
+            Some("widgets.v1.a.io"),
+            one("widgets.v1.a.io fn named", 0),
+        ),
+        (
+            &["v1beta1"],
+            Some("widgets.v1.a.io"),
+            one("widgets.v1.a.io named", 1),
+        ),
+    ] {
+        assert_eq!(serve(accepted, named), expected, "{accepted:?} {named:?}");
+    }
+}
+
+#[test]
 fn one_version_of_a_resource_is_served() {
     let (v1, v2, beta) = ("widgets.v1.a.io", "widgets.v2.a.io", "widgets.v1beta1.a.io");
     let resources = [

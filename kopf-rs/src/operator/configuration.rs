@@ -1,0 +1,160 @@
+//! Settings from outside of the code: a file, then the environment.
+//!
+//! Promises that nothing is overlooked: a name that is no setting, and a value of another kind than its setting, are errors that say where
+//! they are, and what was expected. Must not know what anything is set for.
+
+#[cfg(feature = "cli")]
+mod file;
+mod nearest;
+mod table;
+mod value;
+
+use std::env;
+use std::ffi::OsString;
+
+use serde_json::Value;
+
+use crate::operator::configuration::nearest::nearest;
+use crate::operator::configuration::table::{PREFIX, Setting, TABLE};
+use crate::operator::settings::{Settings, SettingsError};
+
+impl Settings {
+    /// Take what the environment says: `KOPF_RS_QUEUEING_WORKER_LIMIT=10` sets `queueing.worker_limit`, and so on. Numbers, `true`, `false`, `null`
+    /// and maps are written as in JSON, and everything else is text.
+    ///
+    /// Programs of `kopf_rs::main!()` do so by themselves.
+    ///
+    /// # Errors
+    /// For a variable that looks like a setting and is none, and for a value that is not as expected.
+    pub fn read_environment(&mut self) -> Result<(), SettingsError> {
+        read_variables(self, env::vars_os())
+    }
+
+    /// Take what a YAML file says: a map of the groups, each a map of settings.
+    ///
+    /// ```yaml
+    /// queueing:
+    ///   worker_limit: 10
+    /// watching:
+    ///   inactivity_timeout: 70s
+    ///   label_selectors: {pods: app=web}
+    /// ```
+    ///
+    /// # Errors
+    /// If the file cannot be read, for a name that is no setting, and for a value that is not as expected: with the line.
+    #[cfg(feature = "cli")]
+    pub fn read_file(&mut self, path: impl AsRef<std::path::Path>) -> Result<(), SettingsError> {
+        file::read(self, path.as_ref())
+    }
+}
+
+fn read_variables(
+    settings: &mut Settings,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<(), SettingsError> {
+    let named = variables.into_iter().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        name.starts_with(PREFIX).then_some((name, value))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    for (name, value) in named {
+        let known = TABLE.iter().find(|setting| setting.variable() == name);
+        let Some(setting) = known else {
+            refuse_near_misses(&name)?;
+            continue;
+        };
+        let Ok(text) = value.into_string() else {
+            return Err(SettingsError::new(format!("{name} is no UTF-8")));
+        };
+        let parsed = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        let set = setting.set(settings, &parsed);
+        set.map_err(|why| SettingsError::new(format!("{name}: {why}")))?;
+    }
+    Ok(())
+}
+
+/// Other programs have variables that begin alike: only what is in a group of settings, or nearly a setting, is a mistake.
+fn refuse_near_misses(name: &str) -> Result<(), SettingsError> {
+    let variables: Vec<String> = TABLE.iter().map(Setting::variable).collect();
+    let near = nearest(name, variables.iter().map(String::as_str));
+    let is_in_group = TABLE.iter().any(|setting| {
+        let group = format!("{PREFIX}{}_", setting.group().to_uppercase());
+        name.starts_with(&group)
+    });
+    match near {
+        Some(near) => Err(SettingsError::new(format!(
+            "{name}: there is no such setting; did you mean {near}?"
+        ))),
+        None if is_in_group => Err(SettingsError::new(format!(
+            "{name}: there is no such setting; docs/settings.md lists them all"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn set(variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        read_variables(&mut settings, variables).map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn variables_set_what_they_name() {
+        let settings = set(&[
+            ("KOPF_RS_QUEUEING_WORKER_LIMIT", "10"),
+            ("KOPF_RS_WATCHING_SERVER_TIMEOUT", "5m"),
+            ("KOPF_RS_WATCHING_LABEL_SELECTORS", r#"{"pods": "app=web"}"#),
+            ("KOPF_RS_POSTING_ENABLED", "false"),
+            ("KOPF_RS_POSTING_REPORTING_INSTANCE", "17"),
+            ("KOPF_RS_EXECUTION_DEFAULT_BACKOFF", "null"),
+            // Of others.
+            ("KOPF_RS_NAME", "x"),
+            ("KOPF_RS_SETTINGS", "settings.yaml"),
+            ("KOPF_RS_RUN_DIR", "x"),
+            ("PATH", "x"),
+        ]);
+        let settings = settings.unwrap();
+        assert_eq!(settings.queueing.worker_limit, Some(10));
+        assert_eq!(settings.watching.server_timeout, Duration::from_secs(300));
+        assert!(!settings.posting.enabled);
+        assert_eq!(settings.posting.reporting_instance.as_deref(), Some("17"));
+    }
+
+    #[test]
+    fn typos_in_variables_are_refused() {
+        for (name, value, expected) in [
+            (
+                "KOPF_RS_QUEUEING_WORKR_LIMIT",
+                "1",
+                "KOPF_RS_QUEUEING_WORKR_LIMIT: there is no such setting; did you mean KOPF_RS_QUEUEING_WORKER_LIMIT?",
+            ),
+            (
+                "KOPF_RS_QUEUING_WORKER_LIMIT",
+                "1",
+                "KOPF_RS_QUEUING_WORKER_LIMIT: there is no such setting; did you mean KOPF_RS_QUEUEING_WORKER_LIMIT?",
+            ),
+            (
+                "KOPF_RS_QUEUEING_SOMETHING",
+                "1",
+                "KOPF_RS_QUEUEING_SOMETHING: there is no such setting; docs/settings.md lists them all",
+            ),
+            (
+                "KOPF_RS_QUEUEING_WORKER_LIMIT",
+                "many",
+                "KOPF_RS_QUEUEING_WORKER_LIMIT: `queueing.worker_limit` is \"many\": expected a whole number, at least 1, or null",
+            ),
+        ] {
+            assert_eq!(set(&[(name, value)]).unwrap_err(), expected);
+        }
+    }
+}

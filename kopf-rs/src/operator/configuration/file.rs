@@ -1,0 +1,152 @@
+//! A file of settings: YAML, and so JSON, too.
+//!
+//! Must not know which settings there are.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::{MessageFormatter as _, Spanned, UserMessageFormatter};
+
+use crate::operator::configuration::nearest::nearest;
+use crate::operator::configuration::table::{Setting, TABLE};
+use crate::operator::settings::{Settings, SettingsError};
+
+/// The entries of a map, with the lines of their keys.
+struct Entries<T>(Vec<(Spanned<String>, T)>);
+
+/// Take in what the file says.
+pub(super) fn read(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
+    let refused = |why: String| SettingsError::new(format!("{}{why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| refused(format!(": {error}")))?;
+    take(settings, &text).map_err(refused)
+}
+
+/// What is wrong, with the line before it.
+fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
+    let parsed = serde_saphyr::from_str::<Option<Entries<Option<Entries<Value>>>>>(text);
+    let groups = parsed.map_err(|error| {
+        let line = error.location().map(|location| location.line());
+        let line = line
+            .map(|line| format!(", line {line}"))
+            .unwrap_or_default();
+        let what = UserMessageFormatter
+            .format_message(error.without_snippet())
+            .into_owned();
+        format!("{line}: {what}")
+    })?;
+    for (group, entries) in groups.map(|it| it.0).unwrap_or_default() {
+        let fields = TABLE.iter().filter(|it| it.group() == group.value);
+        let fields: Vec<&str> = fields.map(Setting::field).collect();
+        if fields.is_empty() {
+            return Err(unknown(&group, "group of settings", &groups_of_table()));
+        }
+        for (field, value) in entries.map(|it| it.0).unwrap_or_default() {
+            let name = format!("{}.{}", group.value, field.value);
+            let Some(setting) = Setting::named(&name) else {
+                let what = format!("setting in `{}`", group.value);
+                return Err(unknown(&field, &what, &fields));
+            };
+            let set = setting.set(settings, &value);
+            set.map_err(|why| format!("{}: {why}", line_of(&field)))?;
+        }
+    }
+    Ok(())
+}
+
+fn groups_of_table() -> Vec<&'static str> {
+    let mut groups: Vec<_> = TABLE.iter().map(Setting::group).collect();
+    groups.dedup();
+    groups
+}
+
+/// A name that is none, with the one that was meant, or all there are.
+fn unknown(found: &Spanned<String>, what: &str, known: &[&str]) -> String {
+    let hint = match nearest(&found.value, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    let (line, name) = (line_of(found), &found.value);
+    format!("{line}: there is no {what} called `{name}`; {hint}")
+}
+
+fn line_of(key: &Spanned<String>) -> String {
+    format!(", line {}", key.referenced.line())
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Entries<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of settings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Reader(std::marker::PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn taken(text: &str) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        take(&mut settings, text).map(|()| settings)
+    }
+
+    #[test]
+    fn a_file_sets_what_it_names_and_leaves_the_rest() {
+        let text = "# ours\nqueueing:\n  worker_limit: 10\nwatching:\n  server_timeout: 5m\n  label_selectors: {pods: app=web}\nposting:\n";
+        let settings = taken(text).unwrap();
+        assert_eq!(settings.queueing.worker_limit, Some(10));
+        assert_eq!(settings.watching.server_timeout, Duration::from_secs(300));
+        assert_eq!(settings.queueing.exit_timeout, Duration::from_secs(2));
+        assert!(taken("").is_ok());
+        let json = taken(r#"{"queueing": {"worker_limit": 7}}"#).unwrap();
+        assert_eq!(json.queueing.worker_limit, Some(7));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, expected) in [
+            (
+                "queueing:\n  exit_timeout: 1\n  workr_limit: 10\n",
+                ", line 3: there is no setting in `queueing` called `workr_limit`; did you mean `worker_limit`?",
+            ),
+            (
+                "scanning:\n  disabled: true\nqueuing:\n  worker_limit: 10\n",
+                ", line 3: there is no group of settings called `queuing`; did you mean `queueing`?",
+            ),
+            (
+                "queueing:\n  worker_limit: many\n",
+                ", line 2: `queueing.worker_limit` is \"many\": expected a whole number, at least 1, or null",
+            ),
+            (
+                "scanning:\n  period: 5\n",
+                ", line 2: there is no setting in `scanning` called `period`; there are disabled, interval",
+            ),
+        ] {
+            assert_eq!(taken(text).unwrap_err(), expected, "{text}");
+        }
+        let broken = taken("queueing:\n  - worker_limit\n").unwrap_err();
+        assert!(broken.starts_with(", line 2: "), "{broken}");
+    }
+}

@@ -1,0 +1,140 @@
+//! All settings by their names: one line each. A setting that is not here cannot be set by a file or a variable, and fails a test.
+//!
+//! Must not know where values come from.
+
+use serde_json::Value;
+
+use crate::operator::configuration::value::put;
+use crate::operator::settings::Settings;
+
+/// What the variables of all settings begin with.
+pub(super) const PREFIX: &str = "KOPF_RS_";
+
+/// A setting that a file or a variable may set.
+pub(super) struct Setting {
+    /// `group.field`, as in code.
+    pub(super) name: &'static str,
+    put: fn(&mut Settings, &Value) -> Result<(), String>,
+}
+
+macro_rules! table {
+    ($($group:ident . $field:ident,)+) => {
+        &[$(Setting {
+            name: concat!(stringify!($group), ".", stringify!($field)),
+            put: |settings, value| put(value, &mut settings.$group.$field),
+        }),+]
+    };
+}
+
+/// In the order of `docs/settings.md`. Only `persistence` is set in code alone: it is made of storages.
+pub(super) const TABLE: &[Setting] = table![
+    execution.lifecycle,
+    execution.default_backoff,
+    execution.first_backoff,
+    execution.longest_backoff,
+    execution.max_workers,
+    background.cancellation_polling,
+    queueing.worker_limit,
+    queueing.exit_timeout,
+    watching.server_timeout,
+    watching.client_timeout,
+    watching.inactivity_timeout,
+    watching.reconnect_backoff,
+    watching.longest_backoff,
+    watching.chunk_size,
+    watching.initial_streaming,
+    watching.label_selectors,
+    watching.field_selectors,
+    watching.shard_selectors,
+    watching.label_filters,
+    networking.first_backoff,
+    networking.longest_backoff,
+    networking.request_timeout,
+    networking.concurrent_writes,
+    scanning.disabled,
+    scanning.interval,
+    posting.enabled,
+    posting.loggers,
+    posting.level,
+    posting.reporting_component,
+    posting.reporting_instance,
+    posting.event_name_prefix,
+    health.probe_timeout,
+    health.beat_timeout,
+    health.late_after,
+    health.stuck_after,
+];
+
+impl Setting {
+    /// The setting of that name.
+    #[cfg(any(feature = "cli", test))]
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        TABLE.iter().find(|setting| setting.name == name)
+    }
+
+    /// The variable that sets it.
+    pub(super) fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.to_uppercase().replace('.', "_"))
+    }
+
+    /// Set it; else what was expected.
+    pub(super) fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), String> {
+        (self.put)(settings, value).map_err(|expected| {
+            let name = self.name;
+            format!("`{name}` is {value}: {expected}")
+        })
+    }
+
+    pub(super) fn group(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or_default()
+    }
+
+    #[cfg(feature = "cli")]
+    pub(super) fn field(&self) -> &'static str {
+        self.name.split('.').nth(1).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of all groups, as the settings show themselves.
+    fn fields() -> Vec<String> {
+        let shown = format!("{:#?}", Settings::default());
+        let mut fields = Vec::new();
+        let mut group = "";
+        for line in shown.lines() {
+            let Some((name, rest)) = line.trim_start().split_once(": ") else {
+                continue;
+            };
+            match line.len() - line.trim_start().len() {
+                4 if rest.ends_with('{') => group = name,
+                4 => group = "",
+                8 if !group.is_empty() => fields.push(format!("{group}.{name}")),
+                _ => {}
+            }
+        }
+        fields
+    }
+
+    #[test]
+    fn every_setting_has_its_line_here_and_in_the_documentation() {
+        let page = include_str!("../../../../docs/settings.md");
+        let fields = fields();
+        assert!(fields.len() > 25, "{fields:?}");
+        for field in &fields {
+            assert!(
+                Setting::named(field).is_some(),
+                "{field} has no line in TABLE"
+            );
+        }
+        assert_eq!(fields.len(), TABLE.len());
+        for Setting { name, .. } in TABLE {
+            assert!(
+                page.contains(&format!("| `{name}` |")),
+                "{name} is not in docs/settings.md"
+            );
+        }
+    }
+}

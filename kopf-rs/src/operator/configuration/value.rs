@@ -1,0 +1,206 @@
+//! One setting's value: from what a file or a variable says to the type of its field.
+//!
+//! Must not know which settings there are.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::handler::event_sink::PostingLevel;
+use crate::handler::lifecycle::Lifecycle;
+use crate::operator::selection_map::SelectorMap;
+
+/// The type of a setting, as it is written in a file or a variable.
+pub(super) trait SettingValue: Sized {
+    /// What is expected, for people.
+    fn expected() -> String;
+
+    /// The value; `None` where something else is expected.
+    fn read(value: &Value) -> Option<Self>;
+}
+
+/// Put a value into its field.
+pub(super) fn put<T: SettingValue>(value: &Value, field: &mut T) -> Result<(), String> {
+    *field = T::read(value).ok_or_else(T::expected)?;
+    Ok(())
+}
+
+impl SettingValue for bool {
+    fn expected() -> String {
+        "expected true or false".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+/// Counts: none of them is ever zero.
+macro_rules! counts {
+    ($($count:ty)+) => { $(
+        impl SettingValue for $count {
+            fn expected() -> String {
+                "expected a whole number, at least 1".to_owned()
+            }
+
+            fn read(value: &Value) -> Option<Self> {
+                let count = value.as_u64().filter(|count| *count > 0)?;
+                Self::try_from(count).ok()
+            }
+        }
+    )+ };
+}
+
+counts!(usize u32);
+
+impl SettingValue for Duration {
+    fn expected() -> String {
+        "expected seconds, such as 0.5 or 90, or a time with its unit, such as 500ms, 90s, 10m or 1h".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Number(seconds) => Self::try_from_secs_f64(seconds.as_f64()?).ok(),
+            Value::String(text) => time(text),
+            _ => None,
+        }
+    }
+}
+
+/// A number with its unit.
+fn time(text: &str) -> Option<Duration> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let (number, unit) = units
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
+    let is_number = |it: char| it.is_ascii_digit() || it == '.';
+    let number = number.trim_end();
+    if !number.starts_with(|it: char| it.is_ascii_digit()) || !number.chars().all(is_number) {
+        return None;
+    }
+    let number: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(number * unit).ok()
+}
+
+impl SettingValue for String {
+    fn expected() -> String {
+        "expected text".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(text.clone()),
+            // A variable may look like a number.
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    fn expected() -> String {
+        format!("{}, or null", T::expected())
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        if value.is_null() {
+            return Some(None);
+        }
+        T::read(value).map(Some)
+    }
+}
+
+impl SettingValue for PostingLevel {
+    fn expected() -> String {
+        "expected debug, info, warning or error".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value.as_str()?.to_ascii_lowercase().as_str() {
+            "debug" => Some(Self::Debug),
+            "info" => Some(Self::Info),
+            "warning" => Some(Self::Warning),
+            "error" => Some(Self::Error),
+            _ => None,
+        }
+    }
+}
+
+impl SettingValue for Lifecycle {
+    fn expected() -> String {
+        "expected asap, one_by_one, all_at_once, randomized or shuffled".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value.as_str()? {
+            "asap" => Some(Self::Asap),
+            "one_by_one" => Some(Self::OneByOne),
+            "all_at_once" => Some(Self::AllAtOnce),
+            "randomized" => Some(Self::Randomized),
+            "shuffled" => Some(Self::Shuffled),
+            _ => None,
+        }
+    }
+}
+
+impl SettingValue for SelectorMap {
+    fn expected() -> String {
+        "expected resources with a selector each, such as {pods: app=web}".to_owned()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let mut selectors = Self::default();
+        for (resource, selector) in value.as_object()? {
+            selectors.insert(resource.as_str(), selector.as_str()?);
+        }
+        Some(selectors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_a_unit() {
+        for (written, expected) in [
+            (json!(0), Some(0)),
+            (json!(0.5), Some(500)),
+            (json!(90), Some(90_000)),
+            (json!("500ms"), Some(500)),
+            (json!("90s"), Some(90_000)),
+            (json!("1.5m"), Some(90_000)),
+            (json!("1h"), Some(3_600_000)),
+            (json!("90"), None),
+            (json!("-1s"), None),
+            (json!("1e3s"), None),
+            (json!("s"), None),
+            (json!(-1), None),
+            (json!(1e300), None),
+            (json!(true), None),
+        ] {
+            let read = Duration::read(&written).map(|it| it.as_millis());
+            assert_eq!(read, expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn each_type_says_what_it_expects() {
+        let mut limit = Some(3_usize);
+        assert_eq!(put(&json!(null), &mut limit), Ok(()));
+        assert_eq!(limit, None);
+        let refused = put(&json!(0), &mut limit);
+        let expected = "expected a whole number, at least 1, or null".to_owned();
+        assert_eq!(refused, Err(expected));
+        assert_eq!(
+            PostingLevel::read(&json!("WARNING")),
+            Some(PostingLevel::Warning)
+        );
+        assert!(Lifecycle::read(&json!("asap")).is_some());
+        assert!(Lifecycle::read(&json!("custom")).is_none());
+        assert!(SelectorMap::read(&json!({"pods": "app=web"})).is_some());
+        assert!(SelectorMap::read(&json!({"pods": 1})).is_none());
+    }
+}

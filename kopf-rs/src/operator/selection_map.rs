@@ -1,0 +1,80 @@
+//! Selectors for resources, as settings have them: [`SelectorMap`].
+//!
+//! Must not know what they are sent for.
+
+use crate::handler::registry::selectors::IntoSelector;
+use crate::object::resource::Resource;
+use crate::object::selector::{Selector, SelectorError};
+
+/// Selectors that are sent with the lists and watches of resources: [`Watching::label_selectors`](crate::Watching::label_selectors) and its siblings.
+///
+/// ```
+/// use kopf_rs::Settings;
+///
+/// let settings = Settings::with(|settings| {
+///     settings.watching.label_selectors.insert("pods", "app=web,tier in (a, b)");
+///     settings.watching.field_selectors.insert(("apps", "deployments"), "metadata.namespace!=kube-system");
+/// });
+/// # assert!(!settings.watching.label_selectors.is_empty());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SelectorMap(Vec<Entry>);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    resources: Result<Selector, SelectorError>,
+    selector: String,
+}
+
+impl SelectorMap {
+    /// Select objects of these resources, named as in handlers. It takes the place of what was said of the same words before; of several
+    /// entries for one resource, an object must satisfy all.
+    ///
+    /// What cannot be understood is told when the operator starts.
+    pub fn insert(&mut self, resources: impl IntoSelector, selector: impl Into<String>) {
+        let resources = resources.into_selector();
+        if resources.is_ok() {
+            self.0.retain(|known| known.resources != resources);
+        }
+        self.0.push(Entry {
+            resources,
+            selector: selector.into(),
+        });
+    }
+
+    /// Whether nothing is selected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is said of a resource.
+    pub(super) fn of<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a str> {
+        let entries = self.0.iter().filter(|entry| {
+            let resources = entry.resources.as_ref();
+            resources.is_ok_and(|selector| selector.means(resource))
+        });
+        entries.map(|entry| entry.selector.as_str())
+    }
+
+    /// What is wrong with them, as `check` says of each selector.
+    pub(super) fn check(&self, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
+        for Entry {
+            resources,
+            selector,
+        } in &self.0
+        {
+            let wrong = match resources {
+                Err(error) => format!("for {selector:?}: {error}"),
+                Ok(resources) => match check(selector) {
+                    Err(why) => {
+                        format!("for {resources}: {selector:?} cannot be understood: {why}")
+                    }
+                    Ok(()) => continue,
+                },
+            };
+            return Err(wrong);
+        }
+        Ok(())
+    }
+}
