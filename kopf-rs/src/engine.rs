@@ -14,6 +14,7 @@ mod duplicates;
 pub(crate) mod failures;
 pub(crate) mod invoke;
 pub(crate) mod key;
+pub(crate) mod last_errors;
 mod last_writes;
 mod lost_outcomes;
 mod mailbox;
@@ -52,6 +53,7 @@ use tokio_util::sync::DropGuard;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
 use crate::engine::failures::Failure;
+use crate::engine::last_errors::{LastError, LastErrors};
 use crate::engine::memory::Memory;
 use crate::engine::queue::facts::QueueFacts;
 use crate::engine::queue::{StreamId, WorkerStart};
@@ -187,6 +189,12 @@ impl Engine {
     pub(crate) fn calls_in_flight(&self) -> Vec<CallInFlight> {
         let calls = self.0.setup.calls.as_ref();
         calls.map_or_else(Vec::new, CallsInFlight::all)
+    }
+
+    /// The last errors of objects, where they are kept.
+    pub(crate) fn last_errors(&self) -> Vec<LastError> {
+        let errors = self.0.setup.last_errors.as_ref();
+        errors.map_or_else(Vec::new, LastErrors::all)
     }
 
     /// What was given up, where the operator was to end: one line each, for people.

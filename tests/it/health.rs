@@ -416,6 +416,10 @@ async fn the_status_tells_what_the_operator_does(cluster: TestCluster) {
     let gate = Gate::closed();
     let registry = Registry::new()
         .on_create(test.selector(), test.waiting("slow_fn", &gate))
+        .on_event(
+            test.selector(),
+            handler("event_fn", |_| async { Err::<(), _>("odd".into()) }),
+        )
         .daemon(
             test.selector(),
             handler("daemon_fn", |cause: kopf_rs::Context| async move {
@@ -446,6 +450,10 @@ async fn the_status_tells_what_the_operator_does(cluster: TestCluster) {
     let daemon = &status["daemonsAndTimersInFlight"][0];
     assert_eq!(daemon["handler"], "daemon_fn");
     assert_eq!(daemon["object"], named.as_str());
+    let error = &status["lastErrors"][0];
+    assert_eq!(error["object"], named.as_str());
+    let line = error["line"].as_str().expect("a line");
+    assert!(line.starts_with("Handler 'event_fn' failed"), "{line}");
     gate.open(1);
     asked.working.stop().await;
 }

@@ -100,7 +100,10 @@ const LOG_LINES: &[(&str, &str)] = &[
         "about its own file, and about no object",
     ),
     ("operator/run.rs", "the operator's own start and end"),
-    ("cluster/connect.rs", "before there is an operator"),
+    (
+        "cluster/connect.rs",
+        "before there is an operator, and when a kubeconfig is read again",
+    ),
     (
         "cluster/stack.rs",
         "before there is an operator, at DEBUG only",

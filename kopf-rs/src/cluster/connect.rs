@@ -3,15 +3,19 @@
 //! Promises that every failure says what was looked for, where, what was found, and what to do.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use futures_util::FutureExt;
 use kube::config::{Cluster as NamedServer, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
 use crate::cluster::Cluster;
 use crate::cluster::connect::error::{ConnectError, Origin, shown};
 pub(crate) use crate::cluster::connect::place::ConnectOptions;
 use crate::cluster::connect::place::{Place, Surroundings};
+use crate::cluster::connect::renewal::{Credentials, Renewal};
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::Call;
 use crate::cluster::stack::proxy::ProxyChoice;
@@ -19,6 +23,7 @@ use crate::cluster::stack::{chain, stack};
 
 mod error;
 mod place;
+mod renewal;
 #[cfg(test)]
 mod tests;
 
@@ -28,18 +33,52 @@ pub(crate) struct Connection {
     pub(crate) server: String,
 }
 
-/// Find the cluster and make a client for it. Sends nothing yet: see [`Cluster::check`].
+/// What the client is made of.
+struct Configured {
+    config: Config,
+    proxy: Option<String>,
+    /// Where it was read, for people.
+    label: String,
+}
+
+/// Find the cluster and make a client for it. Sends nothing yet: see [`Cluster::check`]. Where the server refuses the credentials later, they
+/// are read again: a kubeconfig may have been replaced, and plugins may give others.
 ///
 /// Must be called within a tokio runtime.
 pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    let (config, proxy) = match place::find(options, &Surroundings::here())? {
+    let configured = configured(options).await?;
+    let server = configured.config.cluster_url.to_string();
+    let namespace = configured.config.default_namespace.clone();
+    let first = match configured.credentials() {
+        Ok(first) => first,
+        Err(reason) => return Err(ConnectError::Client { server, reason }),
+    };
+    let (options, home) = (options.clone(), Handle::current());
+    let read = move |former| read_again(options.clone(), home.clone(), former).boxed();
+    let renewal = Arc::new(Renewal::new(first, Box::new(read)));
+    let service = tower::service_fn(move |request| {
+        let renewal = renewal.clone();
+        async move { renewal.send(request).await }
+    });
+    let client = Client::new(service, namespace);
+    Ok(Connection { client, server })
+}
+
+async fn configured(options: &ConnectOptions) -> Result<Configured, ConnectError> {
+    match place::find(options, &Surroundings::here())? {
         Place::Files(paths, origin) => {
             let label = label(&paths);
             let kubeconfig = read(&paths, origin)?;
             if kubeconfig.contexts.is_empty() {
                 return Err(ConnectError::NoContexts { path: label });
             }
-            configure(kubeconfig, options.context.as_deref(), &label).await?
+            let (config, proxy) = configure(kubeconfig, options.context.as_deref(), &label).await?;
+            let label = format!("kubeconfig {label}");
+            Ok(Configured {
+                config,
+                proxy,
+                label,
+            })
         }
         Place::Pod => {
             if let Some(context) = &options.context {
@@ -48,17 +87,71 @@ pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, Conn
             tracing::debug!("Using the service account of this Pod.");
             let config = Config::incluster();
             let config = config.map_err(|error| ConnectError::ServiceAccount(chain(&error)))?;
-            (config, None)
+            Ok(Configured {
+                config,
+                proxy: None,
+                label: "the service account of this Pod".to_owned(),
+            })
+        }
+    }
+}
+
+/// What is to be shown to the server now, where that is not the same as before.
+async fn read_again(options: ConnectOptions, home: Handle, former: String) -> Option<Credentials> {
+    let configured = match configured(&options).await {
+        Ok(configured) => configured,
+        Err(error) => {
+            // Files may be in the middle of being replaced.
+            tracing::debug!("The credentials cannot be read again: {error}");
+            return None;
         }
     };
-    let server = config.cluster_url.to_string();
-    let proxy = match proxy.as_deref() {
-        Some(url) if !url.is_empty() => ProxyChoice::Url(url),
-        _ => ProxyChoice::Environment,
-    };
-    match stack(&config, &proxy) {
-        Ok(client) => Ok(Connection { client, server }),
-        Err(reason) => Err(ConnectError::Client { server, reason }),
+    // A plugin may give other ones each time it is asked.
+    let asks = configured.config.auth_info.exec.is_some();
+    if !asks && configured.digest() == former {
+        return None;
+    }
+    tracing::info!(
+        "The server has refused the credentials of {}; they have been read again.",
+        configured.label
+    );
+    // A plugin is a program that runs until it has an answer; connections belong to the operator's own runtime.
+    let made = home.spawn_blocking(move || configured.credentials());
+    match made.await {
+        Ok(Ok(credentials)) => Some(credentials),
+        Ok(Err(reason)) => {
+            tracing::warn!("The new credentials cannot be used: {reason}");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+impl Configured {
+    /// Waits for a plugin, where there is one.
+    fn credentials(&self) -> Result<Credentials, String> {
+        let proxy = match self.proxy.as_deref() {
+            Some(url) if !url.is_empty() => ProxyChoice::Url(url),
+            _ => ProxyChoice::Environment,
+        };
+        Ok(Credentials {
+            client: stack(&self.config, &proxy)?,
+            digest: self.digest(),
+        })
+    }
+
+    /// All that makes a difference to the server, and whom it is for.
+    fn digest(&self) -> String {
+        let Config {
+            cluster_url,
+            root_cert,
+            auth_info,
+            ..
+        } = &self.config;
+        let token = auth_info.token_file.as_ref();
+        let token = token.map(std::fs::read_to_string).and_then(Result::ok);
+        let shown = serde_json::to_string(auth_info).unwrap_or_default();
+        format!("{cluster_url} {root_cert:?} {shown} {token:?}")
     }
 }
 

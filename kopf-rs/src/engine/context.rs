@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use crate::engine::key::Key;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::noted_calls::SuspectsTurn;
-use crate::engine::report::report;
 use crate::engine::shared::Shared;
 use crate::engine::turns::TurnPermit;
 use crate::handler::definition::Handler;
@@ -230,6 +229,6 @@ impl WorkerContext {
     }
 
     pub(super) fn report(&self, happening: &Happening) {
-        report(&self.logger, happening);
+        self.shared.report(&self.logger, &self.about, happening);
     }
 }

@@ -8,7 +8,6 @@ use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
 use crate::engine::key::Key;
 use crate::engine::noted_calls::Noting;
-use crate::engine::report::report;
 use crate::engine::shared::Shared;
 use crate::engine::subhandler_run::SubhandlerRun;
 use crate::handler::definition::HandlerCall;
@@ -153,6 +152,7 @@ impl PlannedCalls {
     }
 
     fn report_handling(&self, handling: Handling) {
-        report(&self.logger, &Happening::Handling(handling));
+        let happening = Happening::Handling(handling);
+        self.shared.report(&self.logger, &self.about, &happening);
     }
 }

@@ -19,17 +19,19 @@ use crate::engine::duplicates::DuplicateOperators;
 use crate::engine::failures::Failures;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::key::Key;
+use crate::engine::last_errors::LastErrors;
 use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::queue::{Queue, WorkerStart};
-use crate::engine::report::report_about;
+use crate::engine::report::{report, report_about};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCalls;
 use crate::engine::turns::Turns;
 use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
+use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
 use crate::happening::Happening;
@@ -59,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) handlers: Option<Handle>,
     /// Where calls in flight are kept, if somebody may ask for them.
     pub(crate) calls: Option<CallsInFlight>,
+    /// Where the last errors of objects are kept, if somebody may ask for them.
+    pub(crate) last_errors: Option<LastErrors>,
     /// Where calls are noted should the operator have ended abruptly.
     pub(crate) notes: Option<Arc<NotedCalls>>,
     /// The operator's memo; every object starts with a copy of it.
@@ -157,6 +161,14 @@ impl Shared {
     pub(crate) fn may_call(&self, key: &Key) -> bool {
         let is_unwatched = || self.queue.peek(key, Mailbox::is_unwatched);
         self.gate.is_open() && is_unwatched() != Some(true)
+    }
+
+    /// Report what has happened to an object.
+    pub(crate) fn report(&self, logger: &Logger, about: &Reference, happening: &Happening) {
+        if let Some(errors) = &self.setup.last_errors {
+            errors.note(about, happening, self.setup.clock.now());
+        }
+        report(logger, happening);
     }
 
     /// One attempt of a handler of an object, and what is told of it while it runs.

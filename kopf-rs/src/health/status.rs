@@ -44,7 +44,8 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
                 "inSeconds": rounded(*pause),
             })).collect::<Vec<_>>(),
         },
-        "lastFailures": engine.map(failures).unwrap_or_default(),
+        "lastErrors": engine.map(errors).unwrap_or_default(),
+        "failedForGood": engine.map(failures).unwrap_or_default(),
     })
 }
 
@@ -90,6 +91,18 @@ fn in_background(engine: &Engine) -> Vec<Value> {
         })
     });
     call.collect()
+}
+
+fn errors(engine: &Engine) -> Vec<Value> {
+    let errors = engine.last_errors();
+    let error = errors.iter().map(|error| {
+        json!({
+            "time": error.at.to_string(),
+            "object": error.object,
+            "line": error.line,
+        })
+    });
+    error.collect()
 }
 
 /// The last ones first.

@@ -18,6 +18,7 @@ use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
 #[cfg(feature = "cli")]
 use crate::engine::invoke::take_over_panics;
+use crate::engine::last_errors::LastErrors;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::posting::EventPosting;
 use crate::engine::posting::poster::PosterSetup;
@@ -622,6 +623,7 @@ impl CheckedOperator {
             extensions: self.context.extensions.clone(),
             handlers: self.handlers_on.clone(),
             calls: self.board.as_ref().map(|_| CallsInFlight::default()),
+            last_errors: self.board.as_ref().map(|_| LastErrors::default()),
             notes: self.notes.clone(),
             memo: self.context.memo.clone(),
             once: self.once,

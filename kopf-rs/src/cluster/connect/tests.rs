@@ -262,3 +262,63 @@ async fn a_proxy_of_another_sort_is_refused() {
     );
     assert!(!error.contains("secret"), "{error}");
 }
+
+/// A server that knows one token, and answers so many requests. How many it has refused.
+async fn knowing(listener: tokio::net::TcpListener, token: &'static str, answers: usize) -> usize {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let mut refused = 0;
+    for _ in 0..answers {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut asked = String::new();
+        while !asked.ends_with("\r\n\r\n") {
+            stream.read_line(&mut asked).await.unwrap();
+        }
+        let is_known = asked.contains(&format!("authorization: Bearer {token}\r\n"));
+        refused += usize::from(!is_known);
+        let (code, text) = if is_known {
+            ("200 OK", r#"{"gitVersion": "v1.36.3"}"#)
+        } else {
+            ("401 Unauthorized", r#"{"message": "Unauthorized"}"#)
+        };
+        let answer = format!(
+            "HTTP/1.1 {code}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+    refused
+}
+
+fn with_token(port: u16, token: &str) -> String {
+    let text = TWO_CONTEXTS.replace("127.0.0.1:1", &format!("127.0.0.1:{port}"));
+    text.replace("user: {}", &format!("user: {{token: {token}}}"))
+}
+
+#[tokio::test]
+async fn a_refused_token_that_is_still_the_same_is_told() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = Folder::new("renewed");
+    let path = folder.write("config", &with_token(port, "first"));
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
+    let server = tokio::spawn(knowing(listener, "second", 1));
+    let same = cluster.check().await.unwrap_err().to_string();
+    assert!(same.starts_with("unauthorized: Unauthorized"), "{same}");
+    assert_eq!(server.await.unwrap(), 1, "nothing is sent again");
+}
+
+#[tokio::test]
+async fn a_refused_request_is_sent_again_with_what_the_kubeconfig_has_now() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = Folder::new("renewed-once");
+    let path = folder.write("config", &with_token(port, "first"));
+    let cluster = Cluster::new(connect(&flag(&path)).await.unwrap().client);
+    folder.write("config", &with_token(port, "second"));
+    let server = tokio::spawn(knowing(listener, "second", 3));
+    for _ in 0..2 {
+        assert_eq!(cluster.check().await.unwrap(), "v1.36.3");
+    }
+    assert_eq!(server.await.unwrap(), 1, "and not each time");
+}

@@ -1,0 +1,86 @@
+//! The last lines about objects that were warnings or errors, for those who ask how the operator is.
+//!
+//! Kept only where somebody may ask. Must not know what went wrong.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tracing::Level;
+
+use crate::happening::Happening;
+use crate::object::reference::Reference;
+use crate::wording::Line;
+
+/// The last of them. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastErrors(Arc<Mutex<VecDeque<LastError>>>);
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LastError {
+    pub(crate) at: Timestamp,
+    /// `namespace/name`, or the name alone.
+    pub(crate) object: String,
+    /// As the log has it.
+    pub(crate) line: String,
+}
+
+/// So many are kept.
+const KEPT: usize = 20;
+/// Of each so many characters.
+const LONGEST: usize = 500;
+
+impl LastErrors {
+    /// Keep it, where it is a warning or an error.
+    pub(crate) fn note(&self, about: &Reference, happening: &Happening, at: Timestamp) {
+        let line = Line(happening);
+        if line.level() > Level::WARN {
+            return;
+        }
+        let line = line.to_string().chars().take(LONGEST).collect();
+        let mut errors = self.lock();
+        if errors.len() >= KEPT {
+            errors.pop_front();
+        }
+        errors.push_back(LastError {
+            at,
+            object: about.to_string(),
+            line,
+        });
+    }
+
+    /// The newest first.
+    pub(crate) fn all(&self) -> Vec<LastError> {
+        self.lock().iter().rev().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<LastError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_warnings_and_errors_are_kept() {
+        let errors = LastErrors::default();
+        let about = Reference::default();
+        let at = Timestamp::UNIX_EPOCH;
+        errors.note(&about, &Happening::Unwatched, at);
+        assert_eq!(errors.all(), [], "at DEBUG only");
+        for rule in 0..30 {
+            let rule = format!("{rule} {}", "ü".repeat(LONGEST));
+            errors.note(&about, &Happening::PermissionMissing { rule }, at);
+        }
+        let all = errors.all();
+        assert_eq!(all.len(), KEPT);
+        assert!(all[0].line.contains("add 29"), "{}", all[0].line);
+        assert!(
+            all.iter()
+                .all(|error| error.line.chars().count() <= LONGEST)
+        );
+    }
+}
