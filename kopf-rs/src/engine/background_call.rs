@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 
 use crate::engine::key::Key;
 use crate::engine::mailbox::{Letter, Origin, ReturnedCall};
+use crate::engine::noted_calls::Noting;
 use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -86,39 +87,72 @@ impl BackgroundCall {
         report(cause.logger(), &Happening::Invoked { handler });
         let setup = &shared.setup;
         let book = setup.notes.as_ref();
-        let mut call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
+        let call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
+        let is_timer =
+            cause.handler.background().map(|(kind, _)| kind) == Some(BackgroundKind::Timer);
         let outcome = {
-            let invoked = shared
-                .invoker
-                .invoke_in_background(cause, about, patch, &call.cancelled);
-            let invoked = async {
-                let kind = cause.handler.background().map(|(kind, _)| kind);
-                if kind == Some(BackgroundKind::Timer) {
-                    let clock = shared.setup.clock;
-                    return told_while_running(cause, clock, || false, invoked).await;
+            // Boxed: thousands of daemons may run, and what is moved into a future is stored in it twice.
+            let mut invoked = Box::pin(shared.invoker.invoke_in_background(
+                cause,
+                about,
+                patch,
+                &call.cancelled,
+            ));
+            let abandoned = call.abandoned.cancelled();
+            if is_timer {
+                let told = told_while_running(cause, setup.clock, || false, invoked);
+                let called = unless(abandoned, Box::pin(told)).await;
+                end(call_note, called.is_some());
+                called
+            } else {
+                let mut abandoned = pin!(abandoned);
+                let soon = unless(&mut abandoned, &mut invoked);
+                if let Ok(called) = Box::pin(tokio::time::timeout(SUSPICIOUS, soon)).await {
+                    end(call_note, called.is_some());
+                    called
+                } else {
+                    // A daemon may run for as long as it likes.
+                    end(call_note, true);
+                    unless(abandoned, invoked).await
                 }
-                // A daemon may run for as long as it likes.
-                let mut invoked = pin!(invoked);
-                let soon = tokio::time::timeout(SUSPICIOUS, &mut invoked).await;
-                if let Ok(outcome) = soon {
-                    return outcome;
-                }
-                if let Some(note) = call_note.take() {
-                    note.end(true);
-                }
-                invoked.await
-            };
-            tokio::select! {
-                biased;
-                outcome = invoked => outcome.ok(),
-                () = call.abandoned.cancelled() => None,
             }
         };
-        let has_returned = outcome.is_some();
-        if let Some(note) = call_note {
-            note.end(has_returned);
-        }
         patch.sign(&cause.handler.id);
-        outcome
+        outcome?.ok()
+    }
+}
+
+/// What `called` comes to, unless it is abandoned before.
+async fn unless<T>(
+    abandoned: impl Future<Output = ()>,
+    called: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        called = called => Some(called),
+        () = abandoned => None,
+    }
+}
+
+fn end(note: Option<Noting<'_>>, has_returned: bool) {
+    if let Some(note) = note {
+        note.end(has_returned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of what `make` returns.
+    fn size_made<A, F>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each daemon that runs is one of these.
+    #[test]
+    fn a_call_that_runs_is_small() {
+        let size = size_made(BackgroundCall::run);
+        assert!(size <= 1024, "{size} bytes");
     }
 }

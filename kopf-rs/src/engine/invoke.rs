@@ -117,13 +117,14 @@ impl Invoker {
                 .await
             }
             Callee::Fn(Function::Blocking(function)) => {
-                let called = self.on_a_thread(*function, cause, patch, stop);
+                // Boxed, as is the next one: async calls are many, and store what the largest of these needs.
+                let called = Box::pin(self.on_a_thread(*function, cause, patch, stop));
                 called.instrument(span).await
             }
             Callee::BlockingClosure(function) => {
                 let function = function.clone();
                 let call = move |cause: &Cause, patch: &mut Patch| function(cause, patch);
-                let called = self.on_a_thread(call, cause, patch, stop);
+                let called = Box::pin(self.on_a_thread(call, cause, patch, stop));
                 called.instrument(span).await
             }
         }
@@ -138,7 +139,7 @@ impl Invoker {
     ) -> Result<Outcome, Cancelled> {
         if let Some(runtime) = self.other_runtime() {
             let called = self.on_runtime(runtime, call, cause, span, (patch, stop));
-            return called.await;
+            return Box::pin(called).await;
         }
         let left = self.left(cause);
         let called = attempt(call, cause, left, stop.cancelled, patch);

@@ -170,3 +170,35 @@ impl RunningCall {
         report(&self.logger, &Happening::Handling(exits));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler;
+    use crate::object::body::Body;
+
+    #[test]
+    fn a_call_counts_for_its_object_and_its_handler_until_it_has_ended() {
+        let daemon = |id| handler(id, |_| async { Ok(()) });
+        let registry = Registry::new()
+            .daemon("kopfexamples", daemon("d"))
+            .daemon("kopfexamples", daemon("other"));
+        let [one, other] = registry.handlers() else {
+            unreachable!("two are declared");
+        };
+        let (here, there) = (Key::of_uid("here"), Key::of_uid("there"));
+        let calls = RunningCalls::default();
+        let live = Live::new(Body::new(serde_json::Value::Null));
+        let begun = calls.begin(
+            (here.clone(), one.clone()),
+            Logger::default(),
+            (Stopped::new(), live),
+        );
+        assert!(calls.has(&here, one));
+        assert!(!calls.has(&here, other) && !calls.has(&there, one));
+        assert!(begun.begins_to_end() && !begun.begins_to_end());
+        calls.end(&begun);
+        assert!(!calls.has(&here, one) && calls.all().is_empty());
+    }
+}

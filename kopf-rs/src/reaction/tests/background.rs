@@ -606,6 +606,18 @@ fn what_the_engine_sees_to_the_end_of_is_not_told_of_by_the_plan() {
 }
 
 #[test]
+fn what_could_not_be_called_is_called_later() {
+    let mut world = World::of("daemon:d");
+    world.create(json!({})).calls();
+    world.running.clear();
+    let at = world.now.checked_add(seconds(5)).unwrap();
+    world.background.put_off(&world.handlers[0], at);
+    assert_eq!(world.due(), Some(5));
+    world.wake();
+    assert_eq!(world.calls(), "d#0");
+}
+
+#[test]
 fn what_has_ended_by_itself_is_known_after_a_stop() {
     let mut world = World::of("daemon:d timer:t");
     world
