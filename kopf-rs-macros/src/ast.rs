@@ -29,6 +29,8 @@ pub(crate) enum Argument {
     Named(Ident, Received),
     /// A field of a stanza: its path, and how it is received.
     Field(Vec<Ident>, Received),
+    /// An index: the name of the argument, its type without `&`, and whether it is lent.
+    Index(Ident, Type, bool),
     /// Resolved by type.
     Injected(Type),
 }
@@ -98,7 +100,7 @@ impl Function {
     /// Whether an argument is resolved by its type.
     pub(crate) fn takes_injected(&self) -> bool {
         let mut arguments = self.arguments.iter();
-        arguments.any(|it| matches!(it, Argument::Injected(_)))
+        arguments.any(|it| matches!(it, Argument::Injected(_) | Argument::Index(..)))
     }
 }
 
@@ -176,6 +178,13 @@ fn read_argument(
         return None;
     }
     let is_injected = matches!(renaming, Some(Renaming::Inject));
+    if !is_injected && let Some((ty, is_lent)) = index_type(&ty) {
+        let name = match renaming {
+            Some(Renaming::From(path)) => path.into_iter().next_back().unwrap_or(name),
+            _ => name,
+        };
+        return Some(Argument::Index(name, ty, is_lent));
+    }
     let known = match renaming {
         Some(Renaming::Inject) => None,
         Some(Renaming::From(path)) if path.len() > 1 => {
@@ -238,6 +247,17 @@ fn is_of_events(name: &Ident, ty: &Type) -> bool {
         last.is_some_and(|it| it.ident == "Events")
     };
     name == "events" && matches!(ty, Type::Path(ty) if is_called_so(&ty.path))
+}
+
+/// `Index<K, V>` or `&Index<K, V>`, and whether it is the latter.
+fn index_type(ty: &Type) -> Option<(Type, bool)> {
+    if let Type::Reference(reference) = ty {
+        let (ty, _) = index_type(&reference.elem)?;
+        return Some((ty, true));
+    }
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    (last.ident == "Index").then(|| (ty.clone(), false))
 }
 
 fn unknown_datum(datum: &Ident) -> String {

@@ -39,6 +39,7 @@ pub(crate) fn expand(
     let kinds: Vec<_> = attributes.iter().map(|attribute| attribute.kind).collect();
     let function = Function::read(&mut item, &kinds, &mut mistakes);
     check_param(&function, &attributes, &item, &mut mistakes);
+    check_returned(&attributes, &item, &mut mistakes);
     if !mistakes.is_empty() {
         return refused(&item.to_token_stream(), &mistakes);
     }
@@ -93,6 +94,26 @@ fn check_param(
             attribute.kind.attribute
         );
         mistakes.at(&item.sig.inputs, message);
+    }
+}
+
+/// What an index function returns goes into its index: it can be nothing else beside.
+fn check_returned(attributes: &[Attribute], item: &ItemFn, mistakes: &mut Mistakes) {
+    let feeds = |it: &&Attribute| it.kind.family.feeds_index;
+    if !attributes.iter().any(|it| feeds(&it)) {
+        return;
+    }
+    if let Some(other) = attributes.iter().find(|it| !feeds(it)) {
+        let message = format!(
+            "what the function returns goes into its index, so it cannot have #[{}] beside #[index]: write two functions",
+            other.kind.attribute
+        );
+        mistakes.at(&item.sig.ident, message);
+    }
+    if let ReturnType::Type(_, ty) = &item.sig.output
+        && matches!(**ty, Type::ImplTrait(_))
+    {
+        mistakes.at(ty, "the types of an index are those that its function returns: write a type instead of `impl`");
     }
 }
 
@@ -163,7 +184,7 @@ fn registration(
     if !declared.is_empty() {
         let decls = declared
             .into_iter()
-            .map(|attribute| decl(attribute, function, &call_name, &k));
+            .map(|attribute| decl(attribute, function, (&call_name, &item.sig.output), &k));
         rest.extend(quote! {
             const __KOPF_DECLS: &[#k::Decl] = &[#(#decls),*];
             #k::submit! { #k::Declared(__KOPF_DECLS) }
@@ -202,7 +223,7 @@ fn registration(
 fn decl(
     attribute: &Attribute,
     function: &Function,
-    call_name: &Ident,
+    (call_name, returned): (&Ident, &ReturnType),
     k: &TokenStream,
 ) -> TokenStream {
     let id = function.name.unraw().to_string();
@@ -213,7 +234,8 @@ fn decl(
     let declaration = if kind.is_nested {
         quote!(#k::Option::None)
     } else {
-        let declaration = kind.declaration(selector.as_ref(), &options.tokens(kind, k), k);
+        let options = options.tokens(kind, k);
+        let declaration = kind.declaration(selector.as_ref(), &options, returned, k);
         quote!(#k::Option::Some(#declaration))
     };
     let param = function.param().map(|(wanted, _)| stored(wanted));
@@ -235,17 +257,26 @@ fn decl(
     }
 }
 
-/// Calls that note what the operator must be given for the function.
+/// Calls that note what the operator must be given for the function, and which indices it must have.
 fn required_state(attribute: &Attribute, function: &Function, k: &TokenStream) -> Vec<TokenStream> {
     let family = Ident::new(attribute.kind.family.options, Span::mixed_site());
     let arguments = function.arguments.iter();
-    let injected = arguments.filter_map(|argument| match argument {
-        Argument::Injected(ty) => Some(ty),
+    let required = arguments.filter_map(|argument| match argument {
+        Argument::Injected(ty) => {
+            Some(quote!(.requiring(#k::ByType::<#ty, #k::#family>::required_state())))
+        }
+        Argument::Index(name, ty, _) => {
+            let name = name_of_index(name);
+            Some(quote_spanned!(ty.span()=> .reading(<#ty as #k::IndexArgument>::required(#name))))
+        }
         _ => None,
     });
-    injected
-        .map(|ty| quote!(.requiring(#k::ByType::<#ty, #k::#family>::required_state())))
-        .collect()
+    required.collect()
+}
+
+/// The id that an index is asked for by: the name of the argument, without the underscores of unused ones.
+fn name_of_index(name: &Ident) -> String {
+    name.unraw().to_string().trim_start_matches('_').to_owned()
 }
 
 /// In which type a `param` is kept: text is kept as the literal it is written as.
@@ -290,8 +321,10 @@ fn call(
     };
     // All at one place, lest messages fall back to the attribute.
     let value = Ident::new("__kopf_returned", output);
-    let convert = quote_spanned! {output=>
-        (&#value).__kopf_kind().convert(#value)
+    let convert = if attributes.iter().any(|it| it.kind.family.feeds_index) {
+        quote_spanned!(output=> #k::index_returned(#cause, #value))
+    } else {
+        quote_spanned!(output=> (&#value).__kopf_kind().convert(#value))
     };
     let body = quote! {
         use #k::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
@@ -340,6 +373,11 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
     let (value, cause) = (numbered(n, argument), hidden("cause"));
     match argument {
         Argument::Patch => TokenStream::new(),
+        Argument::Index(name, ty, _) => {
+            let name = name_of_index(name);
+            let made = quote_spanned!(ty.span()=> <#ty as #k::IndexArgument>::of);
+            quote!(let #value = #made(#cause, #name)?;)
+        }
         Argument::Injected(ty) => {
             let made = quote_spanned!(ty.span()=> <#ty as #k::FromCause<'_>>::from_cause);
             quote!(let #value = #made(#cause)?;)
@@ -373,7 +411,9 @@ fn passed(n: usize, argument: &Argument) -> TokenStream {
     let value = numbered(n, argument);
     match argument {
         Argument::Patch => hidden("patch").to_token_stream(),
-        Argument::Field(_, Received::Lent(ty)) => quote_spanned!(made_at(ty)=> &#value),
+        Argument::Index(_, ty, true) | Argument::Field(_, Received::Lent(ty)) => {
+            quote_spanned!(made_at(ty)=> &#value)
+        }
         Argument::Field(_, Received::LentIfAny(ty)) if *ty == parse_quote!(str) => {
             quote_spanned!(made_at(ty)=> #value.as_deref())
         }
@@ -415,7 +455,7 @@ fn hidden(name: &str) -> Ident {
 fn numbered(n: usize, argument: &Argument) -> Ident {
     let place = match argument {
         Argument::Patch => Span::mixed_site(),
-        Argument::Injected(ty) => ty.span(),
+        Argument::Injected(ty) | Argument::Index(_, ty, _) => ty.span(),
         Argument::Named(_, received) | Argument::Field(_, received) => received.ty().span(),
     };
     Ident::new(&format!("__kopf_argument_{n}"), place)

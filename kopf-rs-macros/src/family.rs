@@ -3,7 +3,9 @@
 //! One module per family, as in the framework. A new attribute is a row there, and a line in `lib.rs`, which lists them all.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ReturnType;
+use syn::spanned::Spanned;
 
 use crate::KINDS;
 
@@ -11,6 +13,7 @@ pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
+pub(crate) mod index;
 
 /// Which attribute: a row in the table of its family.
 pub(crate) struct Kind {
@@ -41,6 +44,8 @@ pub(crate) struct Family {
     pub(crate) arguments: &'static [&'static [&'static str]],
     /// Whether its handlers are for objects, which a selector names.
     pub(crate) has_object: bool,
+    /// Whether what its functions return goes into an index.
+    pub(crate) feeds_index: bool,
 }
 
 /// Options that several families have: a field of their options, and its type.
@@ -138,6 +143,9 @@ const OBJECT_ARGUMENTS: &[&str] = &[
     "patch",
 ];
 
+/// The same without the patch: of functions that change nothing.
+const OBJECT_DATA: &[&str] = OBJECT_ARGUMENTS.split_last().expect("the patch").1;
+
 impl Kind {
     pub(crate) fn of_attribute(name: &str) -> Option<&'static Self> {
         KINDS.into_iter().find(|kind| kind.attribute == name)
@@ -170,6 +178,7 @@ impl Kind {
         &self,
         selector: Option<&TokenStream>,
         options: &TokenStream,
+        returned: &ReturnType,
         k: &TokenStream,
     ) -> TokenStream {
         let declaration = hidden(self.family.declaration);
@@ -178,7 +187,11 @@ impl Kind {
             quote!(#k::#ty::#variant,)
         });
         let selector = selector.map(|selector| quote!(#selector,));
-        quote!(#k::Declaration::#declaration(#variant #selector || #options))
+        let index = self.family.feeds_index.then(|| {
+            let ty = returned_type(returned);
+            quote_spanned!(ty.span()=> , #k::IndexType::of_function::<#ty>())
+        });
+        quote!(#k::Declaration::#declaration(#variant #selector || #options #index))
     }
 }
 
@@ -195,6 +208,14 @@ impl Family {
         own.sort_unstable();
         own.dedup();
         self.groups.len() + self.fields.len() + own.len()
+    }
+}
+
+/// The type that a function returns.
+fn returned_type(returned: &ReturnType) -> TokenStream {
+    match returned {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => ty.to_token_stream(),
     }
 }
 

@@ -139,8 +139,8 @@ impl Options {
                 _ => value.field(key, k),
             })
             .collect();
-        // It has a field that is no option.
-        built(("CommonOptions", COMMON.len() + 1), &given, k)
+        // It has two fields that are no options.
+        built(("CommonOptions", COMMON.len() + 2), &given, k)
     }
 
     fn group(&self, group: &Group, k: &TokenStream) -> Option<TokenStream> {

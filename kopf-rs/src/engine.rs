@@ -12,6 +12,8 @@ mod crash_notes;
 mod duplicate_detection;
 mod duplicates;
 pub(crate) mod failures;
+mod index_looks;
+mod indexing;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod last_errors;
@@ -82,12 +84,14 @@ impl Engine {
         kind: Arc<ResourceHandlers>,
         replaces: Option<StreamId>,
     ) {
+        self.0.indexing.open(stream, &kind, replaces);
         self.0.queue.open(stream, kind, replaces);
     }
 
     /// Take in what a watch tells. Never blocks.
     pub(crate) fn feed(&self, stream: StreamId, event: WatchEvent) {
         if self.0.gate.is_open() {
+            self.0.index_event(stream, &event);
             let quiet = |kind: &ResourceHandlers, memory: &mut Memory, raw: &Raw| {
                 self.0.may_rest(kind, memory, raw)
             };
@@ -110,6 +114,7 @@ impl Engine {
 
     /// A watch that is ended: what it was for is not watched any more, and may well be there.
     pub(crate) fn close(&self, stream: StreamId) {
+        self.0.indexing.close(stream);
         for start in self.0.queue.close(stream) {
             start_worker(&self.0, start);
         }
@@ -132,6 +137,16 @@ impl Engine {
                 start_worker(&self.0, start);
             }
         }
+    }
+
+    /// All watches that there are to be at the start have begun.
+    pub(crate) fn are_watched(&self) {
+        self.0.indexing.are_watched();
+    }
+
+    /// Let handlers be called once all objects that are there at the start are indexed.
+    pub(crate) async fn look_after_indices(&self) -> Infallible {
+        self.0.indexing.look_after_readiness().await
     }
 
     /// Wait until nothing is left to do, now or later.
@@ -216,6 +231,7 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
             () = ended.cancelled() => {}
             worked = &mut work => if worked.is_err() {
                 report_of_operator(&Happening::WorkerPanicked);
+                of_worker.indexing.forget(&key);
                 of_worker.queue.drop_worker(&key);
             },
         }

@@ -15,6 +15,7 @@ pub(crate) mod extensions;
 pub(crate) mod extract;
 pub(crate) mod family;
 pub(crate) mod filter;
+pub(crate) mod index;
 pub(crate) mod lifecycle;
 pub(crate) mod live;
 pub(crate) mod location;

@@ -73,7 +73,10 @@ pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, Tem
 pub use crate::handler::event_sink::PostingLevel;
 pub use crate::handler::events::Events;
 pub use crate::handler::extract::{FromCause, State};
+pub use crate::handler::family::index::{indexer, indexer_async};
 pub use crate::handler::filter::{ABSENT, Criterion, PRESENT};
+pub use crate::handler::index::returned::{IndexEntries, IndexReturn};
+pub use crate::handler::index::{Index, IndexValues, IndexValuesIter};
 pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::live::Live;
 pub use crate::handler::logger::Logger;
@@ -163,6 +166,8 @@ struct ComingFromKopf;
 // The attributes, documented here because their examples need the framework.
 #[doc = include_str!("../docs/daemon.md")]
 pub use kopf_rs_macros::daemon;
+#[doc = include_str!("../docs/index.md")]
+pub use kopf_rs_macros::index;
 #[doc = include_str!("../docs/on_cleanup.md")]
 pub use kopf_rs_macros::on_cleanup;
 #[doc = include_str!("../docs/on_create.md")]

@@ -57,6 +57,7 @@ pub(crate) mod event_series;
 pub(crate) mod exiting;
 pub(crate) mod facts;
 pub(crate) mod fast_path;
+pub(crate) mod indexing;
 pub(crate) mod input;
 pub(crate) mod judge;
 pub(crate) mod ledger;

@@ -49,7 +49,14 @@ fn every_number_has_its_proof() {
     wrong.extend(missing("scenario", 87, &ledger.scenarios, &special));
     wrong.extend(missing("defect", 32, &ledger.defects, &[]));
     wrong.extend(missing("row", 37, &ledger.rows, &[]));
-    let engines = [("A", 13), ("D", 19), ("L", 7), ("T", 13)];
+    let engines = [
+        ("A", 13),
+        ("D", 19),
+        ("I", 10),
+        ("L", 7),
+        ("M", 3),
+        ("T", 13),
+    ];
     let numbers = engines.map(|(letter, last)| (1..=last).map(move |it| format!("{letter}{it}")));
     let numbers: Vec<_> = numbers.into_iter().flatten().collect();
     wrong.extend(missing("scenario", 0, &ledger.engines, &numbers));

@@ -9,6 +9,7 @@ const ACTIVITY: Family = Family {
     fields: &[],
     arguments: &[&["settings", "activity"], COMMON_ARGUMENTS],
     has_object: false,
+    feeds_index: false,
 };
 
 static ACTIVITY_FAMILY: Family = ACTIVITY;

@@ -11,6 +11,7 @@ static BACKGROUND: Family = Family {
     fields: &[FIELD, Setting("initial_delay", Form::Pause)],
     arguments: &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS],
     has_object: true,
+    feeds_index: false,
 };
 
 const CANCELLATION: &[Setting] = &[

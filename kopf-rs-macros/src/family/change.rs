@@ -15,6 +15,7 @@ static CHANGE: Family = Family {
         COMMON_ARGUMENTS,
     ],
     has_object: true,
+    feeds_index: false,
 };
 
 const SIDES: &[Setting] = &[

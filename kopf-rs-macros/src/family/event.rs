@@ -9,6 +9,7 @@ static EVENT: Family = Family {
     fields: &[FIELD],
     arguments: &[OBJECT_ARGUMENTS, &["event_type", "event"], COMMON_ARGUMENTS],
     has_object: true,
+    feeds_index: false,
 };
 
 pub(crate) const ON_EVENT: Kind = Kind {

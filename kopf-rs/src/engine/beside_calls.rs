@@ -122,7 +122,7 @@ impl Worker {
     /// One look at them.
     async fn look_after_background(&mut self, last: &mut LastLook) {
         // The turn ends with the look: the calls themselves need none.
-        if !self.context.go_on_with_turn().await {
+        if !(self.context.is_indexed().await && self.context.go_on_with_turn().await) {
             return;
         }
         self.background_went_on = true;

@@ -81,6 +81,7 @@ impl WorkerContext {
     pub(super) async fn begin(&mut self) -> bool {
         let Self {
             shared,
+            key,
             about,
             place,
             turn,
@@ -88,6 +89,7 @@ impl WorkerContext {
             ..
         } = self;
         let ready = async {
+            shared.indexing.indexed(key).await;
             if let (None, Some(notes)) = (&*suspect, &shared.setup.notes) {
                 *suspect = notes.turn(&about.uid).await;
             }
@@ -99,6 +101,12 @@ impl WorkerContext {
             }
         };
         shared.gate.admit(ready).await.is_some()
+    }
+
+    /// Wait until what has come in meanwhile is indexed. `false` where nothing is to begin any more.
+    pub(super) async fn is_indexed(&self) -> bool {
+        let indexed = self.shared.indexing.object_indexed(&self.key);
+        self.shared.gate.admit(indexed).await.is_some()
     }
 
     /// Begin anew where the place, or what else a turn needs, was left since. `false` where nothing is to begin any more.

@@ -359,6 +359,21 @@ async fn attempt(
     }
 }
 
+/// One attempt of a plain function that must not block, at once and on this thread.
+pub(crate) fn invoke_at_once(cause: &HandlerCall, about: &Reference) -> Outcome {
+    let current = Arc::new(cause.cause.clone());
+    let mut none = Patch::new();
+    let called = || {
+        let _current = current::enter(&current);
+        match &cause.handler.callee {
+            Callee::Fn(Function::Blocking(function)) => function(cause, &mut none),
+            Callee::BlockingClosure(function) => function(cause, &mut none),
+            Callee::Fn(Function::Async(_)) | Callee::Closure(_) => Ok(None),
+        }
+    };
+    ended(span(cause, about).in_scope(|| caught(called)))
+}
+
 fn ended(returned: Result<Returned, Panicked>) -> Outcome {
     returned.map_or_else(|Panicked(message)| Outcome::Arbitrary { message }, outcome)
 }

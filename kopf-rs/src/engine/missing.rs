@@ -88,7 +88,7 @@ impl Worker {
             // Only a write finds out whether it is there again.
             Look::Unreadable if self.unwritten_outcome => self.deliver_unwritten().await,
             Look::Found | Look::Unreadable => {
-                if self.context.begin_again().await {
+                if self.context.is_indexed().await && self.context.begin_again().await {
                     self.cycle(event).await
                 } else {
                     Due::Stopped
@@ -161,7 +161,7 @@ impl Worker {
         match self.read(&kind, is_last).await {
             Written::Outdated(Ok(raw)) => {
                 self.trouble.absences.reset();
-                self.know(raw);
+                self.know_answer(raw);
                 Look::Found
             }
             Written::Outdated(Err(error)) => {

@@ -390,6 +390,7 @@ impl State {
         let key = Key::of(&found.kind.resource, facts);
         let slot = match self.slots.entry(key.clone()) {
             Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(_) if found.kind.is_only_indexed() => return None,
             Entry::Vacant(vacant) => vacant.insert(Slot {
                 stream,
                 mark: found.mark,

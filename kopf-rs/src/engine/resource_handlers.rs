@@ -14,7 +14,10 @@ pub(crate) struct ResourceHandlers {
     /// The same for the same group, version and plural, for as long as the operator lives.
     pub(crate) id: u32,
     pub(crate) resource: Arc<Resource>,
+    /// All but those that feed indices.
     pub(crate) handlers: Vec<Arc<Handler>>,
+    /// Those, by their indices.
+    pub(crate) indexers: Vec<IndexFunctions>,
     /// Deletion handlers that are for its objects too, and that are not served now: what waits for them is not released.
     pub(crate) withheld: Vec<Arc<Handler>>,
     /// Those of them that see raw events.
@@ -29,8 +32,18 @@ pub(crate) struct ResourceHandlers {
     pub(crate) has_left: bool,
 }
 
+/// The functions that feed one index.
+#[derive(Debug)]
+pub(crate) struct IndexFunctions {
+    /// The name of the index: their id.
+    pub(crate) id: Arc<str>,
+    pub(crate) handlers: Vec<Arc<Handler>>,
+}
+
 impl ResourceHandlers {
     pub(crate) fn new(id: u32, resource: Arc<Resource>, handlers: Vec<Arc<Handler>>) -> Self {
+        let (indexers, handlers): (Vec<_>, Vec<_>) =
+            handlers.into_iter().partition(|it| it.index().is_some());
         let watching = handlers
             .iter()
             .filter(|handler| handler.is_for_events())
@@ -48,6 +61,7 @@ impl ResourceHandlers {
             filters: (!filtered.is_empty()).then(|| filtered.into()),
             names: ids().next().is_some().then(|| Names::of(ids())),
             handlers,
+            indexers: by_index(indexers),
             withheld: Vec::new(),
             watching,
             is_selected: false,
@@ -83,6 +97,24 @@ impl ResourceHandlers {
         handlers.any(|handler| handler.background().is_some())
     }
 
+    /// All that are for its objects.
+    pub(crate) fn all_handlers(&self) -> Vec<Arc<Handler>> {
+        let indexers = self.indexers.iter().flat_map(|it| &it.handlers);
+        let all = self.handlers.iter().chain(indexers).chain(&self.withheld);
+        all.cloned().collect()
+    }
+
+    /// Whether nothing but indices wants to know of its objects.
+    pub(crate) fn is_only_indexed(&self) -> bool {
+        self.handlers.is_empty() && self.withheld.is_empty() && !self.indexers.is_empty()
+    }
+
+    /// Whether a function that feeds an index may wait for something.
+    pub(crate) fn has_async_indexers(&self) -> bool {
+        let mut all = self.indexers.iter().flat_map(|it| &it.handlers);
+        all.any(|handler| !handler.is_blocking())
+    }
+
     /// Whether nothing about it has changed that a watch depends on. What may be done with it does not count: the verbs that discovery
     /// names become fewer when the definition is being deleted, and the objects that are left are watched on.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -98,5 +130,26 @@ impl ResourceHandlers {
             && same(&self.handlers, &other.handlers)
             && same(&self.withheld, &other.withheld)
             && (self.is_selected, self.has_left) == (other.is_selected, other.has_left)
+            && self.indexers.len() == other.indexers.len()
+            && self
+                .indexers
+                .iter()
+                .zip(&other.indexers)
+                .all(|(this, that)| same(&this.handlers, &that.handlers))
     }
+}
+
+/// The functions of each index, in the order of declaration.
+fn by_index(handlers: Vec<Arc<Handler>>) -> Vec<IndexFunctions> {
+    let mut indexers: Vec<IndexFunctions> = Vec::new();
+    for handler in handlers {
+        match indexers.iter_mut().find(|it| it.id == handler.id) {
+            Some(known) => known.handlers.push(handler),
+            None => indexers.push(IndexFunctions {
+                id: handler.id.clone(),
+                handlers: vec![handler],
+            }),
+        }
+    }
+    indexers
 }

@@ -17,6 +17,7 @@ use crate::engine::attempt::attempt;
 use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::duplicates::DuplicateOperators;
 use crate::engine::failures::Failures;
+use crate::engine::indexing::Indexing;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::key::Key;
 use crate::engine::last_errors::LastErrors;
@@ -31,6 +32,7 @@ use crate::engine::running_calls::RunningCalls;
 use crate::engine::turns::Turns;
 use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
+use crate::handler::index::erased::Indices;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
@@ -89,6 +91,7 @@ pub(crate) struct Shared {
     pub(crate) setup: Setup,
     pub(crate) queue: Queue,
     pub(crate) invoker: Invoker,
+    pub(super) indexing: Indexing,
     /// Closed when the operator stops: no new cycles, no retries, no sleeping.
     pub(crate) gate: Gate,
     workers: Option<Arc<Semaphore>>,
@@ -114,7 +117,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(super) fn new(setup: Setup, start_worker: fn(&Arc<Self>, WorkerStart)) -> Self {
         let limits = &setup.limits;
+        let indices = setup.extensions.get::<Indices>();
+        let indices = indices.map(|it| Indices::clone(&it)).unwrap_or_default();
         Self {
+            indexing: Indexing::new(indices, setup.memo.clone()),
             queue: Queue::default(),
             invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
             gate: Gate::default(),

@@ -164,10 +164,12 @@ impl Worker {
         self.context.leave_place();
         loop {
             if self.due == Due::Gone {
+                self.shared().indexing.forget(&self.context.key);
                 let memory = self.shared().queue.remove(&self.context.key)?;
                 self.start_over(memory);
             }
             if self.due == Due::Unwatched {
+                self.shared().indexing.forget(&self.context.key);
                 let memory = self.rested();
                 let memory = self.shared().queue.forget(&self.context.key, memory)?;
                 self.recall(memory);
@@ -256,6 +258,10 @@ impl Worker {
     }
 
     async fn turn(&mut self, turn: Turn) {
+        if !self.context.is_indexed().await {
+            self.due = Due::Stopped;
+            return;
+        }
         match turn {
             Turn::Letter(Letter::Unwatched) => self.due = self.unwatched().await,
             Turn::Letter(Letter::State(state)) if state.is_deletion() => {
@@ -444,7 +450,14 @@ impl Worker {
     pub(super) fn know_reply(&mut self, reply: Raw) {
         self.memory.lately.answered = Some(Instant::now());
         self.look_for_unknown_records(&reply);
-        self.know(reply);
+        self.know_answer(reply);
+    }
+
+    /// So is what the server has said of it, before any watch does: it is to be indexed, too.
+    pub(super) fn know_answer(&mut self, raw: Raw) {
+        let WorkerContext { shared, key, .. } = &self.context;
+        shared.index_answer(key, &self.kind, &raw);
+        self.know(raw);
     }
 
     /// Leave to the server what is its own, whatever handlers have put into their patch.
@@ -518,19 +531,18 @@ impl Worker {
     }
 
     fn recall(&mut self, mut memory: Memory) {
-        let memo = memory
-            .memo
-            .get_or_insert_with(|| self.shared().setup.memo.copied());
-        self.surroundings.memo = memo.clone();
+        let (shared, own) = (self.shared(), memory.memo.take());
+        let memo = shared
+            .indexing
+            .memo(&self.context.key, own, &shared.setup.memo);
+        self.surroundings.memo = memo;
         self.memory = memory;
     }
 
     fn rested(&mut self) -> Memory {
         let mut memory = std::mem::take(&mut self.memory);
-        self.surroundings.memo = Memo::default();
-        if memory.memo.as_ref().is_some_and(Memo::is_idle) {
-            memory.memo = None;
-        }
+        let memo = std::mem::take(&mut self.surroundings.memo);
+        memory.memo = self.shared().indexing.rest(&self.context.key, memo);
         memory
     }
 }

@@ -350,7 +350,7 @@ impl Worker {
         match found {
             Ok(raw) => {
                 self.look_for_duplicates(&raw);
-                self.know(raw);
+                self.know_answer(raw);
                 Due::Now
             }
             Err(error) if self.gives_up(self.writer.conflicted()) => self.give_up(&error),

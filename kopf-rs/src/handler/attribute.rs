@@ -84,9 +84,14 @@ pub(crate) const TIMER: Attribute = Attribute {
     ],
 };
 
-const ALL: [Attribute; 12] = [
+pub(crate) const INDEX: Attribute = Attribute {
+    name: "index",
+    options: &[RETRY, FILTERS],
+};
+
+const ALL: [Attribute; 13] = [
     ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
-    ON_LOGIN, ON_PROBE, DAEMON, TIMER,
+    ON_LOGIN, ON_PROBE, DAEMON, TIMER, INDEX,
 ];
 
 // === impl ===
@@ -94,8 +99,11 @@ const ALL: [Attribute; 12] = [
 impl Attribute {
     /// What is wrong with the options of a closure that is registered in place of an annotated function.
     pub(crate) fn misuse(self, options: &CallbackOptions) -> Option<String> {
-        let foreign = options.given().find(|option| !self.has(option))?;
         let name = self.name;
+        if options.index.is_some() && name != INDEX.name {
+            return Some("a function made by `indexer` belongs to `Registry::index`".to_owned());
+        }
+        let foreign = options.given().find(|option| !self.has(option))?;
         Some(format!(
             "`{foreign}` is not an option of {name}: it belongs to {}",
             owners(foreign)

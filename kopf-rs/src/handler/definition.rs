@@ -11,6 +11,7 @@ use crate::handler::callee::Callee;
 use crate::handler::cause::{Attempt, Cause, CauseContext, Param};
 use crate::handler::event_sink::OperatorSink;
 use crate::handler::filter::{Filters, Former};
+use crate::handler::index::erased::IndexType;
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
 use crate::handler::options::ErrorsMode;
@@ -174,6 +175,11 @@ impl Handler {
     /// Whether it runs in the background, and when it is called there.
     pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         self.family.background()
+    }
+
+    /// The types of the index that it feeds; `None` for handlers that feed none.
+    pub(crate) fn index(&self) -> Option<IndexType> {
+        self.family.index()
     }
 
     /// Whether its log lines become Kubernetes Events where lines are posted.

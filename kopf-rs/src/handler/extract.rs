@@ -15,6 +15,7 @@ use crate::handler::memo::Memo;
 pub mod arg;
 pub(crate) mod background;
 pub(crate) mod given;
+pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod plain;
 

@@ -4,11 +4,13 @@
 //! has. Here what attributes declare becomes handlers of their families. "What a new attribute touches" in `ARCHITECTURE.md` lists the rest.
 //! Must not know how handlers are run.
 
-use crate::handler::attribute::{Attribute, ON_EVENT};
+use crate::handler::attribute::{Attribute, INDEX, ON_EVENT};
 use crate::handler::family::activity::{ActivityHandler, ActivityOptions};
 use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::{EventHandler, EventOptions};
+use crate::handler::family::index::{IndexHandler, IndexOptions};
+use crate::handler::index::erased::IndexType;
 use crate::handler::options::ChangeOptions;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::Activity;
@@ -19,6 +21,7 @@ pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
+pub(crate) mod index;
 
 /// What an annotated function declares: the family, and functions that make its selector and its options.
 #[derive(Clone, Copy)]
@@ -29,6 +32,8 @@ pub enum Declaration {
     Event(MakeSelector, fn() -> EventOptions),
     /// `#[daemon]`, `#[timer]`
     Background(BackgroundKind, MakeSelector, fn() -> BackgroundOptions),
+    /// `#[index]`
+    Index(MakeSelector, fn() -> IndexOptions, IndexType),
     /// `#[on_startup]`, `#[on_cleanup]`, `#[on_login]`, `#[on_probe]`
     Activity(Activity, fn() -> ActivityOptions),
 }
@@ -54,6 +59,10 @@ impl Declaration {
                 let made = |it| BackgroundHandler::new(kind, it, options());
                 let handler = named(selector).and_then(made);
                 (background::attribute(kind), handler.map(boxed))
+            }
+            Self::Index(selector, options, ty) => {
+                let made = |it| IndexHandler::new(it, options(), ty);
+                (INDEX, named(selector).and_then(made).map(boxed))
             }
             Self::Activity(activity, options) => {
                 let handler = ActivityHandler::new(activity, options());

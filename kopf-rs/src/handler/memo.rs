@@ -19,6 +19,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///     info!("called {} times", calls.0);
 /// }
 /// ```
+///
+/// The operator has a memo, too: [`Operator::memo`](crate::Operator::memo), and the memo of startup and cleanup handlers. When an object is seen for
+/// the first time, its memo begins with the values that the operator's has at that moment. What is inserted later is each memo's own. A value
+/// that all objects are to change is one that can be shared:
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use kopf_rs::prelude::*;
+///
+/// #[derive(Default)]
+/// struct Seen(Mutex<Vec<String>>);
+///
+/// #[on_startup]
+/// async fn startup(memo: Memo) {
+///     memo.insert(Seen::default());
+/// }
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(memo: Memo, name: String) {
+///     if let Some(seen) = memo.get::<Seen>() {
+///         seen.0.lock().unwrap().push(name);
+///     }
+/// }
+/// ```
 #[derive(Clone, Default)]
 pub struct Memo(Arc<Shared>);
 

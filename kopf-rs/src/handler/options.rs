@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::handler::cause::Param;
 use crate::handler::filter::{Criterion, Filters};
+use crate::handler::index::erased::{IndexType, RequiredIndex};
 use crate::handler::required::RequiredState;
 use crate::handler::timing::Timing;
 use crate::object::path::FieldPath;
@@ -19,6 +20,8 @@ pub struct CommonOptions {
     pub param: Option<Param>,
     /// What the operator must be given for the function.
     pub required_state: Vec<RequiredState>,
+    /// The indices that the function asks for.
+    pub required_indices: Vec<RequiredIndex>,
 }
 
 impl CommonOptions {
@@ -26,6 +29,13 @@ impl CommonOptions {
     #[must_use]
     pub fn requiring(mut self, state: Option<RequiredState>) -> Self {
         self.required_state.extend(state);
+        self
+    }
+
+    /// The same for a function that asks for this index.
+    #[must_use]
+    pub fn reading(mut self, index: RequiredIndex) -> Self {
+        self.required_indices.push(index);
         self
     }
 }
@@ -100,6 +110,8 @@ pub(crate) struct CallbackOptions {
     pub(crate) timing: Timing,
     pub(crate) schedule: Option<String>,
     pub(crate) zone: Option<String>,
+    /// For `index`: the types of its keys and values.
+    pub(crate) index: Option<IndexType>,
 }
 
 impl CallbackOptions {

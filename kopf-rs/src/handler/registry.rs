@@ -9,6 +9,7 @@ use crate::handler::attribute::Attribute;
 use crate::handler::callee::Callee;
 use crate::handler::cause::Param;
 use crate::handler::definition::{Handler, id};
+use crate::handler::index::erased::{IndexRequirement, Indices};
 use crate::handler::location::DeclaredAt;
 use crate::handler::options::CallbackOptions;
 use crate::handler::registry::callback::Callback;
@@ -49,6 +50,8 @@ pub struct Registry {
     handlers: Vec<Arc<Handler>>,
     /// What annotated functions ask the operator for, sub-handlers included.
     requirements: Vec<Requirement>,
+    /// The indices that they ask for.
+    index_requirements: Vec<IndexRequirement>,
     problems: Vec<Problem>,
 }
 
@@ -76,6 +79,7 @@ impl Registry {
     pub fn and(mut self, other: Self) -> Self {
         self.handlers.extend(other.handlers);
         self.requirements.extend(other.requirements);
+        self.index_requirements.extend(other.index_requirements);
         self.problems.extend(other.problems);
         self
     }
@@ -85,8 +89,20 @@ impl Registry {
     /// # Errors
     /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
     pub fn check(&self) -> Result<(), RegistryError> {
-        let clashes = problem::clashes(&self.handlers);
-        let problems: Vec<_> = self.problems.iter().cloned().chain(clashes).collect();
+        let required = &self.index_requirements;
+        self.complain(problem::unknown_indices(&self.handlers, required))
+    }
+
+    /// The same, where others are still to be put behind these: they may have what is asked for here.
+    fn check_as_part(&self) -> Result<(), RegistryError> {
+        self.complain(Vec::new())
+    }
+
+    fn complain(&self, more: Vec<Problem>) -> Result<(), RegistryError> {
+        let mut problems = self.problems.clone();
+        problems.extend(problem::clashes(&self.handlers));
+        problems.extend(problem::mixed_indices(&self.handlers));
+        problems.extend(more);
         if problems.is_empty() {
             Ok(())
         } else {
@@ -100,6 +116,17 @@ impl Registry {
 
     pub(crate) fn requirements(&self) -> &[Requirement] {
         &self.requirements
+    }
+
+    /// The indices that its functions feed, empty.
+    pub(crate) fn indices(&self) -> Indices {
+        let mut indices = Indices::default();
+        for handler in &self.handlers {
+            if let Some(ty) = handler.index() {
+                indices.declare(&handler.id, ty);
+            }
+        }
+        indices
     }
 
     /// Register a closure in place of a function with that attribute. `family` makes the rules of its family of the options that belong there.
@@ -160,7 +187,11 @@ struct HandlerBase {
 impl HandlerBase {
     fn handler(self, family: Box<dyn FamilyRules>) -> Handler {
         Handler {
-            id: id(&self.name, family.field()).into(),
+            id: id(
+                &self.name,
+                family.field().filter(|_| family.has_field_in_id()),
+            )
+            .into(),
             family,
             param: self.param,
             declared_at: self.declared_at,

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use crate::handler::attribute::Attribute;
 use crate::handler::filter::{Filters, Former, NO_FILTERS};
+use crate::handler::index::erased::IndexType;
 use crate::handler::options::{CallbackOptions, NO_RETRY, RetryOptions};
 use crate::handler::subject::{Activity, Reason};
 use crate::handler::timing::{BackgroundKind, Timing};
@@ -31,6 +32,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
     /// The field it is for.
     fn field(&self) -> Option<&FieldPath> {
         None
+    }
+
+    /// Whether its field is a part of its id.
+    fn has_field_in_id(&self) -> bool {
+        true
     }
 
     /// Which objects it is for.
@@ -95,6 +101,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
 
     /// Whether it runs in the background, and when it is called there.
     fn background(&self) -> Option<(BackgroundKind, &Timing)> {
+        None
+    }
+
+    /// The types of the index that it feeds.
+    fn index(&self) -> Option<IndexType> {
         None
     }
 

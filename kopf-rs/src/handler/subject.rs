@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::handler::index::erased::EntriesSink;
 use crate::handler::live::Live;
 use crate::handler::stopped::Stopped;
 use crate::object::body::Body;
@@ -22,6 +23,7 @@ pub(crate) enum Subject {
     Change(ChangeSubject),
     Event(EventSubject),
     Background(BackgroundSubject),
+    Index(IndexSubject),
     Activity(Activity),
 }
 
@@ -85,6 +87,14 @@ pub(crate) struct BackgroundSubject {
     pub(crate) stopped: Stopped,
 }
 
+/// An object of which an index function says what is to be found by which keys.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexSubject {
+    pub(crate) object: SubjectObject,
+    /// Where that goes.
+    pub(crate) entries: EntriesSink,
+}
+
 /// What an operator does for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -107,6 +117,7 @@ impl Subject {
             Self::Change(subject) => Some(&subject.object),
             Self::Event(subject) => Some(&subject.object),
             Self::Background(subject) => Some(&subject.object),
+            Self::Index(subject) => Some(&subject.object),
             Self::Activity(_) => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Causes made by hand: for unit tests of handlers, filters and extractors that take one.
 
 use std::any::Any;
+use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 
 use crate::handler::cause::{Attempt, Cause, CauseContext};
 use crate::handler::extensions::Extensions;
+use crate::handler::index::Index;
+use crate::handler::index::erased::Indices;
 use crate::handler::live::Live;
 use crate::handler::memo::Memo;
 use crate::handler::stopped::Stopped;
@@ -179,6 +182,19 @@ impl TestCause {
         self.state.insert(value);
         self.cause.context.extensions = Arc::new(self.state.clone());
         self
+    }
+
+    /// What the object's handlers find in the index of that name.
+    #[must_use]
+    pub fn index<K, V>(self, name: &str, index: Index<K, V>) -> Self
+    where
+        K: Eq + Hash + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        let indices = self.state.get::<Indices>();
+        let mut indices = indices.map(|it| Indices::clone(&it)).unwrap_or_default();
+        indices.insert(name, Arc::new(index));
+        self.with(indices)
     }
 
     fn change(mut self, change: impl FnOnce(&mut Change)) -> Self {

@@ -11,10 +11,12 @@ use serde_json::{Value, json};
 use crate::handler::callee::{Callee, Function, Returned};
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::index::erased::EntriesSink;
 use crate::handler::live::Live;
 use crate::handler::stopped::Stopped;
 use crate::handler::subject::{
-    BackgroundSubject, Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
+    BackgroundSubject, Change, ChangeSubject, EventSubject, IndexSubject, Reason, Subject,
+    SubjectObject,
 };
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -53,6 +55,11 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         Subject::Event(EventSubject {
             object,
             event: EventType::Listed,
+        })
+    } else if handler.index().is_some() {
+        Subject::Index(IndexSubject {
+            object,
+            entries: EntriesSink::default(),
         })
     } else if handler.background().is_some() {
         Subject::Background(BackgroundSubject {

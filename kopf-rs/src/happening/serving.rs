@@ -42,8 +42,18 @@ pub(crate) enum Serving {
     NamespacesAssumed { names: Vec<String> },
     /// The operator has begun to serve these to its handlers.
     Begun { resources: Vec<Resource> },
+    /// All objects that were there at the start are indexed, but for what is missing in these: handlers may be called.
+    Indexed { missing: Vec<MissingIndex> },
     /// Something has happened to the watch of a collection.
     Watch(Arc<Collection>, Watching),
+}
+
+/// An index that is not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingIndex {
+    pub(crate) index: Arc<str>,
+    /// The resource that cannot be listed, and why; `None` where no resource that the index is for is served.
+    pub(crate) because: Option<(Arc<Resource>, String)>,
 }
 
 /// Something that has happened to a watch.

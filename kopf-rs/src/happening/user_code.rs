@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum UserCode {
     /// The filters of these handlers.
     Filters(Arc<[Arc<str>]>),
+    /// The functions that feed these indices.
+    Indexers(Arc<[Arc<str>]>),
     /// A lifecycle.
     Lifecycle,
     /// Storages for progress or for what was handled last.

@@ -163,6 +163,9 @@ impl Observer {
         self.take_in_discovered();
         loop {
             let engine = self.setup.engine.clone();
+            if self.namespaces.are_known() {
+                engine.are_watched();
+            }
             tokio::select! {
                 biased;
                 Some(news) = self.news.recv() => self.on_news(news),
@@ -451,8 +454,7 @@ impl Observer {
             |former| former.outage,
         );
         let watching = &self.setup.settings.watching;
-        let handlers = [&*kind.handlers, &*kind.withheld].concat();
-        let selection = selection(watching, &kind.resource, &handlers);
+        let selection = selection(watching, &kind.resource, &kind.all_handlers());
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
         let watched = watched.selecting(selection);
         let collection = watched.collection.clone();

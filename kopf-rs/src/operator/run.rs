@@ -404,6 +404,7 @@ impl CheckedOperator {
         let settings = StartupSettings::new(operator.settings);
         let mut extensions = operator.extensions;
         extensions.insert(settings.clone());
+        extensions.insert(operator.registry.indices());
         let without_client = Arc::new(extensions.clone());
         extensions.insert(client.clone());
         let clock = Clock::start();
@@ -547,6 +548,7 @@ impl CheckedOperator {
             ended = observer.run(self.once) => ended.map_err(|error| refused(&error)),
             never = engine.give_back_memory(), if self.on_mimalloc => match never {},
             never = engine.look_after_timers() => match never {},
+            never = engine.look_after_indices() => match never {},
         };
         drop(observer);
         if let Some(board) = &self.board {

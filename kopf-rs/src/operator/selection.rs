@@ -61,13 +61,14 @@ pub(super) fn selection(
 
 /// The filters on labels that all handlers have, as the server takes them.
 ///
-/// Only where all handlers are for raw events. What other handlers keep on an object, their finalizer above all, is looked after while the
+/// Only where all handlers are for raw events, or feed indices. What other handlers keep on an object, their finalizer above all, is looked after while the
 /// object is in nobody's scope, too: it has to be watched.
 fn agreed_labels(handlers: &[Arc<Handler>]) -> Vec<String> {
     let Some((first, others)) = handlers.split_first() else {
         return Vec::new();
     };
-    if !handlers.iter().all(|it| it.is_for_events()) {
+    let keeps_nothing = |it: &Arc<Handler>| it.is_for_events() || it.index().is_some();
+    if !handlers.iter().all(keeps_nothing) {
         return Vec::new();
     }
     let labels = first.filters().labels.iter();

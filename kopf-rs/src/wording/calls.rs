@@ -54,6 +54,7 @@ fn user_code(code: &UserCode) -> String {
     };
     match code {
         UserCode::Filters(ids) => format!("the filters of {}", quoted(ids)),
+        UserCode::Indexers(ids) => format!("the function of the index {}", quoted(ids)),
         UserCode::Lifecycle => "a lifecycle".to_owned(),
         UserCode::Storages => "storages".to_owned(),
         UserCode::PatchFunctions(ids) => format!("the patch functions of {}", quoted(ids)),

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use tracing::Level;
 
-use crate::happening::serving::{Serving, Trouble, Watching};
+use crate::happening::serving::{MissingIndex, Serving, Trouble, Watching};
 use crate::object::collection::Collection;
 
 pub(super) fn level(serving: &Serving) -> Level {
@@ -19,6 +19,7 @@ pub(super) fn level(serving: &Serving) -> Level {
                 is_news: true,
             },
         ) if is_for_self(collection) => Level::WARN,
+        Serving::Indexed { missing } if missing.is_empty() => Level::DEBUG,
         Serving::Watch(_, watching) => level_of_watch(watching),
         Serving::DiscoveryFailed { .. }
         | Serving::Unresolved { .. }
@@ -27,7 +28,8 @@ pub(super) fn level(serving: &Serving) -> Level {
         | Serving::Unwatchable { .. }
         | Serving::Unpatchable { .. }
         | Serving::DefinitionsUnwatchable { .. }
-        | Serving::NamespacesAssumed { .. } => Level::WARN,
+        | Serving::NamespacesAssumed { .. }
+        | Serving::Indexed { .. } => Level::WARN,
     }
 }
 
@@ -113,7 +115,31 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             listed(names)
         ),
         Serving::Begun { resources } => write!(f, "Serving {}.", listed(resources)),
+        Serving::Indexed { missing } => write_indexed(f, missing),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
+    }
+}
+
+fn write_indexed(f: &mut Formatter<'_>, missing: &[MissingIndex]) -> fmt::Result {
+    if missing.is_empty() {
+        return f.write_str("All existing objects are indexed: handlers are called from now on.");
+    }
+    let missing = listed(missing);
+    write!(
+        f,
+        "Handlers are called from now on, but these indices are not complete: {missing}"
+    )
+}
+
+impl Display for MissingIndex {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { index, because } = self;
+        match because {
+            Some((resource, error)) => {
+                write!(f, "'{index}' ({resource} cannot be listed: {error})")
+            }
+            None => write!(f, "'{index}' (nothing that it is for is served)"),
+        }
     }
 }
 

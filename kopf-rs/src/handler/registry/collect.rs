@@ -2,6 +2,7 @@
 
 use crate::handler::callee::Callee;
 use crate::handler::decl::{Decl, Declared};
+use crate::handler::index::erased::IndexRequirement;
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::{HandlerBase, Registry, RegistryError};
 use crate::handler::required::Requirement;
@@ -46,7 +47,7 @@ impl Registry {
     }
 
     fn checked(self) -> Result<Self, RegistryError> {
-        self.check().map(|()| self)
+        self.check_as_part().map(|()| self)
     }
 
     fn of<'a>(declared: impl Iterator<Item = &'a Decl>) -> Self {
@@ -67,6 +68,13 @@ impl Registry {
             handler: name.clone(),
             state,
         }));
+        let indices = common.required_indices.into_iter();
+        self.index_requirements
+            .extend(indices.map(|index| IndexRequirement {
+                declared_at,
+                handler: name.clone(),
+                index,
+            }));
         if let Some(declaration) = decl.declaration {
             let (attribute, family) = declaration.resolved();
             let base = HandlerBase {

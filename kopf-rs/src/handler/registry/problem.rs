@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::handler::definition::Handler;
+use crate::handler::index::erased::{IndexRequirement, IndexType, RequiredIndex};
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::selectors::disjoint;
 use crate::handler::subject::Reason;
@@ -30,6 +31,26 @@ pub(crate) enum Problem {
         first: DeclaredAt,
         second: DeclaredAt,
     },
+    /// Two functions that feed one index with keys or values of different types.
+    MixedIndex {
+        id: Arc<str>,
+        first: (DeclaredAt, IndexType),
+        second: (DeclaredAt, IndexType),
+    },
+    /// A handler asks for an index that no function feeds.
+    NoSuchIndex {
+        handler: String,
+        declared_at: DeclaredAt,
+        name: &'static str,
+        known: Vec<Arc<str>>,
+    },
+    /// A handler asks for an index with other types than it has.
+    OtherIndex {
+        handler: String,
+        declared_at: DeclaredAt,
+        wanted: RequiredIndex,
+        found: (DeclaredAt, IndexType),
+    },
 }
 
 impl fmt::Display for Problem {
@@ -47,6 +68,41 @@ impl fmt::Display for Problem {
             Self::SameId { id, first, second } => write!(
                 f,
                 "{second}: the handler id `{id}` is already used at {first} for changes of resources that may be the same; give one of them another `id`"
+            ),
+            Self::MixedIndex {
+                id,
+                first: (first, had),
+                second: (second, has),
+            } => write!(
+                f,
+                "{second}: this function makes an `{has}`, but the one at {first} makes an `{had}`, and both feed the index `{id}`; give one of them another `id`, or let both return the same types"
+            ),
+            Self::NoSuchIndex {
+                handler,
+                declared_at,
+                name,
+                known,
+            } => {
+                write!(
+                    f,
+                    "{declared_at}: handler `{handler}` asks for the index `{name}`, but no function with #[index] has this id"
+                )?;
+                match closest(name, known) {
+                    Some(near) => write!(f, "; did you mean `{near}`?"),
+                    None => write!(
+                        f,
+                        "; an index is found by the name of the argument, or as `#[from(its_id)] {name}: Index<..>`"
+                    ),
+                }
+            }
+            Self::OtherIndex {
+                handler,
+                declared_at,
+                wanted: RequiredIndex { name, ty },
+                found: (at, found),
+            } => write!(
+                f,
+                "{declared_at}: handler `{handler}` asks for the index `{name}` as `{ty}`, but the function at {at} makes it an `{found}`"
             ),
         }
     }
@@ -71,6 +127,73 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
         same_id.push(handler);
     }
     clashes
+}
+
+/// Functions that feed one index with different types.
+pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
+    let mixed = handlers.iter().filter_map(|handler| {
+        let (second, (first, had)) = (handler.index()?, first_index(handlers, &handler.id)?);
+        (had != second).then(|| Problem::MixedIndex {
+            id: Arc::clone(&handler.id),
+            first: (first, had),
+            second: (handler.declared_at, second),
+        })
+    });
+    mixed.collect()
+}
+
+/// Indices that handlers ask for, and that are not there, or not so.
+pub(crate) fn unknown_indices(
+    handlers: &[Arc<Handler>],
+    required: &[IndexRequirement],
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for IndexRequirement {
+        declared_at,
+        handler,
+        index,
+    } in required
+    {
+        let (handler, declared_at) = (handler.clone(), *declared_at);
+        let problem = match first_index(handlers, index.name) {
+            Some((_, found)) if found == index.ty => continue,
+            Some(found) => Problem::OtherIndex {
+                handler,
+                declared_at,
+                wanted: index.clone(),
+                found,
+            },
+            None => Problem::NoSuchIndex {
+                handler,
+                declared_at,
+                name: index.name,
+                known: index_names(handlers),
+            },
+        };
+        // A function with several attributes asks once.
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+/// The first function that feeds the index of that name, and the types it has by that.
+fn first_index(handlers: &[Arc<Handler>], name: &str) -> Option<(DeclaredAt, IndexType)> {
+    let mut named = handlers.iter().filter(|it| *it.id == *name);
+    named.find_map(|it| Some((it.declared_at, it.index()?)))
+}
+
+fn index_names(handlers: &[Arc<Handler>]) -> Vec<Arc<str>> {
+    let feeding = handlers.iter().filter(|it| it.index().is_some());
+    feeding.map(|it| Arc::clone(&it.id)).collect()
+}
+
+/// What may have been meant.
+fn closest<'a>(name: &str, known: &'a [Arc<str>]) -> Option<&'a Arc<str>> {
+    let distance = |it: &&Arc<str>| strsim::damerau_levenshtein(name, it);
+    let near = known.iter().min_by_key(distance)?;
+    (distance(&near) <= name.len().div_ceil(3)).then_some(near)
 }
 
 fn overlap(one: &Handler, other: &Handler) -> bool {

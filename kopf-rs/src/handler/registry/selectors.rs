@@ -82,7 +82,8 @@ fn is_kind(name: &str) -> bool {
     name.starts_with(|first: char| first.is_uppercase())
 }
 
-/// By the conventions of Kubernetes; short names are too short to tell.
+/// By the conventions of Kubernetes; short names are too short to tell, but for two plurals of its own.
 fn is_plural(name: &str) -> bool {
-    !is_kind(name) && name.ends_with('s') && name.len() > 4
+    let is_known = matches!(name, "pods" | "jobs");
+    is_known || !is_kind(name) && name.ends_with('s') && name.len() > 4
 }

@@ -1,0 +1,127 @@
+//! `ConfigMonitor`: when a `ConfigMap` is modified, the Pods that use it are deleted, so that their Deployment makes new ones.
+//!
+//! ```sh
+//! kopf-rs run examples/configmonitor --embedded --apply examples/configmonitor/crd.yaml --apply examples/configmonitor/example-monitor.yaml
+//! ```
+//!
+//! Every `ConfigMonitor` names a `ConfigMap` and selects Pods. An index finds the selectors by the name, so that an event of a `ConfigMap` needs no
+//! request to know whether it matters. Nothing is written to any object. The operator registers its own kind when it starts; `rbac.yaml` is all
+//! that it may do, and `deployment.yaml` runs it beside `kubectl proxy`, in the namespace that the downward API tells.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kopf_rs::prelude::*;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, Patch as ApiPatch, PatchParams};
+
+const DEFINITION: &str = include_str!("../crd.yaml");
+
+/// The namespace and the name of a `ConfigMap`.
+pub type ConfigMapKey = (String, String);
+
+/// The labels that a Pod must have.
+pub type PodSelector = BTreeMap<String, String>;
+
+/// What an object asks for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigMonitorSpec {
+    configmap: String,
+    pod_selector: PodSelector,
+}
+
+/// Registers the kind, unless it is registered already.
+///
+/// # Errors
+///
+/// Until the server serves the kind.
+#[on_startup]
+pub async fn start(client: Client) -> HandlerResult {
+    info!("Starting the service");
+    let definition: CustomResourceDefinition = serde_saphyr::from_str(DEFINITION)?;
+    let name = definition.name_any();
+    let definitions = Api::<CustomResourceDefinition>::all(client);
+    let params = PatchParams::apply("configmonitor").force();
+    let registered = definitions
+        .patch(&name, &params, &ApiPatch::Apply(&definition))
+        .await?;
+    if !is_established(&registered) {
+        retry!(1, "{name} is registered, and not served yet");
+    }
+    Ok(())
+}
+
+fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let status = definition.status.iter();
+    let mut conditions = status.flat_map(|it| it.conditions.iter().flatten());
+    conditions.any(|it| it.type_ == "Established" && it.status == "True")
+}
+
+/// The selectors of Pods by the `ConfigMap` that they use.
+#[index("demo.rtfm.co.ua", "v1", "configmonitors")]
+#[must_use]
+pub fn selectors(spec: ConfigMonitorSpec, namespace: String) -> (ConfigMapKey, PodSelector) {
+    ((namespace, spec.configmap), spec.pod_selector)
+}
+
+/// Deletes the Pods that use a `ConfigMap` that was modified.
+///
+/// # Errors
+///
+/// Where Pods cannot be listed or deleted: that is logged.
+#[on_event("v1", "configmaps")]
+pub async fn modified(
+    event_type: EventType,
+    name: String,
+    namespace: String,
+    selectors: &Index<ConfigMapKey, PodSelector>,
+    client: Client,
+) -> HandlerResult {
+    if event_type != EventType::Modified {
+        return Ok(());
+    }
+    let pods = Api::<Pod>::namespaced(client, &namespace);
+    for selector in &selectors.get(&(namespace, name)) {
+        info!("Modification detected");
+        let selected = ListParams::default().labels(&query(selector));
+        for pod in pods.list(&selected).await? {
+            let name = pod.name_any();
+            match pods.delete(&name, &DeleteParams::default()).await {
+                Ok(_) => info!("{name} was deleted successfully"),
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `app=x,tier=web`
+fn query(selector: &PodSelector) -> String {
+    let terms = selector.iter().map(|(key, value)| format!("{key}={value}"));
+    terms.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_is_found_by_its_config_map() {
+        let spec = json!({"configmap": "settings", "podSelector": {"app": "x", "tier": "web"}});
+        let spec = ConfigMonitorSpec::deserialize(spec).expect("a spec");
+        let (key, selector) = selectors(spec, "default".to_owned());
+        assert_eq!(key, ("default".to_owned(), "settings".to_owned()));
+        assert_eq!(query(&selector), "app=x,tier=web");
+    }
+
+    #[test]
+    fn what_the_definition_says_is_what_is_registered() {
+        let definition: CustomResourceDefinition =
+            serde_saphyr::from_str(DEFINITION).expect("a CRD");
+        assert_eq!(definition.name_any(), "configmonitors.demo.rtfm.co.ua");
+        assert!(!is_established(&definition));
+    }
+}

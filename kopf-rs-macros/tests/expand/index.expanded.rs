@@ -1,0 +1,137 @@
+fn by_node(
+    node: Option<String>,
+    name: String,
+    by_zone: &Index<String, String>,
+) -> Option<(String, String)> {
+    by_zone.contains("a").then_some((node?, name))
+}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_by_node(
+        __kopf_cause: &__kopf::Cause,
+        __kopf_patch: &mut __kopf::Patch,
+    ) -> __kopf::Returned {
+        use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+        let __kopf_argument_0 = __kopf::field_if_any::<
+            String,
+        >(__kopf_cause, "spec", &["nodeName"])?;
+        let __kopf_argument_1 = <String as __kopf::FromArg<
+            '_,
+            __kopf::arg::name,
+        >>::from_arg(__kopf_cause)?;
+        let __kopf_argument_2 = <Index<
+            String,
+            String,
+        > as __kopf::IndexArgument>::of(__kopf_cause, "by_zone")?;
+        let __kopf_returned = by_node(
+            __kopf_argument_0,
+            __kopf_argument_1,
+            &__kopf_argument_2,
+        );
+        __kopf::index_returned(__kopf_cause, __kopf_returned)
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "by_node",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Index(
+                    || __kopf::Selector::positional(&["v1", "pods"]),
+                    || __kopf::IndexOptions {
+                        retry: __kopf::RetryOptions {
+                            errors: __kopf::Option::Some(__kopf::ErrorsMode::Temporary),
+                            ..__kopf::RetryOptions::default()
+                        },
+                        ..__kopf::IndexOptions::default()
+                    },
+                    __kopf::IndexType::of_function::<Option<(String, String)>>(),
+                ),
+            ),
+            common: || {
+                use __kopf::GivenToAll as _;
+                __kopf::CommonOptions::default()
+                    .reading(
+                        <Index<
+                            String,
+                            String,
+                        > as __kopf::IndexArgument>::required("by_zone"),
+                    )
+            },
+            call: __kopf::Function::Blocking(__kopf_call_by_node),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};
+async fn reads(_by_node: Index<String, String>, zones: &Index<String, String>) {}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_reads<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+            let __kopf_argument_0 = <Index<
+                String,
+                String,
+            > as __kopf::IndexArgument>::of(__kopf_cause, "by_node")?;
+            let __kopf_argument_1 = <Index<
+                String,
+                String,
+            > as __kopf::IndexArgument>::of(__kopf_cause, "by_zone")?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    reads(__kopf_argument_0, &__kopf_argument_1),
+                )
+                .await;
+            (&__kopf_returned).__kopf_kind().convert(__kopf_returned)
+        })
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "reads",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Event(
+                    || __kopf::Selector::positional(&["v1", "nodes"]),
+                    || __kopf::EventOptions::default(),
+                ),
+            ),
+            common: || {
+                use __kopf::GivenToAll as _;
+                __kopf::CommonOptions::default()
+                    .reading(
+                        <Index<
+                            String,
+                            String,
+                        > as __kopf::IndexArgument>::required("by_node"),
+                    )
+                    .reading(
+                        <Index<
+                            String,
+                            String,
+                        > as __kopf::IndexArgument>::required("by_zone"),
+                    )
+            },
+            call: __kopf::Function::Async(__kopf_call_reads),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

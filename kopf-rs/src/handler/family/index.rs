@@ -1,0 +1,222 @@
+//! Index functions: `index`. They say what is to be found of an object by which keys; what they return goes into the index of their id, and not
+//! onto the object.
+
+use crate::handler::attribute::{Attribute, INDEX};
+use crate::handler::callee::{Callee, Returned};
+use crate::handler::cause::Cause;
+use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::filter::Filters;
+use crate::handler::index::Index;
+use crate::handler::index::erased::{IndexType, Indices};
+use crate::handler::index::returned::IndexReturn;
+use crate::handler::options::{CallbackOptions, ErrorsMode, RetryOptions};
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::{Callback, Context, handler};
+use crate::handler::registry::selectors::IntoSelector;
+use crate::handler::rules::FamilyRules;
+use crate::handler::subject::Subject;
+use crate::object::path::FieldPath;
+use crate::object::selector::Selector;
+
+use std::any::Any;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// The options of `index`.
+#[derive(Clone, Default)]
+pub struct IndexOptions {
+    /// What follows a failure.
+    pub retry: RetryOptions,
+    /// The field that an object must have.
+    pub field: Option<FieldPath>,
+    /// `labels annotations when value`
+    pub filters: Filters,
+}
+
+/// An index function.
+pub(crate) struct IndexHandler {
+    selector: Selector,
+    options: IndexOptions,
+    ty: IndexType,
+}
+
+// === impl ===
+
+impl IndexHandler {
+    pub(crate) fn new(
+        selector: Selector,
+        mut options: IndexOptions,
+        ty: IndexType,
+    ) -> Result<Self, String> {
+        options.filters.check(options.field.as_ref())?;
+        // As in Kopf: for other handlers, the default is another one.
+        options.retry.errors.get_or_insert(ErrorsMode::Ignored);
+        Ok(Self {
+            selector,
+            options,
+            ty,
+        })
+    }
+}
+
+impl FamilyRules for IndexHandler {
+    fn attribute(&self) -> Attribute {
+        INDEX
+    }
+
+    fn id_scope(&self) -> &'static str {
+        "indices"
+    }
+
+    fn noun(&self) -> &'static str {
+        "Indexer"
+    }
+
+    fn selector(&self) -> Option<&Selector> {
+        Some(&self.selector)
+    }
+
+    fn field(&self) -> Option<&FieldPath> {
+        self.options.field.as_ref()
+    }
+
+    fn has_field_in_id(&self) -> bool {
+        false
+    }
+
+    fn filters(&self) -> &Filters {
+        &self.options.filters
+    }
+
+    fn retry(&self) -> &RetryOptions {
+        &self.options.retry
+    }
+
+    fn posts_lines(&self) -> bool {
+        false
+    }
+
+    fn index(&self) -> Option<IndexType> {
+        Some(self.ty)
+    }
+}
+
+impl From<CallbackOptions> for IndexOptions {
+    fn from(given: CallbackOptions) -> Self {
+        Self {
+            retry: given.change.retry,
+            field: given.change.field,
+            filters: given.change.filters,
+        }
+    }
+}
+
+impl Registry {
+    /// Keep what `function` returns for each object in an index, which has the id of the function. Made by [`indexer`] or [`indexer_async`].
+    #[must_use]
+    pub fn index(self, resources: impl IntoSelector, function: Callback) -> Self {
+        let selector = resources.into_selector();
+        self.with(INDEX, function, |options| {
+            let ty = options
+                .index
+                .ok_or("the function of an index is made by `indexer` or `indexer_async`")?;
+            let handler = IndexHandler::new(selector?, options.into(), ty)?;
+            Ok(Box::new(handler))
+        })
+    }
+}
+
+/// Make an index function of a closure, for [`Registry::index`]. It is called right where a state of an object comes in, and must not block.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+/// use kopf_rs::{Registry, indexer};
+///
+/// let by_node = indexer("by_node", |cause| {
+///     let node: Option<String> = cause.read("spec.nodeName")?;
+///     Ok::<_, HandlerError>(node.map(|node| (node, cause.name().to_owned())))
+/// });
+/// let count = handler("count", |cause| async move {
+///     let by_node = cause.index::<String, String>("by_node")?;
+///     info!("{} has {} pods", cause.name(), by_node.get(cause.name()).len());
+///     Ok(())
+/// });
+/// let registry = Registry::new()
+///     .index(("v1", "pods"), by_node.label("app", PRESENT))
+///     .on_event(("v1", "nodes"), count);
+/// registry.check().unwrap();
+/// ```
+#[track_caller]
+pub fn indexer<F, R>(id: impl Into<String>, function: F) -> Callback
+where
+    F: Fn(&Cause) -> R + Send + Sync + 'static,
+    R: IndexReturn,
+{
+    let mut callback = handler(id, |_| async { Ok(()) });
+    callback.callee = Callee::BlockingClosure(Arc::new(move |cause, _| {
+        index_returned(cause, function(cause))
+    }));
+    callback.options.index = Some(IndexType::of_function::<R>());
+    callback
+}
+
+/// As [`indexer`], for an async closure, which may wait for something.
+#[track_caller]
+pub fn indexer_async<F, C, R>(id: impl Into<String>, function: F) -> Callback
+where
+    F: Fn(Context) -> C + Send + Sync + 'static,
+    C: Future<Output = R> + Send + 'static,
+    R: IndexReturn,
+{
+    let mut callback = handler(id, move |context: Context| {
+        let cause = Cause::clone(&context);
+        let returned = function(context);
+        async move { index_returned(&cause, returned.await).map(|_| ()) }
+    });
+    callback.options.index = Some(IndexType::of_function::<R>());
+    callback
+}
+
+impl Cause {
+    /// The index of that name, which is the id of its functions.
+    ///
+    /// # Errors
+    /// A permanent one, where there is no such index, or its keys and values are of other types.
+    pub fn index<K, V>(&self, name: &str) -> Result<Index<K, V>, HandlerError>
+    where
+        K: Eq + Hash + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        let indices = self.context.extensions.get::<Indices>();
+        let found = indices.as_ref().and_then(|indices| indices.get(name));
+        let Some(found) = found else {
+            let message = format!(
+                "there is no index `{name}`: no function with #[index] has this id (in a unit test, give one by `TestCause::index`)"
+            );
+            return Err(PermanentError::new(message).into());
+        };
+        let found: &dyn Any = found;
+        let typed = found.downcast_ref::<Index<K, V>>().cloned();
+        Ok(typed.ok_or_else(|| {
+            let wanted = IndexType::of::<K, V>();
+            PermanentError::new(format!("the index `{name}` is no {wanted}"))
+        })?)
+    }
+}
+
+// === for generated code ===
+
+/// What an index function has returned goes where it is waited for.
+///
+/// # Errors
+/// Where the function has failed.
+pub fn index_returned<R: IndexReturn>(cause: &Cause, returned: R) -> Returned {
+    let entries = returned.into_entries()?;
+    if let Subject::Index(subject) = &cause.subject {
+        subject.entries.put(Box::new(entries));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

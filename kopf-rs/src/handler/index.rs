@@ -1,0 +1,316 @@
+//! Indices: values by keys that functions make of objects, in the memory of the operator, for all handlers to read.
+//!
+//! Promises that a reader never waits for user code and never sees half of what an object has put in: a value read is a snapshot. Must not
+//! know when an object is indexed, nor what is done where its function fails.
+
+pub(crate) mod erased;
+pub(crate) mod returned;
+pub(crate) mod table;
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::handler::index::table::{Table, Values};
+
+/// What an index function has made of all its objects: values by keys, for reading. Clones show the same index.
+///
+/// A handler gets the index by the name of its argument, which is the id of the index function:
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[index("v1", "pods")]
+/// fn by_node(#[from(spec.nodeName)] node: Option<String>, name: String) -> Option<(String, String)> {
+///     Some((node?, name))
+/// }
+///
+/// #[on_event("v1", "nodes")]
+/// async fn count_pods(name: &str, by_node: Index<String, String>) {
+///     let pods = by_node.get(name);
+///     info!("{name} has {} pods", pods.len());
+///     for pod in &pods {
+///         info!("{name} has the pod {pod}");
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// // In a unit test:
+/// let by_node = Index::from([("n1".to_owned(), "a".to_owned()), ("n1".to_owned(), "b".to_owned())]);
+/// assert_eq!(by_node.get("n1").to_vec(), ["a", "b"]);
+/// count_pods("n1", by_node).await;
+/// # });
+/// ```
+///
+/// What is read is a snapshot: it stays as it is while objects change, holds no lock, and can be kept across an `await`. No map is copied for it.
+pub struct Index<K, V> {
+    table: Arc<RwLock<Table<K, V>>>,
+}
+
+/// The values under one key of an [`Index`], one for each object: as they were when they were read.
+pub struct IndexValues<V> {
+    values: Option<Values<V>>,
+}
+
+/// Goes through [`IndexValues`].
+pub struct IndexValuesIter<'a, V>(std::slice::Iter<'a, (u64, V)>);
+
+// === impl Index ===
+
+impl<K: Eq + Hash, V> Index<K, V> {
+    /// The values under a key; none where the key is not there.
+    #[must_use]
+    pub fn get<Q>(&self, key: &Q) -> IndexValues<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let values = self.read().get(key).cloned();
+        IndexValues { values }
+    }
+
+    /// Whether there are values under a key.
+    #[must_use]
+    pub fn contains<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.read().get(key).is_some()
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All keys, in no order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<K>
+    where
+        K: Clone,
+    {
+        self.read().iter().map(|(key, _)| key.clone()).collect()
+    }
+
+    /// All keys with their values, in no order, as they are at this moment.
+    #[must_use]
+    pub fn iter(&self) -> std::vec::IntoIter<(K, IndexValues<V>)>
+    where
+        K: Clone,
+    {
+        let read = self.read();
+        let snapshot = |(key, values): (&K, &Values<V>)| {
+            let values = Some(values.clone());
+            (key.clone(), IndexValues { values })
+        };
+        let all: Vec<_> = read.iter().map(snapshot).collect();
+        drop(read);
+        all.into_iter()
+    }
+}
+
+impl<K, V> Index<K, V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            table: Arc::new(RwLock::new(Table::new())),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table<K, V>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table<K, V>> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For unit tests of handlers: each pair is of an object of its own.
+impl<K: Eq + Hash, V: Clone> FromIterator<(K, V)> for Index<K, V> {
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Self {
+        let index = Self::new();
+        let mut table = index.write();
+        for (object, pair) in (0..).zip(pairs) {
+            table.replace(object, &mut table::Contribution::default(), [pair]);
+        }
+        drop(table);
+        index
+    }
+}
+
+/// For unit tests of handlers: each pair is of an object of its own.
+impl<K: Eq + Hash, V: Clone, const N: usize> From<[(K, V); N]> for Index<K, V> {
+    fn from(pairs: [(K, V); N]) -> Self {
+        pairs.into_iter().collect()
+    }
+}
+
+impl<K: Eq + Hash + Clone, V> IntoIterator for &Index<K, V> {
+    type Item = (K, IndexValues<V>);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<K, V> Clone for Index<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+        }
+    }
+}
+
+impl<K, V> Default for Index<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Index<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let read = self.read();
+        let lists = read.iter().map(|(key, values)| {
+            let values: Vec<_> = values.iter().map(|(_, value)| value).collect();
+            (key, values)
+        });
+        f.debug_map().entries(lists).finish()
+    }
+}
+
+// === impl IndexValues ===
+
+impl<V> IndexValues<V> {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    /// One after the other, those of the objects that were seen first coming first.
+    #[must_use]
+    pub fn iter(&self) -> IndexValuesIter<'_, V> {
+        IndexValuesIter(self.all().iter())
+    }
+
+    /// That of the object that was seen first.
+    #[must_use]
+    pub fn first(&self) -> Option<&V> {
+        self.iter().next()
+    }
+
+    /// Whether one of them is equal to this.
+    #[must_use]
+    pub fn contains(&self, value: &V) -> bool
+    where
+        V: PartialEq,
+    {
+        self.iter().any(|it| it == value)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<V>
+    where
+        V: Clone,
+    {
+        self.iter().cloned().collect()
+    }
+
+    fn all(&self) -> &[(u64, V)] {
+        self.values.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<'a, V> IntoIterator for &'a IndexValues<V> {
+    type Item = &'a V;
+    type IntoIter = IndexValuesIter<'a, V>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'a, V> Iterator for IndexValuesIter<'a, V> {
+    type Item = &'a V;
+    fn next(&mut self) -> Option<&'a V> {
+        self.0.next().map(|(_, value)| value)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<V> ExactSizeIterator for IndexValuesIter<'_, V> {}
+
+impl<V> Clone for IndexValues<V> {
+    fn clone(&self) -> Self {
+        Self {
+            values: self.values.clone(),
+        }
+    }
+}
+
+impl<V> Default for IndexValues<V> {
+    fn default() -> Self {
+        Self { values: None }
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for IndexValues<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for IndexValuesIter<'_, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(Self(self.0.clone())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_a_snapshot() {
+        let index = Index::from([("a", 1), ("a", 2), ("b", 3)]);
+        let (values, all) = (index.get("a"), index.iter());
+        index
+            .write()
+            .replace(0, &mut table::Contribution::One(0), [("c", 4)]);
+        assert_eq!(values.to_vec(), [1, 2]);
+        assert_eq!(all.len(), 2);
+        assert_eq!(index.get("a").to_vec(), [2]);
+        assert_eq!(index.get("a").first(), Some(&2));
+        assert!(index.contains("c") && !index.contains("d"));
+        assert!(index.get("b").contains(&3) && !index.get("b").contains(&4));
+        assert_eq!((index.len(), index.get("d").len()), (3, 0));
+        assert_eq!(format!("{:?}", index.get("a")), "[2]");
+        let mut keys = index.keys();
+        keys.sort_unstable();
+        assert_eq!(keys, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn an_empty_index_says_so() {
+        let index = Index::<String, ()>::default();
+        assert!(index.is_empty() && index.get("a").is_empty());
+        assert_eq!(format!("{index:?}"), "{}");
+    }
+}

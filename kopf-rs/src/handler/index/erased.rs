@@ -1,0 +1,241 @@
+//! Indices of an operator without their types: by name, for whoever feeds them, and for whoever asks for one with its types.
+
+use std::any::{Any, TypeId, type_name};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::handler::index::Index;
+use crate::handler::index::returned::{IndexEntries, IndexReturn};
+use crate::handler::index::table::Contribution;
+use crate::handler::location::DeclaredAt;
+
+/// The types of an index, and how an empty one is made.
+#[derive(Clone, Copy)]
+pub struct IndexType {
+    id: fn() -> TypeId,
+    name: fn() -> String,
+    make: fn() -> Arc<dyn AnyIndex>,
+}
+
+/// An index that a handler asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequiredIndex {
+    pub(crate) name: &'static str,
+    pub(crate) ty: IndexType,
+}
+
+/// An annotated function and an index that it asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexRequirement {
+    pub(crate) declared_at: DeclaredAt,
+    /// The function's name, or the id that its attribute gives.
+    pub(crate) handler: String,
+    pub(crate) index: RequiredIndex,
+}
+
+/// An index without its types.
+pub(crate) trait AnyIndex: Any + Send + Sync {
+    /// Put in what a function has returned, in place of all that the object has put in before.
+    fn replace(&self, object: u64, contribution: &mut Contribution, entries: NewEntries);
+    /// Take out all that the object has put in.
+    fn clear(&self, object: u64, contribution: &mut Contribution);
+}
+
+/// `IndexEntries` without their types.
+pub(crate) type NewEntries = Box<dyn Any + Send>;
+
+/// Where an index function puts what it returns.
+#[derive(Clone, Default)]
+pub(crate) struct EntriesSink(Arc<Mutex<Option<NewEntries>>>);
+
+/// All indices of an operator, by the ids of their functions.
+#[derive(Clone, Default)]
+pub(crate) struct Indices(Vec<(Arc<str>, Arc<dyn AnyIndex>)>);
+
+// === impl IndexType ===
+
+impl IndexType {
+    /// The index of a function that returns `R`.
+    #[must_use]
+    pub const fn of_function<R: IndexReturn>() -> Self {
+        Self::of::<R::Key, R::Value>()
+    }
+
+    /// An index with these types.
+    #[must_use]
+    pub const fn of<K, V>() -> Self
+    where
+        K: Eq + Hash + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        Self {
+            id: TypeId::of::<Index<K, V>>,
+            name: || {
+                format!(
+                    "Index<{}, {}>",
+                    short(type_name::<K>()),
+                    short(type_name::<V>())
+                )
+            },
+            make: || Arc::new(Index::<K, V>::new()),
+        }
+    }
+}
+
+impl PartialEq for IndexType {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id)() == (other.id)()
+    }
+}
+
+impl Eq for IndexType {}
+
+impl fmt::Display for IndexType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&(self.name)())
+    }
+}
+
+impl fmt::Debug for IndexType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A name of a type without the paths in it.
+fn short(name: &str) -> String {
+    let mut short = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(end) = rest.find(|it: char| !it.is_alphanumeric() && it != '_') {
+        let (word, after) = rest.split_at(end);
+        if let Some(inner) = after.strip_prefix("::") {
+            rest = inner;
+            continue;
+        }
+        short.push_str(word);
+        let mut others = after.chars();
+        short.extend(others.next());
+        rest = others.as_str();
+    }
+    short + rest
+}
+
+// === impl AnyIndex ===
+
+impl<K, V> AnyIndex for Index<K, V>
+where
+    K: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    fn replace(&self, object: u64, contribution: &mut Contribution, entries: NewEntries) {
+        let entries = entries.downcast::<IndexEntries<K, V>>();
+        if let Ok(IndexEntries::These(pairs)) = entries.map(|it| *it) {
+            self.write().replace(object, contribution, pairs);
+        }
+    }
+
+    fn clear(&self, object: u64, contribution: &mut Contribution) {
+        if !contribution.is_empty() {
+            self.write().replace(object, contribution, []);
+        }
+    }
+}
+
+// === impl EntriesSink ===
+
+impl EntriesSink {
+    pub(crate) fn put(&self, entries: NewEntries) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entries);
+    }
+
+    pub(crate) fn take(&self) -> Option<NewEntries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for EntriesSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EntriesSink(..)")
+    }
+}
+
+// === impl Indices ===
+
+impl Indices {
+    /// Make an empty index of that name, unless there is one.
+    pub(crate) fn declare(&mut self, name: &Arc<str>, ty: IndexType) {
+        if self.place(name).is_none() {
+            self.0.push((Arc::clone(name), (ty.make)()));
+        }
+    }
+
+    /// Give an index another name, or put another one in its place.
+    pub(crate) fn insert(&mut self, name: &str, index: Arc<dyn AnyIndex>) {
+        self.0.retain(|(known, _)| **known != *name);
+        self.0.push((name.into(), index));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().map(|(name, _)| name)
+    }
+
+    /// The place of an index, which stays the same.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|(known, _)| **known == *name)
+    }
+
+    pub(crate) fn at(&self, place: usize) -> Option<&dyn AnyIndex> {
+        self.0.get(place).map(|(_, index)| &**index)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&dyn AnyIndex> {
+        self.at(self.place(name)?)
+    }
+}
+
+impl fmt::Debug for Indices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_types_are_short() {
+        let ty = IndexType::of_function::<Vec<((String, String), Option<Vec<u8>>)>>();
+        assert_eq!(ty.to_string(), "Index<(String, String), Option<Vec<u8>>>");
+        assert_eq!(
+            IndexType::of::<(), &'static str>().to_string(),
+            "Index<(), &str>"
+        );
+        assert_ne!(ty, IndexType::of::<(), ()>());
+    }
+
+    #[test]
+    fn what_a_function_returns_finds_its_index() {
+        let mut indices = Indices::default();
+        let name: Arc<str> = "by_name".into();
+        indices.declare(&name, IndexType::of::<String, u8>());
+        indices.declare(&name, IndexType::of::<(), ()>());
+        let index = indices.get("by_name").unwrap();
+        let mut contribution = Contribution::default();
+        let entries = |value: u8| IndexEntries::from(vec![("a".to_owned(), value)]);
+        index.replace(7, &mut contribution, Box::new(entries(1)));
+        let any: &dyn Any = index;
+        let typed = any.downcast_ref::<Index<String, u8>>().unwrap().clone();
+        assert_eq!(typed.get("a").to_vec(), [1]);
+        let unchanged = IndexEntries::<String, u8>::Unchanged;
+        index.replace(7, &mut contribution, Box::new(unchanged));
+        assert_eq!(typed.get("a").to_vec(), [1]);
+        index.clear(7, &mut contribution);
+        assert!(typed.is_empty());
+    }
+}

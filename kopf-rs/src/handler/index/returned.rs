@@ -1,0 +1,189 @@
+//! What index functions return, turned into keys and values.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+use crate::handler::error::HandlerError;
+
+/// What an index function makes of its object, where a pair or a map does not say it.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[index("kopfexamples")]
+/// fn by_owner(#[from(status)] status: &Value, name: String) -> IndexEntries<String, String> {
+///     let Some(owners) = status["owners"].as_array() else {
+///         // Nobody has looked yet: what is known stays.
+///         return IndexEntries::Unchanged;
+///     };
+///     let owners = owners.iter().filter_map(Value::as_str);
+///     owners.map(|owner| (owner.to_owned(), name.clone())).collect()
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexEntries<K, V> {
+    /// These, in place of all that the object has in the index. None: the object has nothing there. Of several values under one key, the last
+    /// one counts.
+    These(Vec<(K, V)>),
+    /// What the object has in the index stays as it is.
+    Unchanged,
+}
+
+/// Return types of index functions.
+#[diagnostic::on_unimplemented(
+    message = "an index function cannot return `{Self}`",
+    label = "not a return type of index functions",
+    note = "return a pair `(key, value)`, a `Vec` or map of them, `IndexEntries`, or an `Option` or `Result` of one of these; a value without a key is `((), value)`"
+)]
+pub trait IndexReturn {
+    /// By what values are found.
+    type Key: Eq + Hash + Send + Sync + 'static;
+    /// What is found.
+    type Value: Clone + Send + Sync + 'static;
+
+    /// The keys and values of the object.
+    ///
+    /// # Errors
+    /// Where the function has failed.
+    fn into_entries(self) -> Result<IndexEntries<Self::Key, Self::Value>, HandlerError>;
+}
+
+// === impl ===
+
+impl<K, V> FromIterator<(K, V)> for IndexEntries<K, V> {
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Self {
+        Self::These(pairs.into_iter().collect())
+    }
+}
+
+impl<K, V> From<Vec<(K, V)>> for IndexEntries<K, V> {
+    fn from(pairs: Vec<(K, V)>) -> Self {
+        Self::These(pairs)
+    }
+}
+
+impl<K, V> IndexReturn for IndexEntries<K, V>
+where
+    K: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    type Key = K;
+    type Value = V;
+    fn into_entries(self) -> Result<Self, HandlerError> {
+        Ok(self)
+    }
+}
+
+impl<K, V> IndexReturn for (K, V)
+where
+    K: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    type Key = K;
+    type Value = V;
+    fn into_entries(self) -> Result<IndexEntries<K, V>, HandlerError> {
+        Ok(IndexEntries::These(vec![self]))
+    }
+}
+
+/// `None`: the object has nothing in the index.
+impl<T: IndexReturn> IndexReturn for Option<T> {
+    type Key = T::Key;
+    type Value = T::Value;
+    fn into_entries(self) -> Result<IndexEntries<T::Key, T::Value>, HandlerError> {
+        let nothing = || Ok(IndexEntries::These(Vec::new()));
+        self.map_or_else(nothing, T::into_entries)
+    }
+}
+
+impl<T: IndexReturn, E: Into<HandlerError>> IndexReturn for Result<T, E> {
+    type Key = T::Key;
+    type Value = T::Value;
+    fn into_entries(self) -> Result<IndexEntries<T::Key, T::Value>, HandlerError> {
+        self.map_err(Into::into)?.into_entries()
+    }
+}
+
+macro_rules! collections {
+    ($($collection:ty $(, $hasher:ident)?;)*) => {$(
+        impl<K, V $(, $hasher)?> IndexReturn for $collection
+        where
+            K: Eq + Hash + Send + Sync + 'static,
+            V: Clone + Send + Sync + 'static,
+        {
+            type Key = K;
+            type Value = V;
+            fn into_entries(self) -> Result<IndexEntries<K, V>, HandlerError> {
+                Ok(self.into_iter().collect())
+            }
+        }
+    )*};
+}
+
+collections! {
+    Vec<(K, V)>;
+    BTreeMap<K, V>;
+    HashMap<K, V, S>, S;
+}
+
+impl<K, V, const N: usize> IndexReturn for [(K, V); N]
+where
+    K: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    type Key = K;
+    type Value = V;
+    fn into_entries(self) -> Result<IndexEntries<K, V>, HandlerError> {
+        Ok(self.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::error::{HandlerResult, PermanentError};
+
+    fn entries<R: IndexReturn>(returned: R) -> IndexEntries<R::Key, R::Value> {
+        returned.into_entries().unwrap()
+    }
+
+    #[test]
+    fn all_shapes_are_keys_and_values() {
+        let one = IndexEntries::These(vec![("a", 1)]);
+        assert_eq!(entries(("a", 1)), one);
+        assert_eq!(entries(vec![("a", 1)]), one);
+        assert_eq!(entries([("a", 1)]), one);
+        assert_eq!(entries(BTreeMap::from([("a", 1)])), one);
+        assert_eq!(entries(HashMap::from([("a", 1)])), one);
+        assert_eq!(entries(Some(("a", 1))), one);
+        assert_eq!(entries(HandlerResult::Ok(("a", 1))), one);
+        assert_eq!(entries(one.clone()), one);
+        // What Kopf keeps under `None`, and a `None` that is a value.
+        assert_eq!(
+            entries(((), vec![1])),
+            IndexEntries::These(vec![((), vec![1])])
+        );
+        assert_eq!(
+            entries(("a", None::<u8>)),
+            IndexEntries::These(vec![("a", None)])
+        );
+    }
+
+    #[test]
+    fn nothing_is_not_the_same_as_no_change() {
+        let nothing = IndexEntries::<&str, u8>::These(Vec::new());
+        assert_eq!(entries(None::<(&str, u8)>), nothing);
+        assert_eq!(entries(Vec::<(&str, u8)>::new()), nothing);
+        assert_eq!(
+            entries(Some(IndexEntries::<&str, u8>::Unchanged)),
+            IndexEntries::Unchanged
+        );
+    }
+
+    #[test]
+    fn errors_stay_errors() {
+        let failed: Result<Option<(&str, u8)>, _> = Err(PermanentError::new("no"));
+        assert_eq!(failed.into_entries().unwrap_err().to_string(), "no");
+    }
+}
