@@ -31,6 +31,7 @@ mod histories;
 mod indices;
 mod killed;
 mod kinds;
+mod kopf_examples;
 mod kopf_mode;
 mod layers;
 mod ledger;

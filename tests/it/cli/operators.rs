@@ -58,6 +58,8 @@ fn folder() -> Folder {
         .file("broken.yaml", &format!("{good}---\nkind: ConfigMap\n  name: x\n"))
         .file("unknown.yaml", &format!("{good}---\n{}", good.replace("ConfigMap", "Gadget")))
         .file("misspelt.yaml", &good.replace("\ndata:", "\ndato:"))
+        .file("settings.yaml", "queueing:\n  worker_limit: 10\nwatching:\n  label_selectors: {configmaps: '!never'}\n")
+        .file("typo.yaml", "queueing:\n  exit_timeout: 1\n  workr_limit: 10\n")
         .file("invalid.yaml", &good.replace("name: good", "name: NOT_GOOD"))
         .file(
             "nobody.kubeconfig",
@@ -107,6 +109,37 @@ async fn without_a_cluster_the_ways_to_one_are_told() {
         .with(1, &["error: ", "127.0.0.1:9"]);
     let absent = obey(&["--kubeconfig", "@/absent"]);
     ended(absent).await.with(1, &["error: ", "absent"]);
+}
+
+#[tokio::test]
+async fn settings_come_from_a_file_and_from_the_environment() {
+    let good = ["--embedded", "--apply", "@/good", "--once"];
+    let run = |settings: &str, variable: Option<(&str, &str)>| {
+        let mut command = obey(&[&good[..], &["--settings", settings]].concat());
+        command.envs(variable);
+        command
+    };
+    let limit = "KOPF_RS_QUEUEING_WORKER_LIMIT";
+    let handled = ["[default/good] Handler 'obey' succeeded."];
+    let both = run("@/settings.yaml", Some((limit, "3")));
+    ended(both).await.with(0, &handled);
+    let typo = "typo.yaml, line 3: there is no setting in `queueing` called `workr_limit`; did you mean `worker_limit`?";
+    ended(run("@/typo.yaml", None)).await.with(2, &[typo]);
+    ended(run("@/absent", None))
+        .await
+        .with(2, &["absent: No such file"]);
+    let many = run("@/settings.yaml", Some((limit, "many")));
+    let texts = [
+        "KOPF_RS_QUEUEING_WORKER_LIMIT: `queueing.worker_limit` is \"many\": expected a whole number",
+    ];
+    ended(many).await.with(2, &texts);
+    let near = run(
+        "@/settings.yaml",
+        Some(("KOPF_RS_QUEUEING_WORKR_LIMIT", "1")),
+    );
+    ended(near)
+        .await
+        .with(2, &["did you mean KOPF_RS_QUEUEING_WORKER_LIMIT?"]);
 }
 
 #[tokio::test]

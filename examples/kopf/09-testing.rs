@@ -1,0 +1,35 @@
+//! An operator and its test, which runs it on an API server in memory: see docs/testing.md.
+//!
+//! ```sh
+//! kopf-rs run examples/kopf/09-testing.rs --embedded --apply examples/kopf --verbose
+//! ```
+
+use kopf_rs::prelude::*;
+
+#[on_create("kopfexamples")]
+fn create_fn() {
+    info!("Something was logged here.");
+}
+
+#[cfg(test)]
+mod tests {
+    use kopf_rs::Registry;
+    use kopf_rs::prelude::*;
+    use kopf_rs::testing::TestCluster;
+
+    #[tokio::test(start_paused = true)]
+    async fn resource_lifecycle() {
+        let cluster = TestCluster::with(include_str!("crd.yaml")).await;
+        // Of this file alone; in a crate of its own it is `Registry::collected()`.
+        let module = module_path!().trim_end_matches("::tests");
+        let operator = cluster.start(Registry::in_module(module).unwrap());
+        cluster.apply(include_str!("object.yaml")).await;
+        cluster
+            .line("[default/kopf-example-1] Something was logged here.")
+            .await;
+        cluster.delete("kopfexamples", "kopf-example-1").await;
+        cluster.until_gone("kopfexamples", "kopf-example-1").await;
+        assert_eq!(operator.stop().await.failed, []);
+        assert_eq!(cluster.list("kopfexamples").await, Vec::<Value>::new());
+    }
+}
