@@ -192,6 +192,16 @@ fn times(text: &str) -> Result<Crontab, ScheduleError> {
                 .to_owned(),
         ));
     }
+    // The library takes it for the last day, and never finds one in December.
+    if [fields[2], fields[4]]
+        .iter()
+        .any(|it| it.contains(['L', 'l']))
+    {
+        return Err(syntax(
+            "`L`, the last day of a month, is not supported; expected days by their numbers, or days of the week by their names"
+                .to_owned(),
+        ));
+    }
     let mut options = ParseOptions::default();
     options.fallback_timezone_option = FallbackTimezoneOption::UTC;
     parse_crontab_with(&fields.join(" "), options).map_err(|error| {

@@ -59,7 +59,6 @@ fn expressions_by_table() {
             "2026-01-01T00:00:00Z",
             "2044-02-29T00:00:00Z",
         ),
-        ("0 0 L * *", "2026-02-01T00:00:00Z", "2026-02-28T00:00:00Z"),
         (" @hourly ", "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"),
         ("@yearly", "2026-01-01T10:00:00Z", "2027-01-01T00:00:00Z"),
     ] {
@@ -210,4 +209,16 @@ fn no_time_is_skipped_whenever_it_is_asked_for() {
             }
         }
     }
+}
+
+#[test]
+fn the_last_day_of_a_month_is_refused() {
+    for text in ["0 0 L * *", "0 0 L 12 *", "0 0 * * FRIL", "0 0 * * 5L"] {
+        let refused = Schedule::parse(text, None).unwrap_err().to_string();
+        assert!(
+            refused.contains("`L`, the last day of a month, is not supported"),
+            "{refused}"
+        );
+    }
+    assert!(Schedule::parse("0 0 1 JUL *", None).is_ok());
 }

@@ -56,7 +56,7 @@ use crate::cluster::watch::WatchEvent;
 use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
 use crate::engine::failures::Failure;
 use crate::engine::last_errors::{LastError, LastErrors};
-use crate::engine::memory::Memory;
+use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::facts::QueueFacts;
 use crate::engine::queue::{StreamId, WorkerStart};
 use crate::engine::report::report_of_operator;
@@ -190,9 +190,14 @@ impl Engine {
         self.0.failures.all()
     }
 
-    /// What the queue holds now.
+    /// The contents of the queue now. A state that a running handler was given does not wait: it is the echo of a write, or listed again.
     pub(crate) fn queue_facts(&self) -> QueueFacts {
-        self.0.queue.facts()
+        let calls = self.calls_in_flight();
+        let is_handled = |uid: &str, version: &Version| {
+            let mut calls = calls.iter().filter(|call| call.uid == uid);
+            calls.any(|call| call.version.covers(version))
+        };
+        self.0.queue.facts(is_handled)
     }
 
     /// The calls of daemons and timers that run now.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+use crate::engine::memory::Version;
 use crate::object::reference::Reference;
 
 /// All of them. Clones share them.
@@ -26,6 +27,8 @@ pub(crate) struct CallInFlight {
     /// `namespace/name`, or the name alone.
     pub(crate) object: String,
     pub(crate) uid: String,
+    /// Of the object that the handler was given.
+    pub(crate) version: Version,
     pub(crate) since: Instant,
 }
 
@@ -38,7 +41,12 @@ pub(crate) struct InFlight {
 
 impl CallsInFlight {
     /// A call begins, and lasts as long as what is returned.
-    pub(crate) fn begin(&self, handler: &Arc<str>, about: &Reference) -> InFlight {
+    pub(crate) fn begin(
+        &self,
+        handler: &Arc<str>,
+        about: &Reference,
+        version: Version,
+    ) -> InFlight {
         let object = match &about.namespace {
             Some(namespace) => format!("{namespace}/{}", about.name),
             None => about.name.clone(),
@@ -47,6 +55,7 @@ impl CallsInFlight {
             handler: handler.clone(),
             object,
             uid: about.uid.clone(),
+            version,
             since: Instant::now(),
         };
         let mut calls = self.lock();

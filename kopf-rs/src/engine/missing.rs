@@ -105,6 +105,10 @@ impl Worker {
     /// The server does not have it: when to look for it.
     pub(super) fn is_missing(&mut self, event: Option<EventType>) -> Due {
         self.leave_background();
+        if self.kind.has_left {
+            // No watch will tell of its deletion.
+            return Due::Unwatched;
+        }
         self.missing = Some(Missing { event });
         let rng = self.context.shared.rng();
         let pause = self.trouble.absences.next_pause(rng);

@@ -24,6 +24,7 @@ use crate::engine::last_errors::LastErrors;
 use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
+use crate::engine::memory::Version;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::queue::{Queue, WorkerStart};
 use crate::engine::report::{report, report_about};
@@ -187,7 +188,11 @@ impl Shared {
     ) -> Result<Outcome, Cancelled> {
         let deletion = || self.is_deletion_waiting(key);
         let calls = self.setup.calls.as_ref();
-        let _in_flight = calls.map(|it| it.begin(&cause.handler.id, about));
+        let _in_flight = calls.map(|it| {
+            let version = &cause.body()["metadata"]["resourceVersion"];
+            let version = Version::of(version.as_str().unwrap_or_default());
+            it.begin(&cause.handler.id, about, version)
+        });
         attempt(
             &self.invoker,
             self.setup.clock,

@@ -64,8 +64,6 @@ pub(crate) struct WatchFacts {
     pub(crate) collection: Arc<Collection>,
     /// A silence that long ends a stream.
     pub(crate) deadline: Duration,
-    /// Whether a silence is told where the server says nothing by itself.
-    pub(crate) tells_silence: bool,
     /// When the server was last heard.
     pub(crate) heard: Instant,
     /// The server tells now and then that nothing has changed.
@@ -142,18 +140,16 @@ impl Board {
         known.unserved = unserved.iter().flat_map(not_served).collect();
     }
 
-    /// A watch is about to start. Its streams end after a silence of `inactivity`, and after `server_timeout` anyway.
+    /// A watch is about to start. Its streams end after a silence of `inactivity`.
     pub(crate) fn watch(
         &self,
         stream: StreamId,
         collection: Arc<Collection>,
-        (inactivity, server_timeout): (Duration, Duration),
+        inactivity: Duration,
     ) -> WatchOnBoard {
         let facts = Arc::new(Mutex::new(WatchFacts {
             collection,
             deadline: inactivity,
-            // The server ends streams up to a sixth earlier than it is asked to.
-            tells_silence: inactivity < server_timeout * 5 / 6,
             heard: Instant::now(),
             has_bookmarks: false,
             is_silent: false,

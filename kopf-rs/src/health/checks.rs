@@ -158,11 +158,11 @@ impl Facts {
 }
 
 impl WatchFacts {
-    /// Silent for two deadlines, and not in a trouble that is known.
+    /// Silent for two deadlines, and not in a trouble that is known. Without bookmarks a silence says nothing: streams that a proxy cuts,
+    /// or `watching.client_timeout`, may all end before the first one.
     fn is_stale(&self, now: Instant) -> bool {
         let silence = now.saturating_duration_since(self.heard);
-        let may_be_told = self.has_bookmarks || self.tells_silence;
-        self.trouble.is_none() && may_be_told && silence > self.deadline.saturating_mul(2)
+        self.trouble.is_none() && self.has_bookmarks && silence > self.deadline.saturating_mul(2)
     }
 
     fn unready(&self) -> Option<String> {

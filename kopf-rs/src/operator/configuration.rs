@@ -74,8 +74,24 @@ fn read_variables(
     Ok(())
 }
 
+/// Whether Kubernetes has set it: each Pod has such variables for each Service of its namespace, and a Service may be called
+/// `kopf-rs-health`.
+fn is_of_a_service(name: &str) -> bool {
+    let port = |rest: &str| {
+        let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        digits.len() < rest.len() && digits.starts_with('_')
+    };
+    name.ends_with("_SERVICE_HOST")
+        || name.ends_with("_PORT")
+        || name.contains("_SERVICE_PORT")
+        || name.split("_PORT_").skip(1).any(port)
+}
+
 /// Other programs have variables that begin alike: only what is in a group of settings, or nearly a setting, is a mistake.
 fn refuse_near_misses(name: &str) -> Result<(), SettingsError> {
+    if is_of_a_service(name) {
+        return Ok(());
+    }
     let variables: Vec<String> = TABLE.iter().map(Setting::variable).collect();
     let near = nearest(name, variables.iter().map(String::as_str));
     let is_in_group = TABLE.iter().any(|setting| {
@@ -121,6 +137,10 @@ mod tests {
             ("KOPF_RS_NAME", "x"),
             ("KOPF_RS_SETTINGS", "settings.yaml"),
             ("KOPF_RS_RUN_DIR", "x"),
+            ("KOPF_RS_HEALTH_SERVICE_HOST", "10.0.0.1"),
+            ("KOPF_RS_HEALTH_SERVICE_PORT_HTTP", "80"),
+            ("KOPF_RS_HEALTH_PORT", "tcp://10.0.0.1:80"),
+            ("KOPF_RS_HEALTH_PORT_80_TCP_ADDR", "10.0.0.1"),
             ("PATH", "x"),
         ]);
         let settings = settings.unwrap();

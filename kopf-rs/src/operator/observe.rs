@@ -458,10 +458,11 @@ impl Observer {
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
         let watched = watched.selecting(selection);
         let collection = watched.collection.clone();
-        let on_board = self.setup.board.as_ref().map(|board| {
-            let ends = (self.pace.inactivity, self.pace.server_timeout);
-            board.watch(stream, collection.clone(), ends)
-        });
+        let on_board = self
+            .setup
+            .board
+            .as_ref()
+            .map(|board| board.watch(stream, collection.clone(), self.pace.inactivity));
         let health = on_board.as_ref().map(WatchOnBoard::teller);
         let (tell, here) = (self.tell.clone(), place.clone());
         let resource = kind.resource.clone();

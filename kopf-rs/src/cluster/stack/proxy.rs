@@ -27,7 +27,10 @@ impl Proxy {
         match choice {
             ProxyChoice::None => Ok(None),
             ProxyChoice::Url(url) => Self::of(&Matcher::builder().all(*url).build(), server)?
-                .ok_or_else(|| format!("proxy-url {url:?} is no URL: expected http://HOST:PORT"))
+                .ok_or_else(|| {
+                    "the proxy-url of the kubeconfig is no URL: expected http://HOST:PORT"
+                        .to_owned()
+                })
                 .map(Some),
             ProxyChoice::Environment if is_here(server) => Ok(None),
             ProxyChoice::Environment => Self::of(&Matcher::from_env(), server),

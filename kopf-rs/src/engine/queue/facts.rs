@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::engine::memory::Version;
 use crate::engine::queue::{Queue, Slot, State, Work};
 
 /// What the queue holds.
@@ -48,8 +49,8 @@ pub(crate) struct QueuedObject {
 const NAMED: usize = 10;
 
 impl Queue {
-    /// What it holds now.
-    pub(crate) fn facts(&self) -> QueueFacts {
+    /// Its contents now. States that are handled already, as `is_handled` says of a uid and a version, do not count as waiting.
+    pub(crate) fn facts(&self, is_handled: impl Fn(&str, &Version) -> bool) -> QueueFacts {
         let state = self.lock();
         let mut facts = QueueFacts {
             objects: state.slots.len(),
@@ -60,9 +61,12 @@ impl Queue {
         };
         let mut oldest: Option<(Instant, _, _)> = None;
         for (key, slot) in &state.slots {
-            let Some(since) = slot.waits_since() else {
+            let Some((since, version)) = slot.waits_since() else {
                 continue;
             };
+            if is_handled(&key.uid(), &version) {
+                continue;
+            }
             facts.waiting += 1;
             if oldest.is_none_or(|(first, _, _)| since < first) {
                 oldest = Some((since, key, slot));
@@ -95,11 +99,13 @@ impl State {
 }
 
 impl Slot {
-    /// Since when a state waits to be looked at.
-    fn waits_since(&self) -> Option<Instant> {
-        match &self.work {
-            Work::Busy(busy) => Some(busy.mailbox.state()?.arrived),
-            Work::Resting(_) => None,
-        }
+    /// Since when a state waits to be looked at, and its version.
+    fn waits_since(&self) -> Option<(Instant, Version)> {
+        let Work::Busy(busy) = &self.work else {
+            return None;
+        };
+        let state = busy.mailbox.state()?;
+        let version = Version::of(&state.raw.facts().resource_version);
+        Some((state.arrived, version))
     }
 }

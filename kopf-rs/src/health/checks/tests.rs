@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::engine::memory::Version;
 use crate::engine::queue::facts::QueuedObject;
 use crate::health::board::Trouble;
 use crate::object::collection::Collection;
@@ -21,7 +22,6 @@ fn watch(namespace: &str, heard: Instant) -> WatchFacts {
             namespace: Some(namespace.to_owned()),
         }),
         deadline: DEADLINE,
-        tells_silence: true,
         heard,
         has_bookmarks: true,
         is_silent: false,
@@ -77,7 +77,6 @@ async fn a_watch_is_stale_after_two_deadlines_unless_its_trouble_is_known() {
     facts.watches[0].trouble = None;
     // Nobody would tell that nothing has changed.
     facts.watches[0].has_bookmarks = false;
-    facts.watches[0].tells_silence = false;
     assert_eq!(failing(&facts.live(at(100_000))), Vec::<String>::new());
 }
 
@@ -131,6 +130,7 @@ async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
         handler: "slow_fn".into(),
         object: "default/a".to_owned(),
         uid: "u".to_owned(),
+        version: Version::of("1"),
         since,
     });
     let running = "its handler 'slow_fn' has been running for 601 seconds";
