@@ -1,6 +1,6 @@
 //! Kopf's own examples, ported: each of `examples/kopf` at work on an API server in memory.
 //!
-//! 16 needs indices and 17 admission: they follow with these features.
+//! 17 needs admission, and follows with it.
 
 use kopf_rs::prelude::*;
 use kopf_rs::testing::{TestCluster, TestOperator};
@@ -31,6 +31,9 @@ mod handlers;
 #[path = "../../examples/kopf/13-hooks.rs"]
 #[expect(clippy::unused_async, reason = "it has nothing to wait for")]
 mod hooks;
+#[path = "../../examples/kopf/16-indexing.rs"]
+#[expect(clippy::unused_async, reason = "it has nothing to wait for")]
+mod indexing;
 #[path = "../../examples/kopf/01-minimal.rs"]
 #[expect(clippy::unnecessary_wraps, reason = "a result is returned as one")]
 mod minimal;
@@ -310,5 +313,23 @@ async fn example_15_timers() {
         .line("Ping from an async timer: field=\"value\"")
         .await;
     delete(&cluster).await;
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn example_16_indexing() {
+    let (cluster, operator) = at_work("indexing").await;
+    let mut labelled = pod("one", "default");
+    labelled["metadata"]["labels"] = json!({"app": "web"});
+    cluster.create(labelled).await;
+    cluster.create(pod("two", "default")).await;
+    let running = json!({"status": {"phase": "Running"}});
+    cluster.patch("pods", "two/status", running).await;
+    let is_listed = |it: &Value| it["status"]["running-pods"] == json!(["default::two"]);
+    cluster.until("kopfexamples", NAME, is_listed).await;
+    cluster.line("There are Pods with 1 labels.").await;
+    cluster.delete("pods", "two").await;
+    let is_empty = |it: &Value| it["status"]["running-pods"] == json!([]);
+    cluster.until("kopfexamples", NAME, is_empty).await;
     operator.stop().await;
 }
