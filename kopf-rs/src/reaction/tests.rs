@@ -3,6 +3,7 @@
 mod ahead;
 mod background;
 mod background_history;
+mod background_world;
 mod change;
 mod decision;
 mod deletion;

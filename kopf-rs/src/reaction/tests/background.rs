@@ -6,118 +6,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::world::{FINALIZER, World, handler, handlers, in_background, outcome_of, with};
-use crate::handler::cause::CauseContext;
-use crate::handler::definition::{Handler, HandlerCall};
+use super::world::{FINALIZER, World, handler, handlers, in_background, with};
+use crate::handler::definition::Handler;
 use crate::handler::family::background::BackgroundOptions;
 use crate::handler::family::change::ChangeKind;
 use crate::handler::filter::Criterion;
-use crate::handler::live::Live;
 use crate::handler::options::RetryOptions;
-use crate::handler::stopped::{StopReason, Stopped};
-use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
-use crate::handler::timing::{AskPause, BackgroundKind, Pause, pause};
+use crate::handler::stopped::StopReason;
+use crate::handler::timing::{BackgroundKind, Pause, pause};
 use crate::happening::Happening;
 use crate::object::body::Body;
 use crate::object::event::EventType;
-use crate::object::patch::Patch;
-use crate::object::resource::Resource;
-use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::exiting::{Stage, stage};
-use crate::reaction::judge::Judge;
-use crate::reaction::settle::deliver;
 use crate::wording::Line;
-
-/// What the engine does with daemons and timers.
-impl World {
-    pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>) {
-        self.background = planned.memory;
-        self.keep_of_background(planned.patch);
-        for step in planned.steps {
-            match step {
-                Step::Call { handler, attempt } => {
-                    assert!(!self.runs(&handler), "two of them: {handler}");
-                    self.calls.push(format!("{}#{}", handler.id, attempt.retry));
-                    let subject = Subject::Background(BackgroundSubject {
-                        object: SubjectObject {
-                            resource: Arc::new(Resource::default()),
-                            body: body.clone(),
-                        },
-                        live: Live::of(body.clone()),
-                        stopped: Stopped::unset(None),
-                    });
-                    let context = CauseContext::default();
-                    let call = HandlerCall::new(handler, context, attempt, subject);
-                    self.running.push(call);
-                }
-                Step::Signal { handler, reason } => {
-                    assert!(self.runs(&handler), "{handler} is told, and does not run");
-                    let mut running = self.running.iter();
-                    let call = running.find(|it| Arc::ptr_eq(&it.handler, &handler));
-                    call.unwrap().stopped().unwrap().set(reason);
-                }
-                Step::Cancel { handler } => self.calls.push(format!("{} cut off", handler.id)),
-            }
-        }
-    }
-
-    fn runs(&self, handler: &Handler) -> bool {
-        let name = handler.to_string();
-        let mut running = self.running.iter();
-        running.any(|it| it.handler.to_string() == name)
-    }
-
-    /// A call ends: as [`outcome_of`] has it, or `cut off`.
-    pub(super) fn ends(&mut self, id: &str, outcome: &str) -> &mut Self {
-        let place = self.running.iter().position(|it| *it.handler.id == *id);
-        let call = self.running.swap_remove(place.unwrap());
-        let judge = Judge {
-            now: self.now,
-            backoff: self.policy.backoff,
-            random: 0.0,
-        };
-        let outcome = (outcome != "cut off").then(|| outcome_of(outcome));
-        let mut told = Vec::new();
-        let ask: AskPause = |pause, cause| Ok(pause.length(cause));
-        let returned = self
-            .background
-            .returned(&call, outcome, (judge, ask), &mut told);
-        self.hear(&told);
-        let returned = returned.unwrap();
-        let mut patch = Patch::new();
-        if let Some(result) = returned.result {
-            deliver(&mut patch, id, result);
-        }
-        if let Some(ran) = returned.ran {
-            self.persistence.note_run(id, ran, call.body(), &mut patch);
-        }
-        self.keep_of_background(patch);
-        self.again()
-    }
-
-    fn reason(&self, id: &str) -> String {
-        let call = self.running.iter().find(|it| *it.handler.id == *id);
-        let reason = call.unwrap().stopped().unwrap().reason();
-        reason.map(|it| it.to_string()).unwrap_or_default()
-    }
-
-    /// After how many seconds something is due.
-    pub(super) fn due(&self) -> Option<i64> {
-        Some((self.background.due()?.duration_since(self.now)).as_secs())
-    }
-
-    /// Sleep until something is due, and look.
-    pub(super) fn wake(&mut self) -> &mut Self {
-        let due = self.background.due().expect("something is due");
-        self.now = self.now.max(due);
-        self.again()
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        let object = self.object.as_ref();
-        object.is_some_and(|it| it["metadata"]["finalizers"] == json!([FINALIZER]))
-    }
-}
 
 fn world_of(kind: BackgroundKind, options: impl FnOnce(&mut BackgroundOptions)) -> World {
     World::new(vec![in_background(kind, "x", options)])
