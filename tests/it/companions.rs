@@ -18,7 +18,7 @@ use record::Record;
 use simulation::{Simulation, State};
 
 /// So many are played where nothing else is said.
-const HISTORIES: u64 = 100;
+const HISTORIES: u64 = 40;
 
 /// What a history has come to.
 #[derive(Clone, Copy, Debug, Default)]
