@@ -194,14 +194,16 @@ impl Worker {
                 self.due = Due::Now;
                 continue;
             }
-            if self.is_ticking() {
+            // At rest, an object that has left its selector would have handlers again once a call returns.
+            let is_leaving = self.kind.has_left && self.memory.has_calls();
+            if is_leaving || self.is_ticking() {
                 let due = self.memory.due().unwrap_or(Instant::now() + LONG);
                 if self.context.sleep_until(due).await {
                     self.due = Due::Now;
                 }
                 continue;
             }
-            if self.kind.has_left && !self.memory.has_calls() {
+            if self.kind.has_left {
                 self.due = Due::Unwatched;
                 continue;
             }
