@@ -93,7 +93,7 @@ impl Schedule {
         }
     }
 
-    /// The first time after `after`. Nothing where time itself ends before.
+    /// The first time after `after`; `None` where `jiff` has no time as late as that.
     ///
     /// Where clocks are put forward, a run for a time that is left out is due at the end of the gap, once. Where they are put back, a run for
     /// an hour that comes twice is due when it comes first. What is for every minute or hour, or every few of them (`*/15 * * * *`,

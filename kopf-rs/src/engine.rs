@@ -44,6 +44,7 @@ pub(crate) mod worker;
 pub(crate) mod write;
 mod writer;
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -190,12 +191,16 @@ impl Engine {
         self.0.failures.all()
     }
 
-    /// The contents of the queue now. A state that a running handler was given does not wait: it is the echo of a write, or listed again.
-    pub(crate) fn queue_facts(&self) -> QueueFacts {
-        let calls = self.calls_in_flight();
+    /// The contents of the queue now. A state that one of the running `calls` was given does not wait: it is the echo of a write, or listed
+    /// again.
+    pub(crate) fn queue_facts(&self, calls: &[CallInFlight]) -> QueueFacts {
+        let mut given: HashMap<&str, Vec<&Version>> = HashMap::new();
+        for call in calls {
+            given.entry(&call.uid).or_default().push(&call.version);
+        }
         let is_handled = |uid: &str, version: &Version| {
-            let mut calls = calls.iter().filter(|call| call.uid == uid);
-            calls.any(|call| call.version.covers(version))
+            let versions = given.get(uid).into_iter().flatten();
+            versions.into_iter().any(|it| it.covers(version))
         };
         self.0.queue.facts(is_handled)
     }

@@ -140,7 +140,7 @@ impl Configured {
         })
     }
 
-    /// All that makes a difference to the server, and whom it is for.
+    /// A digest of the server and of all that a request shows it.
     fn digest(&self) -> String {
         let Config {
             cluster_url,

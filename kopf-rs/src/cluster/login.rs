@@ -25,7 +25,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-/// Who has credentials.
+/// A source of credentials.
 pub(crate) trait LoginSource: Send {
     /// All there are. The error ends the operator: it says what has failed, and what to do.
     fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>>;
@@ -41,7 +41,7 @@ pub(crate) enum Why {
     Refused(Arc<str>),
 }
 
-/// Credentials, and who has returned them.
+/// Credentials, and the id of the login handler that returned them.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) id: Arc<str>,
@@ -295,7 +295,7 @@ impl<S: LoginSource> LoginTask<S> {
         })
     }
 
-    /// A connection with the best of what there is.
+    /// Connects with the credentials of the highest priority.
     async fn best(&mut self) -> Result<Session, String> {
         let mut last = String::new();
         while let Some(at) = self.best_place() {

@@ -173,16 +173,10 @@ impl Pending {
     }
 
     /// Whether the state tells nothing new to the memory: it is not newer than what is known.
-    ///
-    /// A listing is as new as the moment when it was asked for. So an older version in it is only then an old state where the object was
-    /// read or written since. Else the server itself has gone back, restored from a backup: what it lists counts.
     pub(crate) fn is_known_to(&self, memory: &Memory) -> bool {
         let version = Version::of(&self.raw.facts().resource_version);
-        let is_truth = || {
-            let asked = self.listing.filter(|_| version != memory.version);
-            asked.is_some_and(|asked| memory.lately.answered.is_none_or(|last| last < asked))
-        };
-        !self.is_absence() && memory.version.covers(&version) && !is_truth()
+        let answered = memory.lately.answered;
+        !self.is_absence() && memory.version.knows(&version, self.listing, answered)
     }
 
     /// This one was not read yet when `newer` came in.

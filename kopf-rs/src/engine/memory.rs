@@ -168,6 +168,24 @@ impl Version {
             _ => false,
         }
     }
+
+    /// Whether a state of version `other` tells nothing new to code that knows this version, from a listing that was asked for at `listing` or
+    /// from a watch; the server has last answered about the object at `answered`.
+    ///
+    /// A listing is as new as the moment when it was asked for. So an older version in it is only then an old state where the object was
+    /// read or written since. Else the server itself has gone back, restored from a backup: what it lists counts.
+    pub(crate) fn knows(
+        &self,
+        other: &Self,
+        listing: Option<Instant>,
+        answered: Option<Instant>,
+    ) -> bool {
+        let is_truth = || {
+            let asked = listing.filter(|_| other != self);
+            asked.is_some_and(|asked| answered.is_none_or(|last| last < asked))
+        };
+        self.covers(other) && !is_truth()
+    }
 }
 
 /// How busy the object has been lately: many cycles back to back are paced (row 25 of `docs/coming-from-kopf.md`).

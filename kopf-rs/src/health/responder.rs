@@ -140,6 +140,7 @@ impl Responder {
     fn facts(&self) -> Facts {
         let known = self.board.known();
         let engine = known.engine.as_ref();
+        let calls = engine.map(Engine::calls_in_flight).unwrap_or_default();
         Facts {
             bounds: known.bounds,
             phase: known.phase,
@@ -147,8 +148,8 @@ impl Responder {
             knows_namespaces: known.knows_namespaces,
             unserved: known.unserved.clone(),
             watches: known.watches(),
-            queue: engine.map(Engine::queue_facts).unwrap_or_default(),
-            calls: engine.map(Engine::calls_in_flight).unwrap_or_default(),
+            queue: engine.map(|it| it.queue_facts(&calls)).unwrap_or_default(),
+            calls,
         }
     }
 }

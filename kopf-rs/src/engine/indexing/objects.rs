@@ -173,7 +173,7 @@ impl IndexedObjects {
         meant.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Take in what a watch tells: the state that is to be looked at, if it tells of one.
+    /// Takes in an event of a watch. Returns the state that index functions are to be called for, where it brings one.
     pub(crate) fn on_event(
         &mut self,
         stream: StreamId,
@@ -457,14 +457,9 @@ impl Record {
         }
     }
 
-    /// Whether a state tells nothing new. As with the queue: an older version that is listed counts where the server has said nothing else
-    /// since the listing was asked for, for then the server itself has gone back.
+    /// Whether a state tells nothing new.
     fn knows(&self, version: &Version, listing: Option<Instant>) -> bool {
-        let is_truth = || {
-            let asked = listing.filter(|_| *version != self.version);
-            asked.is_some_and(|asked| self.answered.is_none_or(|last| last < asked))
-        };
-        self.version.covers(version) && !is_truth()
+        self.version.knows(version, listing, self.answered)
     }
 
     fn apply(
