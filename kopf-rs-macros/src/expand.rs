@@ -9,7 +9,7 @@ use syn::{FnArg, ItemFn, Meta, ReturnType, Type, parse_quote};
 use crate::ast::{Argument, Function, Received};
 use crate::attr::Attribute;
 use crate::fallback::{Mistakes, refused};
-use crate::family::{Kind, at};
+use crate::family::{Kind, Returns, at};
 use crate::raise::convert_raised;
 use crate::subhandler;
 
@@ -97,24 +97,35 @@ fn check_param(
     }
 }
 
-/// What an index function returns goes into its index: it can be nothing else beside.
+/// What an index function returns goes into its index, and what a reconcile function returns says when it is called again: they can be nothing
+/// else beside.
 fn check_returned(attributes: &[Attribute], item: &ItemFn, mistakes: &mut Mistakes) {
-    let feeds = |it: &&Attribute| it.kind.family.feeds_index;
-    if !attributes.iter().any(|it| feeds(&it)) {
-        return;
-    }
-    if let Some(other) = attributes.iter().find(|it| !feeds(it)) {
+    let of = |it: &&Attribute| it.kind.family.returns;
+    let (returns, meaning, own) = match special(attributes) {
+        Returns::Result => return,
+        Returns::Entries => (Returns::Entries, "goes into its index", "index"),
+        Returns::Again => (Returns::Again, "says when it is called again", "reconcile"),
+    };
+    if let Some(other) = attributes.iter().find(|it| of(it) != returns) {
         let message = format!(
-            "what the function returns goes into its index, so it cannot have #[{}] beside #[index]: write two functions",
+            "what the function returns {meaning}, so it cannot have #[{}] beside #[{own}]: write two functions",
             other.kind.attribute
         );
         mistakes.at(&item.sig.ident, message);
     }
-    if let ReturnType::Type(_, ty) = &item.sig.output
+    if returns == Returns::Entries
+        && let ReturnType::Type(_, ty) = &item.sig.output
         && matches!(**ty, Type::ImplTrait(_))
     {
         mistakes.at(ty, "the types of an index are those that its function returns: write a type instead of `impl`");
     }
+}
+
+/// What the function returns: no result, where one of the attributes says so.
+fn special(attributes: &[Attribute]) -> Returns {
+    let mut all = attributes.iter().map(|it| it.kind.family.returns);
+    all.find(|it| *it != Returns::Result)
+        .unwrap_or(Returns::Result)
 }
 
 /// The path to the framework.
@@ -321,10 +332,10 @@ fn call(
     };
     // All at one place, lest messages fall back to the attribute.
     let value = Ident::new("__kopf_returned", output);
-    let convert = if attributes.iter().any(|it| it.kind.family.feeds_index) {
-        quote_spanned!(output=> #k::index_returned(#cause, #value))
-    } else {
-        quote_spanned!(output=> (&#value).__kopf_kind().convert(#value))
+    let convert = match special(attributes) {
+        Returns::Entries => quote_spanned!(output=> #k::index_returned(#cause, #value)),
+        Returns::Again => quote_spanned!(output=> #k::reconcile_returned(#cause, #value)),
+        Returns::Result => quote_spanned!(output=> (&#value).__kopf_kind().convert(#value)),
     };
     let body = quote! {
         use #k::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};

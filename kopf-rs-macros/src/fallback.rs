@@ -15,6 +15,13 @@ impl Mistakes {
     pub(crate) fn push(&mut self, error: syn::Error) {
         self.0.push(error);
     }
+    /// All of them as one.
+    pub(crate) fn into_error(self) -> Option<syn::Error> {
+        self.0.into_iter().reduce(|mut all, error| {
+            all.combine(error);
+            all
+        })
+    }
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -14,6 +14,7 @@ pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
 pub(crate) mod index;
+pub(crate) mod reconcile;
 
 /// Which attribute: a row in the table of its family.
 pub(crate) struct Kind {
@@ -44,8 +45,19 @@ pub(crate) struct Family {
     pub(crate) arguments: &'static [&'static [&'static str]],
     /// Whether its handlers are for objects, which a selector names.
     pub(crate) has_object: bool,
-    /// Whether what its functions return goes into an index.
-    pub(crate) feeds_index: bool,
+    /// What its functions return.
+    pub(crate) returns: Returns,
+}
+
+/// What functions return beside errors, and where that goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// A result, which goes to the status.
+    Result,
+    /// Keys and values, which go into an index.
+    Entries,
+    /// When the function is called again.
+    Again,
 }
 
 /// Options that several families have: a field of their options, and its type.
@@ -88,6 +100,8 @@ pub(crate) enum Form {
     Map,
     /// `when = |cause| ..`
     Predicate,
+    /// `owns = [Deployment, "services"]`
+    Kinds,
 }
 
 /// Keywords that select resources.
@@ -187,7 +201,7 @@ impl Kind {
             quote!(#k::#ty::#variant,)
         });
         let selector = selector.map(|selector| quote!(#selector,));
-        let index = self.family.feeds_index.then(|| {
+        let index = (self.family.returns == Returns::Entries).then(|| {
             let ty = returned_type(returned);
             quote_spanned!(ty.span()=> , #k::IndexType::of_function::<#ty>())
         });

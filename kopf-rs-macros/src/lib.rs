@@ -23,7 +23,7 @@ mod closures;
 #[cfg(test)]
 mod golden;
 
-use crate::family::{Kind, activity, background, change, event, index};
+use crate::family::{Kind, activity, background, change, event, index, reconcile};
 
 /// One macro per attribute.
 macro_rules! attributes {
@@ -54,6 +54,7 @@ attributes! {
     on_probe: activity::PROBE;
     daemon: background::DAEMON;
     timer: background::TIMER;
+    reconcile: reconcile::RECONCILE;
     index: index::INDEX;
     subhandler: change::SUBHANDLER;
 }

@@ -11,6 +11,7 @@ use syn::{Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, braced};
 use crate::fallback::Mistakes;
 use crate::family::{COMMON, Form, Group, Kind, Setting, all_arguments, form_of, hidden};
 use crate::hint::did_you_mean;
+use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted};
 
 /// The options given, in the order of writing.
@@ -41,6 +42,7 @@ enum Value {
     FieldNames(Vec<Expr>),
     Criterion(Criterion),
     Map(Vec<Entry>),
+    Kinds(Vec<Selector>),
 }
 
 /// `"key": criterion` within `labels = {..}`.
@@ -210,6 +212,7 @@ impl Value {
             Form::Field => field(expr),
             Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
             Form::Predicate => of_the_cause(&name, expr).map(Self::Predicate),
+            Form::Kinds => kinds(&name, &expr),
             Form::Any | Form::Map => Ok(Self::Any(expr)),
         }
     }
@@ -253,6 +256,10 @@ impl Value {
                 });
                 quote!(#key: #k::Vec::from([#(#entries),*]))
             }
+            Self::Kinds(kinds) => {
+                let kinds = kinds.iter().map(|kind| kind.tokens(k));
+                quote!(#key: #k::Vec::from([#(#k::kind(#kinds)),*]))
+            }
             Self::Predicate(expr) => quote!(#key: #k::Option::Some(#k::when(#expr))),
         }
     }
@@ -272,6 +279,7 @@ fn sample(form: Form) -> &'static str {
         Form::Zone => "\"Europe/Kyiv\"",
         Form::Criterion => "PRESENT",
         Form::Map => "{\"app\": \"x\"}",
+        Form::Kinds => "[Deployment, \"services\"]",
         Form::Flag | Form::Any | Form::Seconds | Form::Pause | Form::Count => "3",
     }
 }
@@ -342,11 +350,30 @@ fn zero(name: &str, literal: &Lit) -> Option<String> {
     };
     let message = match name {
         "interval" => "an `interval` of zero would call the timer again and again without a pause",
+        "resync" => "a `resync` of zero would call the function again and again without a pause",
         "idle" => "an `idle` of zero is none: leave it out",
         "cancellation_polling" => "a `cancellation_polling` of zero would look without a pause",
         _ => return None,
     };
     (number == 0.0).then(|| message.to_owned())
+}
+
+/// A list of kinds, each named as attributes name resources.
+fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
+    let Expr::Array(list) = expr else {
+        return Err(error(
+            expr,
+            format!(
+                "`{name}` is a list of kinds: `{name} = {}`",
+                sample(Form::Kinds)
+            ),
+        ));
+    };
+    let mut mistakes = Mistakes::default();
+    let kinds = list.elems.iter();
+    let kinds = kinds.filter_map(|kind| Selector::of_kind(kind, &mut mistakes));
+    let kinds = kinds.collect();
+    mistakes.into_error().map_or(Ok(Value::Kinds(kinds)), Err)
 }
 
 /// A span of time, or a closure or function of the cause that says it.

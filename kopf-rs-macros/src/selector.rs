@@ -79,6 +79,25 @@ impl Selector {
         })
     }
 
+    /// A kind in a list of them: a type, text, a constant, or a tuple of words.
+    pub(crate) fn of_kind(kind: &Expr, mistakes: &mut Mistakes) -> Option<Self> {
+        let before = mistakes.len();
+        let words = match kind {
+            Expr::Tuple(words) => words.elems.iter().cloned().collect(),
+            one => vec![one.clone()],
+        };
+        let name = Name::read(words, Vec::new(), None, Some(kind.span()), mistakes);
+        if let Some(Name::Everything(_) | Name::Function(_)) = name {
+            mistakes.at(kind, "children are of one kind each: name it");
+        }
+        (mistakes.len() == before).then_some(())?;
+        Some(Self {
+            name: name?,
+            group: None,
+            version: None,
+        })
+    }
+
     /// A function without captures that gives the framework's `Selector`.
     pub(crate) fn tokens(&self, k: &TokenStream) -> TokenStream {
         let some = |expr: &Option<Expr>| {

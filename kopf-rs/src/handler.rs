@@ -2,6 +2,7 @@
 //!
 //! The user's contract. Must not know scheduling, nor where progress is kept, nor tokio, nor `kube`.
 
+pub(crate) mod again;
 pub(crate) mod attribute;
 pub(crate) mod callee;
 pub(crate) mod cause;
@@ -25,6 +26,7 @@ pub(crate) mod named_panic;
 pub(crate) mod nested;
 pub(crate) mod options;
 pub(crate) mod outcome;
+pub(crate) mod owned;
 pub(crate) mod owner;
 pub(crate) mod read;
 pub(crate) mod registry;

@@ -68,6 +68,7 @@ pub(crate) mod wording;
 pub use crate::cluster::Client;
 pub use crate::cluster::credentials::ConnectionInfo;
 pub use crate::engine::failures::Failure;
+pub use crate::handler::again::{Again, IntoAgain};
 pub use crate::handler::cause::Cause;
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::event_sink::PostingLevel;
@@ -188,6 +189,8 @@ pub use kopf_rs_macros::on_resume;
 pub use kopf_rs_macros::on_startup;
 #[doc = include_str!("../docs/on_update.md")]
 pub use kopf_rs_macros::on_update;
+#[doc = include_str!("../docs/reconcile.md")]
+pub use kopf_rs_macros::reconcile;
 #[doc = include_str!("../docs/subhandler.md")]
 pub use kopf_rs_macros::subhandler;
 #[doc = include_str!("../docs/timer.md")]

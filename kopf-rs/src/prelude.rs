@@ -6,11 +6,11 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};
 
 pub use crate::{
-    ABSENT, Body, Callback, Cause, Client, ConnectionInfo, Diff, DiffItem, DiffOp, ErrorsMode,
-    EventKind, EventType, Events, FieldPath, FromCause, HandlerError, HandlerResult, Index,
-    IndexEntries, Labels, Lifecycle, Live, Logger, Memo, Owner, PRESENT, Patch, PermanentError,
-    Persistence, Reason, StartupSettings, State, StopReason, Stopped, Subhandlers, TemporaryError,
-    handler, handler_blocking, handler_with,
+    ABSENT, Again, Body, Callback, Cause, Client, ConnectionInfo, Diff, DiffItem, DiffOp,
+    ErrorsMode, EventKind, EventType, Events, FieldPath, FromCause, HandlerError, HandlerResult,
+    Index, IndexEntries, Labels, Lifecycle, Live, Logger, Memo, Owner, PRESENT, Patch,
+    PermanentError, Persistence, Reason, StartupSettings, State, StopReason, Stopped, Subhandlers,
+    TemporaryError, handler, handler_blocking, handler_with,
 };
 pub use crate::{
     adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
@@ -18,6 +18,6 @@ pub use crate::{
 };
 pub use crate::{
     daemon, index, on_cleanup, on_create, on_delete, on_event, on_field, on_login, on_probe,
-    on_resume, on_startup, on_update, subhandler, timer,
+    on_resume, on_startup, on_update, reconcile, subhandler, timer,
 };
 pub use crate::{debug, error, fail, info, retry, warn};

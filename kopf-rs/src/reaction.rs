@@ -66,6 +66,7 @@ pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod plan;
 pub(crate) mod planned;
+mod reconciling;
 pub(crate) mod settle;
 pub(crate) mod subhandlers;
 pub(crate) mod suspension;

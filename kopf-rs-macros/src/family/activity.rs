@@ -1,6 +1,6 @@
 //! `on_startup`, `on_cleanup`, `on_login`, `on_probe`.
 
-use crate::family::{CLIENTLESS_ARGUMENTS, COMMON_ARGUMENTS, Family, Kind, RETRY};
+use crate::family::{CLIENTLESS_ARGUMENTS, COMMON_ARGUMENTS, Family, Kind, RETRY, Returns};
 
 const ACTIVITY: Family = Family {
     declaration: "Activity",
@@ -9,7 +9,7 @@ const ACTIVITY: Family = Family {
     fields: &[],
     arguments: &[&["settings", "activity"], COMMON_ARGUMENTS],
     has_object: false,
-    feeds_index: false,
+    returns: Returns::Result,
 };
 
 static ACTIVITY_FAMILY: Family = ACTIVITY;

@@ -1,7 +1,7 @@
 //! `daemon`, `timer`.
 
 use crate::family::{
-    COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Setting,
+    COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Returns, Setting,
 };
 
 static BACKGROUND: Family = Family {
@@ -11,7 +11,7 @@ static BACKGROUND: Family = Family {
     fields: &[FIELD, Setting("initial_delay", Form::Pause)],
     arguments: &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS],
     has_object: true,
-    feeds_index: false,
+    returns: Returns::Result,
 };
 
 const CANCELLATION: &[Setting] = &[

@@ -1,7 +1,7 @@
 //! `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`, and `subhandler` within them.
 
 use crate::family::{
-    COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Setting,
+    COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Returns, Setting,
 };
 
 static CHANGE: Family = Family {
@@ -15,7 +15,7 @@ static CHANGE: Family = Family {
         COMMON_ARGUMENTS,
     ],
     has_object: true,
-    feeds_index: false,
+    returns: Returns::Result,
 };
 
 const SIDES: &[Setting] = &[

@@ -1,6 +1,6 @@
 //! `on_event`.
 
-use crate::family::{COMMON_ARGUMENTS, FIELD, FILTERS, Family, Kind, OBJECT_ARGUMENTS};
+use crate::family::{COMMON_ARGUMENTS, FIELD, FILTERS, Family, Kind, OBJECT_ARGUMENTS, Returns};
 
 static EVENT: Family = Family {
     declaration: "Event",
@@ -9,7 +9,7 @@ static EVENT: Family = Family {
     fields: &[FIELD],
     arguments: &[OBJECT_ARGUMENTS, &["event_type", "event"], COMMON_ARGUMENTS],
     has_object: true,
-    feeds_index: false,
+    returns: Returns::Result,
 };
 
 pub(crate) const ON_EVENT: Kind = Kind {

@@ -1,6 +1,6 @@
 //! `index`.
 
-use crate::family::{COMMON_ARGUMENTS, FIELD, FILTERS, Family, Kind, OBJECT_DATA, RETRY};
+use crate::family::{COMMON_ARGUMENTS, FIELD, FILTERS, Family, Kind, OBJECT_DATA, RETRY, Returns};
 
 static INDICES: Family = Family {
     declaration: "Index",
@@ -9,7 +9,7 @@ static INDICES: Family = Family {
     fields: &[FIELD],
     arguments: &[OBJECT_DATA, COMMON_ARGUMENTS],
     has_object: true,
-    feeds_index: true,
+    returns: Returns::Entries,
 };
 
 pub(crate) const INDEX: Kind = Kind {

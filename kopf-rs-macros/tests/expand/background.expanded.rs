@@ -177,3 +177,72 @@ const _: () = {
         __kopf::Declared(__KOPF_DECLS)
     }
 };
+async fn keep(name: &str) -> HandlerResult<Again> {
+    Ok(Again::after(30))
+}
+const _: () = {
+    use ::kopf_rs::__private as __kopf;
+    fn __kopf_call_keep<'a>(
+        __kopf_cause: &'a __kopf::Cause,
+        __kopf_patch: &'a mut __kopf::Patch,
+    ) -> __kopf::Calling<'a> {
+        __kopf::Box::pin(async move {
+            use __kopf::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
+            let __kopf_argument_0 = <str as __kopf::LendArg<
+                '_,
+                __kopf::arg::name,
+            >>::hold(__kopf_cause)?;
+            let __kopf_returned = __kopf::handler_future_must_be_send(
+                    keep(&*__kopf_argument_0),
+                )
+                .await;
+            __kopf::reconcile_returned(__kopf_cause, __kopf_returned)
+        })
+    }
+    const __KOPF_LOCATION: __kopf::SourceLocation = __kopf::SourceLocation {
+        package: ::core::env!("CARGO_PKG_NAME"),
+        file: ::core::file!(),
+        line: 1u32,
+        column: 1u32,
+        module: ::core::module_path!(),
+    };
+    const __KOPF_DECLS: &[__kopf::Decl] = &[
+        __kopf::Decl {
+            name: "keep",
+            location: __KOPF_LOCATION,
+            declaration: __kopf::Option::Some(
+                __kopf::Declaration::Reconcile(
+                    || __kopf::Result::Ok(__kopf::Selector::of::<WebApp>()),
+                    || __kopf::ReconcileOptions {
+                        owns: __kopf::Vec::from([
+                            __kopf::kind(|| __kopf::Result::Ok(
+                                __kopf::Selector::of::<Deployment>(),
+                            )),
+                            __kopf::kind(|| __kopf::Selector::positional(&["services"])),
+                            __kopf::kind(|| __kopf::Selector::positional(
+                                &["apps", "statefulsets"],
+                            )),
+                        ]),
+                        reads: __kopf::Vec::from([
+                            __kopf::kind(|| {
+                                use __kopf::either::*;
+                                use CONFIG_MAPS as __KopfResource;
+                                __kopf::NamesResource::<
+                                    __KopfResource,
+                                >::selector(__KopfResource)
+                            }),
+                        ]),
+                        formerly_owns: __kopf::Vec::from([]),
+                        resync: __kopf::Option::Some(__kopf::Duration::from_secs(3600)),
+                        ..__kopf::ReconcileOptions::default()
+                    },
+                ),
+            ),
+            common: || __kopf::CommonOptions::default(),
+            call: __kopf::Function::Async(__kopf_call_keep),
+        },
+    ];
+    __kopf::submit! {
+        __kopf::Declared(__KOPF_DECLS)
+    }
+};

@@ -8,3 +8,8 @@ fn tick(name: &str) {}
 
 #[timer("myapps", schedule = "0 3 * * *", zone = "Europe/Kyiv")]
 fn nightly(name: &str) {}
+
+#[reconcile(WebApp, owns = [Deployment, "services", ("apps", "statefulsets")], reads = [CONFIG_MAPS], formerly_owns = [], resync = 3600)]
+async fn keep(name: &str) -> HandlerResult<Again> {
+    Ok(Again::after(30))
+}

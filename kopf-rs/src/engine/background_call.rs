@@ -88,8 +88,8 @@ impl BackgroundCall {
         let setup = &shared.setup;
         let book = setup.notes.as_ref();
         let call_note = book.map(|it| it.begin(cause, about, &setup.persistence));
-        let is_timer =
-            cause.handler.background().map(|(kind, _)| kind) == Some(BackgroundKind::Timer);
+        let kind = cause.handler.background().map(|(kind, _)| kind);
+        let returns_soon = kind != Some(BackgroundKind::Daemon);
         let outcome = {
             // Boxed: thousands of daemons may run, and what is moved into a future is stored in it twice.
             let mut invoked = Box::pin(shared.invoker.invoke_in_background(
@@ -99,7 +99,7 @@ impl BackgroundCall {
                 &call.cancelled,
             ));
             let abandoned = call.abandoned.cancelled();
-            if is_timer {
+            if returns_soon {
                 let told = told_while_running(cause, setup.clock, || false, invoked);
                 let called = unless(abandoned, Box::pin(told)).await;
                 end(call_note, called.is_some());

@@ -2,7 +2,7 @@
 //!
 //! A state takes the place of an older state. That the object is not watched any more takes the place of a state, but of no deletion;
 //! a state that comes after it (the object is watched again) takes it back. Once a deletion was read, the object has ended: a further
-//! deletion, and that it is not watched, tell nothing. Calls of daemons and timers that have ended are all read, before anything else. What
+//! deletion, and that it is not watched, tell nothing. Children that have changed are one letter, with the kinds of all of them. Calls of daemons and timers that have ended are all read, before anything else. What
 //! else will be posted (a patch that is owed) gets a field here with its rule in [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the
 //! other letters stay as they are. Must not know what is done with a letter.
 
@@ -17,6 +17,7 @@ use crate::handler::outcome::Outcome;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
+use crate::object::resource::Resource;
 
 /// Something that concerns an object.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) enum Letter {
     Unwatched,
     /// Calls of its daemons and timers have ended.
     Returned(Vec<ReturnedCall>),
+    /// Children of it are others than before.
+    ChildrenChanged(Box<ChangedChildren>),
     /// A daemon or timer of it is due, and it was at rest: what it is like has to be read.
     Due(Origin),
 }
@@ -41,6 +44,13 @@ pub(crate) struct ReturnedCall {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) patch: Patch,
     /// What the object was like by then, as far as the call was told.
+    pub(crate) origin: Origin,
+}
+
+/// Children of an object that are others than before: their kinds, and what is known of the object.
+#[derive(Debug)]
+pub(crate) struct ChangedChildren {
+    pub(crate) kinds: Vec<Arc<Resource>>,
     pub(crate) origin: Origin,
 }
 
@@ -71,6 +81,7 @@ pub(crate) struct Mailbox {
     state: Option<Pending>,
     unwatched: bool,
     returned: Vec<ReturnedCall>,
+    children: Option<Box<ChangedChildren>>,
     due: Option<Origin>,
     /// The last state that was read is a deletion.
     ended: bool,
@@ -107,7 +118,22 @@ impl Mailbox {
                 self.unwatched = true;
             }
             Letter::Returned(calls) => self.returned.extend(calls),
+            Letter::ChildrenChanged(children) => self.children_changed(children),
             Letter::Due(origin) => self.due = Some(origin),
+        }
+    }
+
+    fn children_changed(&mut self, newer: Box<ChangedChildren>) {
+        let Some(all) = &mut self.children else {
+            self.children = Some(newer);
+            return;
+        };
+        let ChangedChildren { kinds, origin } = *newer;
+        all.origin = origin;
+        for kind in kinds {
+            if !all.kinds.contains(&kind) {
+                all.kinds.push(kind);
+            }
         }
     }
 
@@ -120,6 +146,8 @@ impl Mailbox {
         self.ended |= self.is_deletion();
         let state = self.state.take().map(Letter::State);
         let letter = state.or(unwatched.then_some(Letter::Unwatched));
+        let children = || self.children.take().map(Letter::ChildrenChanged);
+        let letter = letter.or_else(children);
         letter.or_else(|| self.due.take().map(Letter::Due))
     }
 
@@ -135,7 +163,9 @@ impl Mailbox {
             kind: state.kind.clone(),
         });
         let returned = || self.returned.last().map(|call| call.origin.clone());
-        state.or_else(returned).or_else(|| self.due.clone())
+        let children = || self.children.as_ref().map(|it| it.origin.clone());
+        let known = state.or_else(returned).or_else(children);
+        known.or_else(|| self.due.clone())
     }
 
     /// Whether calls of daemons and timers have ended.
@@ -144,7 +174,8 @@ impl Mailbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.is_none() && !self.unwatched && self.returned.is_empty() && self.due.is_none()
+        let has_calls = !self.returned.is_empty() || self.due.is_some();
+        self.state.is_none() && !self.unwatched && !has_calls && self.children.is_none()
     }
 
     /// The newest state.
@@ -200,7 +231,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::object::resource::Resource;
 
     fn state(event: EventType, version: u32) -> Letter {
         let text =

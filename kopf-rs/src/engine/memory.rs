@@ -94,8 +94,9 @@ impl Memory {
     }
 
     /// Whether the object has to stay for its daemons and timers.
-    pub(crate) fn is_held_in_background(&self) -> bool {
-        self.background().is_some_and(|it| it.memory.holds())
+    pub(crate) fn is_held_in_background(&self, is_living: bool) -> bool {
+        self.background()
+            .is_some_and(|it| it.memory.holds(is_living))
     }
 
     /// Whether an operator that is to end waits for timers of the object.

@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
-use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending, ReturnedCall};
+use crate::engine::mailbox::{ChangedChildren, Letter, Mailbox, Origin, Pending, ReturnedCall};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::timers::Timers;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
+use crate::object::resource::Resource;
 
 pub(crate) mod facts;
 
@@ -214,6 +215,32 @@ impl Queue {
             letter.is_seen_by(&stream.kind);
         }
         let worker = slot.post(key, letter);
+        let worker = woken(timers, worker);
+        state.busy += usize::from(worker.is_some());
+        worker
+    }
+
+    /// A child of the object is another than before; a worker that is to be started for it. Lost where nothing is known of the object.
+    pub(crate) fn child_changed(
+        &self,
+        owner_uid: &str,
+        kind: &Arc<Resource>,
+    ) -> Option<WorkerStart> {
+        let key = Key::of_uid(owner_uid);
+        let mut state = self.lock();
+        let State {
+            slots,
+            timers,
+            streams,
+            ..
+        } = &mut *state;
+        let slot = slots.get_mut(&key)?;
+        let stream = streams.get(&slot.stream)?;
+        let letter = Letter::ChildrenChanged(Box::new(ChangedChildren {
+            kinds: vec![kind.clone()],
+            origin: slot.origin(&key, &stream.kind)?,
+        }));
+        let worker = slot.post(&key, letter);
         let worker = woken(timers, worker);
         state.busy += usize::from(worker.is_some());
         worker

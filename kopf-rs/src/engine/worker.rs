@@ -292,6 +292,7 @@ impl Worker {
                 self.due = self.cycle(Some(state.event)).await;
             }
             Turn::Letter(Letter::Returned(calls)) => self.returned(calls),
+            Turn::Letter(Letter::ChildrenChanged(children)) => self.children_changed(&children),
             Turn::Letter(Letter::Due(_)) | Turn::Again => {
                 self.due = match self.missing.take() {
                     Some(missing) => self.look_for_it(missing.event).await,
@@ -421,7 +422,12 @@ impl Worker {
         } else {
             self.call_beside_background(calls).await
         };
-        let is_held = self.memory.is_held_in_background();
+        let is_held = self
+            .memory
+            .is_held_in_background(!plan.body().is_deleting());
+        if !plan.changing.is_empty() {
+            self.release_reconcilers();
+        }
         plan.background_went_on(&self.memory.seen, is_held);
         self.keep_identity(&mut patch);
         match called {

@@ -84,14 +84,23 @@ pub(crate) const TIMER: Attribute = Attribute {
     ],
 };
 
+pub(crate) const RECONCILE: Attribute = Attribute {
+    name: "reconcile",
+    options: &[
+        RETRY,
+        FILTERS,
+        &["owns", "reads", "formerly_owns", "resync"],
+    ],
+};
+
 pub(crate) const INDEX: Attribute = Attribute {
     name: "index",
     options: &[RETRY, FILTERS],
 };
 
-const ALL: [Attribute; 13] = [
+const ALL: [Attribute; 14] = [
     ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
-    ON_LOGIN, ON_PROBE, DAEMON, TIMER, INDEX,
+    ON_LOGIN, ON_PROBE, DAEMON, TIMER, RECONCILE, INDEX,
 ];
 
 // === impl ===

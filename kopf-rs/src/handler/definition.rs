@@ -15,6 +15,7 @@ use crate::handler::index::erased::IndexType;
 use crate::handler::location::DeclaredAt;
 use crate::handler::named_panic::named;
 use crate::handler::options::ErrorsMode;
+use crate::handler::owned::OwnedKind;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
 use crate::handler::timing::{BackgroundKind, Timing};
@@ -175,6 +176,17 @@ impl Handler {
     /// Whether it runs in the background, and when it is called there.
     pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         self.family.background()
+    }
+
+    /// The kinds of the children that it makes: it is called when one of them changes.
+    pub(crate) fn owns(&self) -> &[OwnedKind] {
+        self.family.owns()
+    }
+
+    /// The kinds of children that it made in former versions.
+    #[expect(dead_code, reason = "the pruning of children will ask for it")]
+    pub(crate) fn formerly_owns(&self) -> &[Selector] {
+        self.family.formerly_owns()
     }
 
     /// The types of the index that it feeds; `None` for handlers that feed none.

@@ -4,12 +4,13 @@
 //! has. Here what attributes declare becomes handlers of their families. "What a new attribute touches" in `ARCHITECTURE.md` lists the rest.
 //! Must not know how handlers are run.
 
-use crate::handler::attribute::{Attribute, INDEX, ON_EVENT};
+use crate::handler::attribute::{Attribute, INDEX, ON_EVENT, RECONCILE};
 use crate::handler::family::activity::{ActivityHandler, ActivityOptions};
 use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::{EventHandler, EventOptions};
 use crate::handler::family::index::{IndexHandler, IndexOptions};
+use crate::handler::family::reconcile::{ReconcileHandler, ReconcileOptions};
 use crate::handler::index::erased::IndexType;
 use crate::handler::options::ChangeOptions;
 use crate::handler::rules::FamilyRules;
@@ -22,6 +23,7 @@ pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
 pub(crate) mod index;
+pub(crate) mod reconcile;
 
 /// What an annotated function declares: the family, and functions that make its selector and its options.
 #[derive(Clone, Copy)]
@@ -32,6 +34,8 @@ pub enum Declaration {
     Event(MakeSelector, fn() -> EventOptions),
     /// `#[daemon]`, `#[timer]`
     Background(BackgroundKind, MakeSelector, fn() -> BackgroundOptions),
+    /// `#[reconcile]`
+    Reconcile(MakeSelector, fn() -> ReconcileOptions),
     /// `#[index]`
     Index(MakeSelector, fn() -> IndexOptions, IndexType),
     /// `#[on_startup]`, `#[on_cleanup]`, `#[on_login]`, `#[on_probe]`
@@ -59,6 +63,10 @@ impl Declaration {
                 let made = |it| BackgroundHandler::new(kind, it, options());
                 let handler = named(selector).and_then(made);
                 (background::attribute(kind), handler.map(boxed))
+            }
+            Self::Reconcile(selector, options) => {
+                let made = |it| ReconcileHandler::new(it, options());
+                (RECONCILE, named(selector).and_then(made).map(boxed))
             }
             Self::Index(selector, options, ty) => {
                 let made = |it| IndexHandler::new(it, options(), ty);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::handler::cause::Param;
 use crate::handler::filter::{Criterion, Filters};
 use crate::handler::index::erased::{IndexType, RequiredIndex};
+use crate::handler::owned::Kinds;
 use crate::handler::required::RequiredState;
 use crate::handler::timing::Timing;
 use crate::object::path::FieldPath;
@@ -110,6 +111,9 @@ pub(crate) struct CallbackOptions {
     pub(crate) timing: Timing,
     pub(crate) schedule: Option<String>,
     pub(crate) zone: Option<String>,
+    pub(crate) owns: Kinds,
+    pub(crate) reads: Kinds,
+    pub(crate) formerly_owns: Kinds,
     /// For `index`: the types of its keys and values.
     pub(crate) index: Option<IndexType>,
 }
@@ -147,6 +151,10 @@ impl CallbackOptions {
             ("idle", timing.idle.is_some()),
             ("schedule", self.schedule.is_some()),
             ("zone", self.zone.is_some()),
+            ("owns", !self.owns.is_empty()),
+            ("reads", !self.reads.is_empty()),
+            ("formerly_owns", !self.formerly_owns.is_empty()),
+            ("resync", timing.resync.is_some()),
             (
                 "cancellation_backoff",
                 timing.cancellation_backoff.is_some(),

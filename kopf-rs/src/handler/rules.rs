@@ -6,6 +6,7 @@ use crate::handler::attribute::Attribute;
 use crate::handler::filter::{Filters, Former, NO_FILTERS};
 use crate::handler::index::erased::IndexType;
 use crate::handler::options::{CallbackOptions, NO_RETRY, RetryOptions};
+use crate::handler::owned::OwnedKind;
 use crate::handler::subject::{Activity, Reason};
 use crate::handler::timing::{BackgroundKind, Timing};
 use crate::object::path::FieldPath;
@@ -102,6 +103,16 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
     /// Whether it runs in the background, and when it is called there.
     fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         None
+    }
+
+    /// The kinds of the children that it makes: it is called when one of them changes.
+    fn owns(&self) -> &[OwnedKind] {
+        &[]
+    }
+
+    /// The kinds of children that it made in former versions.
+    fn formerly_owns(&self) -> &[Selector] {
+        &[]
     }
 
     /// The types of the index that it feeds.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::handler::again::AgainCell;
 use crate::handler::index::erased::EntriesSink;
 use crate::handler::live::Live;
 use crate::handler::stopped::Stopped;
@@ -85,6 +86,8 @@ pub(crate) struct BackgroundSubject {
     /// As it is now.
     pub(crate) live: Live,
     pub(crate) stopped: Stopped,
+    /// When a reconcile function wants to be called again.
+    pub(crate) again: AgainCell,
 }
 
 /// An object of which an index function says what is to be found by which keys.

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::handler::again::AgainCell;
 use crate::handler::cause::{Attempt, Cause, CauseContext};
 use crate::handler::extensions::Extensions;
 use crate::handler::index::Index;
@@ -138,6 +139,7 @@ impl TestCause {
         if let Some(object) = self.cause.subject.object().cloned() {
             let live = Live::of(object.body.clone());
             self.cause.subject = Subject::Background(BackgroundSubject {
+                again: AgainCell::default(),
                 object,
                 live,
                 stopped,

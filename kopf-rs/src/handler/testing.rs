@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::handler::again::AgainCell;
 use crate::handler::callee::{Callee, Function, Returned};
 use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
@@ -63,6 +64,7 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         })
     } else if handler.background().is_some() {
         Subject::Background(BackgroundSubject {
+            again: AgainCell::default(),
             live: Live::of(object.body.clone()),
             stopped: Stopped::unset(None),
             object,

@@ -1,4 +1,4 @@
-//! When what runs in the background is called, and how it is stopped: the options that only daemons and timers have.
+//! When what runs in the background is called, and how it is stopped: the options that only those attributes have.
 //!
 //! Must not know the time.
 
@@ -19,6 +19,8 @@ pub enum BackgroundKind {
     Daemon,
     /// `#[timer]`
     Timer,
+    /// `#[reconcile]`
+    Reconcile,
 }
 
 /// When it is called, and how it is stopped.
@@ -29,6 +31,8 @@ pub(crate) struct Timing {
     pub(crate) sharp: bool,
     pub(crate) idle: Option<Duration>,
     pub(crate) schedule: Option<Schedule>,
+    /// How long after a success it is called though nothing has changed.
+    pub(crate) resync: Option<Duration>,
     pub(crate) cancellation_backoff: Option<Duration>,
     pub(crate) cancellation_timeout: Option<Duration>,
     pub(crate) cancellation_polling: Option<Duration>,
@@ -130,6 +134,7 @@ impl Timing {
             ("interval", interval),
             ("initial_delay", fixed(&self.initial_delay)),
             ("idle", self.idle),
+            ("resync", self.resync),
             ("cancellation_backoff", self.cancellation_backoff),
             ("cancellation_timeout", self.cancellation_timeout),
             ("cancellation_polling", self.cancellation_polling),
@@ -145,6 +150,12 @@ impl Timing {
         if is_zero(interval) {
             return Err(
                 "an `interval` of zero, or a negative one, would call the timer again and again without a pause"
+                    .to_owned(),
+            );
+        }
+        if is_zero(self.resync) {
+            return Err(
+                "a `resync` of zero would call the function again and again without a pause"
                     .to_owned(),
             );
         }

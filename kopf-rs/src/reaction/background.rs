@@ -30,6 +30,8 @@ pub(crate) struct BackgroundMemory {
     pub(super) essence: u64,
     /// When that has changed last, as far as this process has seen.
     pub(super) changed: Timestamp,
+    /// Those that are level-triggered let handlers of changes go first.
+    pub(super) reconcilers_wait: bool,
 }
 
 /// A daemon or timer of an object.
@@ -41,6 +43,21 @@ pub(super) struct BackgroundRun {
     pub(super) retries: u32,
     /// When the first of these was made.
     pub(super) started: Option<Timestamp>,
+    /// Of a level-triggered one: what has changed during the call.
+    pub(super) dirty: Dirty,
+    /// Of a level-triggered one: it has failed for good, for the object as it is.
+    pub(super) gave_up: bool,
+}
+
+/// What has changed since the last call of a level-triggered handler began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Dirty {
+    #[default]
+    Clean,
+    /// A child.
+    Child,
+    /// The object itself.
+    Object,
 }
 
 /// How far a daemon or timer has come.
@@ -85,6 +102,11 @@ pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
     one.id == other.id && kind(one) == kind(other)
 }
 
+/// Whether it is level-triggered.
+pub(super) fn is_reconcile(handler: &Handler) -> bool {
+    matches!(handler.background(), Some((BackgroundKind::Reconcile, _)))
+}
+
 pub(super) fn timing(handler: &Handler) -> Option<&Timing> {
     handler.background().map(|(_, timing)| timing)
 }
@@ -107,8 +129,12 @@ impl BackgroundMemory {
     }
 
     /// Whether the object has to stay for its daemons and timers.
-    pub(crate) fn holds(&self) -> bool {
-        self.runs.iter().any(|run| match &run.phase {
+    pub(crate) fn holds(&self, is_living: bool) -> bool {
+        let mut runs = self.runs.iter();
+        runs.any(|run| match &run.phase {
+            // Calls of a reconciler are waited for, and no more: without them, the object needs none of them.
+            Phase::Waits(_) | Phase::AwaitsChange if is_reconcile(&run.handler) => false,
+            Phase::Runs { .. } if is_living && is_reconcile(&run.handler) => false,
             Phase::Waits(_) | Phase::AwaitsChange => true,
             Phase::Runs { exiting, .. } => !exiting.as_ref().is_some_and(|it| it.is_abandoned()),
             Phase::Ended { .. } => false,
@@ -124,6 +150,7 @@ impl BackgroundMemory {
     /// When to look at them again, where nothing changes.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let due = |run: &BackgroundRun| match &run.phase {
+            Phase::Waits(_) if self.holds_reconcilers_back(run) => None,
             Phase::Waits(at) => Some(self.not_before(run, *at)),
             Phase::Runs { exiting, .. } => exiting.as_ref()?.next_look(),
             Phase::AwaitsChange | Phase::Ended { .. } => None,
@@ -131,11 +158,11 @@ impl BackgroundMemory {
         self.runs.iter().filter_map(due).min()
     }
 
-    /// Whether timers are being called, are to be called now, or are to be tried again: what an operator that is to end waits for.
+    /// Whether timers and reconcilers are being called, are to be called now, or are to be tried again: what an operator that is to end waits for.
     pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
         self.runs.iter().any(|run| {
-            let is_timer = matches!(run.handler.background(), Some((BackgroundKind::Timer, _)));
-            is_timer
+            let is_daemon = matches!(run.handler.background(), Some((BackgroundKind::Daemon, _)));
+            !is_daemon
                 && match &run.phase {
                     Phase::Runs { exiting, .. } => exiting.is_none(),
                     Phase::Waits(at) => run.retries > 0 || self.not_before(run, *at) <= now,
@@ -278,6 +305,14 @@ impl BackgroundRun {
         let ran = self.ran_since(since);
         let mut record = self.record(judge.now);
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
+        if is_reconcile(&self.handler) {
+            self.reconciled(call, &record, judge);
+            return Returned {
+                result,
+                failed: record.failure,
+                ..Returned::default()
+            };
+        }
         self.phase = if record.success {
             (self.retries, self.started) = (0, None);
             let next = next_tick(call, (since, judge.now), (ask, has_changed), told);

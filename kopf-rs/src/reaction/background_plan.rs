@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kopf_rs_schedule::Schedule;
 
+use crate::handler::again::AgainCell;
 use crate::handler::cause::Attempt;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::filter::Former;
@@ -21,8 +22,8 @@ use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::reaction::background::{
-    BackgroundMemory, BackgroundRun, Phase, after, asked, exited, is_same, next_run, schedule,
-    timing,
+    BackgroundMemory, BackgroundRun, Dirty, Phase, after, asked, exited, is_reconcile, is_same,
+    next_run, schedule, timing,
 };
 use crate::reaction::comparison::{first_attempt, object};
 use crate::reaction::exiting::{Exiting, Look, Order};
@@ -100,14 +101,6 @@ pub(super) fn background(
     let essence = essence(input, &handlers);
     let has_changed = memory.essence != essence;
     let mut looking = Looking {
-        input,
-        subject: Subject::Background(BackgroundSubject {
-            object: object(input),
-            live: Live::of(input.body.clone()),
-            stopped: Stopped::unset(None),
-        }),
-        lives,
-        random: input.random,
         memory: BackgroundMemory {
             runs: Vec::with_capacity(memory.runs.len()),
             essence,
@@ -116,20 +109,33 @@ pub(super) fn background(
             } else {
                 memory.changed
             },
+            reconcilers_wait: true,
         },
-        steps: Vec::new(),
-        failed: Vec::new(),
-        patch: Patch::new(),
-        told,
+        ..Looking::new(input, lives, told)
     };
     let suspended = looking.look(memory, &handlers, has_changed);
-    BackgroundPlan {
-        memory: looking.memory,
-        steps: looking.steps,
-        failed: looking.failed,
-        patch: looking.patch,
-        suspended,
+    looking.planned(suspended)
+}
+
+/// Call the reconcilers that are due: whatever comes before them is done.
+pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan, told: &mut Vec<Handling>) {
+    if !plan.memory.has_reconcilers() {
+        return;
     }
+    let planned = std::mem::take(plan);
+    let mut looking = Looking {
+        memory: planned.memory,
+        steps: planned.steps,
+        failed: planned.failed,
+        patch: planned.patch,
+        ..Looking::new(input, true, told)
+    };
+    looking.memory.release_reconcilers();
+    for run in std::mem::take(&mut looking.memory.runs) {
+        let run = looking.called_if_due(run);
+        looking.memory.runs.push(run);
+    }
+    *plan = looking.planned(planned.suspended);
 }
 
 /// What tells the essence from others, fields of daemons and timers included.
@@ -139,6 +145,37 @@ fn essence(input: &Input<'_>, handlers: &[&Arc<Handler>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     essence.digest().hash(&mut hasher);
     hasher.finish()
+}
+
+impl<'a, 'b> Looking<'a, 'b> {
+    fn new(input: &'a Input<'a>, lives: bool, told: &'b mut Vec<Handling>) -> Self {
+        Self {
+            input,
+            subject: Subject::Background(BackgroundSubject {
+                again: AgainCell::default(),
+                object: object(input),
+                live: Live::of(input.body.clone()),
+                stopped: Stopped::unset(None),
+            }),
+            lives,
+            random: input.random,
+            memory: BackgroundMemory::default(),
+            steps: Vec::new(),
+            failed: Vec::new(),
+            patch: Patch::new(),
+            told,
+        }
+    }
+
+    fn planned(self, suspended: Vec<Arc<Handler>>) -> BackgroundPlan {
+        BackgroundPlan {
+            memory: self.memory,
+            steps: self.steps,
+            suspended,
+            failed: self.failed,
+            patch: self.patch,
+        }
+    }
 }
 
 impl Looking<'_, '_> {
@@ -227,6 +264,8 @@ impl Looking<'_, '_> {
             phase: Phase::Waits(first),
             retries: 0,
             started: None,
+            dirty: Dirty::default(),
+            gave_up: false,
         }
     }
 
@@ -303,6 +342,9 @@ impl Looking<'_, '_> {
         has_changed: bool,
     ) -> Option<BackgroundRun> {
         let now = self.input.now;
+        if has_changed && is_wanted && is_reconcile(&run.handler) {
+            run.object_changed(self.input.event.is_some(), now);
+        }
         match &mut run.phase {
             Phase::Runs { exiting, .. } => {
                 if !is_wanted || exiting.is_some() {
@@ -376,6 +418,9 @@ impl Looking<'_, '_> {
         let Phase::Waits(at) = run.phase else {
             return run;
         };
+        if self.memory.holds_reconcilers_back(&run) {
+            return run;
+        }
         let now = self.input.now;
         // What a former attempt wants changed is to be seen by the next one.
         let is_to_be_written = self.input.seen.wanted_in_background().is_some();
@@ -390,11 +435,15 @@ impl Looking<'_, '_> {
                 random: self.random,
             };
             judge.exhausted(&run.handler, &mut record, exhausted, self.told);
+            self.failed.push(run.handler.clone());
+            if is_reconcile(&run.handler) {
+                run.give_up(judge);
+                return run;
+            }
             let cause = self.cause(&run.handler).cause;
             let revives = run.revives(&cause, (now, self.input.ask_pause), self.told);
             run.phase = Phase::Ended { revives };
             self.told.push(exited(&run.handler, false));
-            self.failed.push(run.handler.clone());
             return run;
         }
         let started = *run.started.get_or_insert(now);
@@ -407,6 +456,7 @@ impl Looking<'_, '_> {
                 runtime: since(started, now),
             },
         });
+        run.reconciles();
         run.phase = Phase::Runs {
             since: now,
             exiting: None,

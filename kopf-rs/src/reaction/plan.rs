@@ -13,7 +13,7 @@ use crate::handler::subject::Reason;
 use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
 use crate::object::discreet;
-use crate::reaction::background_plan::{BackgroundPlan, background};
+use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
 use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
@@ -33,7 +33,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         Life::Living { has_finalizer } if input.background_is_over && background.is_any() => {
             has_finalizer
         }
-        _ => background.memory.holds(),
+        life => background.memory.holds(matches!(life, Life::Living { .. })),
     };
     let decision = decide(&facts);
     let is_suspended = |call: &HandlerCall| input.standing(&call.handler) == Standing::Suspended;
@@ -61,6 +61,9 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         },
     };
     prepare(input, facts, &mut plan);
+    if lives && plan.changing.is_empty() && plan.decision != Decision::AddFinalizer {
+        reconcile(input, &mut plan.background, &mut plan.told);
+    }
     let of_events = suspended.into_iter().map(|call| call.handler);
     plan.suspended.extend(of_events);
     plan.suspended.extend(not_called);

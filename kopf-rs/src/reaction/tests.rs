@@ -9,6 +9,7 @@ mod decision;
 mod deletion;
 mod history;
 mod life;
+mod reconcile;
 mod restart;
 mod retry;
 mod schedules;

@@ -58,7 +58,7 @@ impl FromCause<'_> for Live {
 
 fn not_here(wanted: &str) -> HandlerError {
     PermanentError::new(format!(
-        "the handler asks for `{wanted}`, which only daemons and timers have"
+        "the handler asks for `{wanted}`, which only daemons, timers and reconcilers have"
     ))
     .into()
 }
@@ -67,7 +67,7 @@ fn not_here(wanted: &str) -> HandlerError {
 #[diagnostic::on_unimplemented(
     message = "handlers of this attribute have neither `Stopped` nor `Live`",
     label = "only what runs in the background is stopped, and sees its object change",
-    note = "they belong to #[daemon] and #[timer]"
+    note = "they belong to #[daemon], #[timer] and #[reconcile]"
 )]
 pub trait IsStopped {}
 

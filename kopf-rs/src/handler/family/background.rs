@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kopf_rs_schedule::Schedule;
 
-use crate::handler::attribute::{Attribute, DAEMON, TIMER};
+use crate::handler::attribute::{Attribute, DAEMON, RECONCILE, TIMER};
 use crate::handler::extract::background::IsStopped;
 use crate::handler::filter::Filters;
 use crate::handler::options::{CallbackOptions, RetryOptions};
@@ -65,6 +65,7 @@ pub(super) fn attribute(kind: BackgroundKind) -> Attribute {
     match kind {
         BackgroundKind::Daemon => DAEMON,
         BackgroundKind::Timer => TIMER,
+        BackgroundKind::Reconcile => RECONCILE,
     }
 }
 
@@ -80,6 +81,7 @@ impl BackgroundHandler {
             interval: options.interval,
             sharp: options.sharp,
             idle: options.idle,
+            resync: None,
             cancellation_backoff: options.cancellation_backoff,
             cancellation_timeout: options.cancellation_timeout,
             cancellation_polling: options.cancellation_polling,
@@ -110,6 +112,7 @@ impl FamilyRules for BackgroundHandler {
         match self.kind {
             BackgroundKind::Daemon => "Daemon",
             BackgroundKind::Timer => "Timer",
+            BackgroundKind::Reconcile => "Reconciler",
         }
     }
 

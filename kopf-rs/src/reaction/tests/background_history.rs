@@ -138,7 +138,7 @@ impl History {
         let is_unwritten = |it: &ObjectMemory| it.wants() || it.wanted_in_background().is_some();
         if world.refuse == 0 && !world.seen.as_ref().is_some_and(is_unwritten) {
             let is_held = world.is_held();
-            let expected = needs || world.background.holds();
+            let expected = needs || world.background.holds(true);
             assert_eq!(is_held, expected, "the finalizer: {object}");
         }
     }

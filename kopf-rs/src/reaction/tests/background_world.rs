@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{FINALIZER, World, outcome_of};
+use crate::handler::again::AgainCell;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::live::Live;
@@ -29,6 +30,7 @@ impl World {
                     assert!(!self.runs(&handler), "two of them: {handler}");
                     self.calls.push(format!("{}#{}", handler.id, attempt.retry));
                     let subject = Subject::Background(BackgroundSubject {
+                        again: AgainCell::default(),
                         object: SubjectObject {
                             resource: Arc::new(Resource::default()),
                             body: body.clone(),

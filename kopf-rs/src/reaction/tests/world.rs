@@ -17,6 +17,7 @@ use crate::handler::family::Declaration;
 use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::EventOptions;
+use crate::handler::family::reconcile::{ReconcileHandler, ReconcileOptions};
 use crate::handler::location::DeclaredAt;
 use crate::handler::options::ChangeOptions;
 use crate::handler::outcome::Outcome;
@@ -118,6 +119,15 @@ pub(super) fn in_background(
     of_family(Box::new(family.unwrap()), id)
 }
 
+/// A level-triggered handler with these options.
+pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut ReconcileOptions)) -> Handler {
+    let selector = Selector::positional(&["kopfexamples"]).unwrap();
+    let mut given = ReconcileOptions::default();
+    options(&mut given);
+    let family = ReconcileHandler::new(selector, given);
+    of_family(Box::new(family.unwrap()), id)
+}
+
 fn of_family(family: Box<dyn FamilyRules>, id: &str) -> Handler {
     Handler {
         id: id.into(),
@@ -160,6 +170,7 @@ pub(super) fn handlers(words: &str) -> Vec<Handler> {
             "timer" => in_background(BackgroundKind::Timer, id, |it| {
                 it.interval = Some(pause(10));
             }),
+            "reconcile" => reconciler(id, |_| {}),
             "field" => on_field(id, &format!("spec.{}", id.split('/').next_back().unwrap())),
             kind => panic!("{kind}"),
         }
@@ -327,7 +338,7 @@ impl World {
         let mut plan = plan;
         self.run_in_background(std::mem::take(&mut plan.background), body);
         let seen = self.seen.as_ref().unwrap();
-        plan.background_went_on(seen, self.background.holds());
+        plan.background_went_on(seen, self.background.holds(!body.is_deleting()));
         let effects = self.act(plan);
         self.hear(&effects.told);
         self.failed

@@ -1,0 +1,125 @@
+//! When a level-triggered handler is called: what makes an object dirty for it, and what follows a call.
+//!
+//! What it is told of is the object as it is, never what has changed. So changes need not be counted: those that come in during a call are one
+//! more call, those that come in between attempts are the next attempt. Must not know the object, nor how anything is called.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::handler::definition::HandlerCall;
+use crate::handler::subject::Subject;
+use crate::object::resource::Resource;
+use crate::reaction::background::{
+    BackgroundMemory, BackgroundRun, Dirty, Phase, after, is_reconcile, timing,
+};
+use crate::reaction::judge::Judge;
+use crate::state::progress::Record;
+
+/// After so many failures, changes of children wait for the next attempt: a child that changes all the time would drive the retries.
+const PATIENT: u32 = 3;
+/// How much earlier or later a resync may come, as a part of its time: objects that were listed together shall not stay together.
+const SPREAD: f64 = 0.1;
+
+impl BackgroundMemory {
+    /// A child of the object is another than before.
+    pub(crate) fn child_changed(&mut self, kind: &Resource, now: Timestamp) {
+        let owns = |run: &&mut BackgroundRun| {
+            let mut owned = run.handler.owns().iter();
+            owned.any(|it| it.selector.means(kind))
+        };
+        for run in self.runs.iter_mut().filter(owns) {
+            run.child_changed(now);
+        }
+    }
+
+    /// Whether the object has level-triggered handlers.
+    pub(super) fn has_reconcilers(&self) -> bool {
+        self.runs.iter().any(|run| is_reconcile(&run.handler))
+    }
+
+    /// They wait for something else, and need not be looked at until then.
+    pub(super) fn holds_reconcilers_back(&self, run: &BackgroundRun) -> bool {
+        self.reconcilers_wait && is_reconcile(&run.handler)
+    }
+
+    /// What they have waited for is done.
+    pub(crate) fn release_reconcilers(&mut self) {
+        self.reconcilers_wait = false;
+    }
+}
+
+impl BackgroundRun {
+    fn child_changed(&mut self, now: Timestamp) {
+        match &mut self.phase {
+            Phase::Runs { .. } => self.dirty = self.dirty.max(Dirty::Child),
+            Phase::Waits(at) if !self.gave_up && self.retries < PATIENT => *at = now.min(*at),
+            Phase::Waits(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
+        }
+    }
+
+    /// The object has changed. By somebody else: then what has failed so far counts no more.
+    pub(super) fn object_changed(&mut self, by_somebody_else: bool, now: Timestamp) {
+        match &mut self.phase {
+            Phase::Runs { .. } => self.dirty = Dirty::Object,
+            Phase::Waits(at) => {
+                *at = now.min(*at);
+                if by_somebody_else {
+                    (self.retries, self.started) = (0, None);
+                }
+            }
+            Phase::AwaitsChange | Phase::Ended { .. } => {}
+        }
+    }
+
+    /// A call begins.
+    pub(super) fn reconciles(&mut self) {
+        self.dirty = Dirty::Clean;
+        self.gave_up = false;
+    }
+
+    /// A call has ended, and this is its record.
+    pub(super) fn reconciled(&mut self, call: &HandlerCall, record: &Record, judge: Judge) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let resync = self.next_resync(judge);
+        if record.success {
+            (self.retries, self.started) = (0, None);
+            let again = asked(call).map(|pause| after(judge.now, pause));
+            let next = again.map_or(resync, |again| again.min(resync));
+            self.phase = Phase::Waits(next.max(judge.now));
+        } else if record.failure {
+            self.give_up(judge);
+        } else {
+            self.retries = record.retries;
+            self.phase = Phase::Waits(record.delayed.unwrap_or(judge.now));
+        }
+        match dirty {
+            Dirty::Clean => {}
+            Dirty::Child => self.child_changed(judge.now),
+            Dirty::Object => self.object_changed(true, judge.now),
+        }
+    }
+
+    /// It has failed for good: only another object, or a resync, calls it again.
+    pub(super) fn give_up(&mut self, judge: Judge) {
+        (self.retries, self.started) = (0, None);
+        self.gave_up = true;
+        self.phase = Phase::Waits(self.next_resync(judge));
+    }
+
+    fn next_resync(&self, judge: Judge) -> Timestamp {
+        let resync = timing(&self.handler).and_then(|timing| timing.resync);
+        let resync = resync.unwrap_or(Duration::MAX);
+        let factor = 1.0 - SPREAD + 2.0 * SPREAD * judge.random.clamp(0.0, 1.0);
+        let spread = Duration::try_from_secs_f64(resync.as_secs_f64() * factor);
+        after(judge.now, spread.unwrap_or(resync))
+    }
+}
+
+/// How long after the call it wants to be called again.
+fn asked(call: &HandlerCall) -> Option<Duration> {
+    match &call.subject {
+        Subject::Background(subject) => subject.again.get().pause(),
+        _ => None,
+    }
+}
