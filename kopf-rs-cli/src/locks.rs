@@ -30,7 +30,11 @@ pub(crate) fn joined(first: String, second: &str) -> String {
 fn line(package: &Value) -> Option<(String, String)> {
     let text = |key| package.get(key).and_then(Value::as_str);
     let (name, version) = (text("name")?, text("version")?);
-    let parts = if version.starts_with("0.") { 2 } else { 1 };
+    let parts = match version {
+        it if it.starts_with("0.0.") => 3,
+        it if it.starts_with("0.") => 2,
+        _ => 1,
+    };
     let shared: Vec<_> = version.split('.').take(parts).collect();
     Some((name.to_owned(), shared.join(".")))
 }
@@ -56,6 +60,17 @@ mod tests {
             .collect();
         let wanted = [("serde", "1.0.1"), ("clap", "4.0.0"), ("serde", "0.9.1")];
         assert_eq!(versions, wanted);
+    }
+
+    #[test]
+    fn versions_below_0_1_are_compatible_with_none() {
+        let own = OWN.replace("1.0.1", "0.0.4");
+        let other = OTHER.replace("0.9.1", "0.0.12");
+        let lock: Table = joined(own, &other).parse().unwrap();
+        let packages = lock["package"].as_array().unwrap().iter();
+        let versions = packages.filter(|it| it["name"].as_str() == Some("serde"));
+        let versions: Vec<_> = versions.map(|it| it["version"].as_str().unwrap()).collect();
+        assert_eq!(versions, ["0.0.4", "1.0.9", "0.0.12"]);
     }
 
     #[test]
