@@ -16,7 +16,7 @@ use growing::growing;
 use imports::imports;
 use rules::{
     budgets, doors, framework_named_by_server, headers, ignored_tests, kube_outside_cluster,
-    log_lines, names, purity, reexports,
+    log_lines, names, purity, reexports, torn_tables,
 };
 use source::Source;
 
@@ -229,4 +229,22 @@ fn the_api_server_does_not_know_the_framework() {
         std::fs::read_to_string(repository().join(manifest)).expect("the crate has a manifest");
     sources.push(Source::new(manifest, &text));
     complain(&framework_named_by_server(&sources));
+}
+
+#[test]
+fn tables_of_the_documentation_are_in_one_piece() {
+    let mut complaints = Vec::new();
+    let pages = std::fs::read_dir(repository().join("docs")).expect("there are pages");
+    let pages = pages.map(|page| page.expect("it can be read").path());
+    let pages = pages.filter(|page| page.extension().is_some_and(|it| it == "md"));
+    let own = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
+    for page in own
+        .map(|name| repository().join(name))
+        .into_iter()
+        .chain(pages)
+    {
+        let text = std::fs::read_to_string(&page).expect("it can be read");
+        complaints.extend(torn_tables(&page.display().to_string(), &text));
+    }
+    complain(&complaints);
 }

@@ -261,6 +261,24 @@ pub(super) fn framework_named_by_server(sources: &[Source]) -> Vec<String> {
     complaints
 }
 
+/// Rows of a table that an empty line cuts off from its head: they are shown as text.
+pub(super) fn torn_tables(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let (mut is_code, mut in_table) = (false, false);
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        let is_row = !is_code && line.starts_with('|');
+        let is_head = || lines.get(at + 1).is_some_and(|next| next.starts_with("|-"));
+        if is_row && !in_table && !is_head() {
+            let number = at + 1;
+            complaints.push(format!("{path}:{number}: this row belongs to no table"));
+        }
+        in_table = is_row;
+    }
+    complaints
+}
+
 /// The key of a manifest line.
 fn dependency(line: &str) -> &str {
     line.split(['=', '.', ' ']).next().unwrap_or_default()
@@ -399,6 +417,15 @@ mod tests {
         let own =
             "pub use decl::Decl;\npub use crate::handler::decl::Decl;\nuse crate::object::Body;";
         assert!(reexports(&one("src/handler.rs", own), &["lib"]).is_empty());
+    }
+
+    #[test]
+    fn rows_that_are_cut_off_are_noticed() {
+        let whole = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\n```\n| code |\n```\n";
+        assert_eq!(torn_tables("a.md", whole), [""; 0]);
+        let torn = whole.replace("\n| 3", "\n\n| 3");
+        let complaints = torn_tables("a.md", &torn);
+        assert_eq!(complaints, ["a.md:5: this row belongs to no table"]);
     }
 
     #[test]
