@@ -3,6 +3,7 @@
 //! The only place where parts meet; holds no behaviour of its own.
 
 pub(crate) mod activity;
+mod amounts;
 mod configuration;
 pub(crate) mod follow;
 mod given;

@@ -8,19 +8,19 @@ mod file;
 mod nearest;
 mod table;
 mod value;
+mod written;
 
 use std::env;
 use std::ffi::OsString;
 
-use serde_json::Value;
-
 use crate::operator::configuration::nearest::nearest;
-use crate::operator::configuration::table::{PREFIX, Setting, TABLE};
+use crate::operator::configuration::table::{IN_CODE_ONLY, PREFIX, Setting, TABLE};
+use crate::operator::configuration::written::Written;
 use crate::operator::settings::{Settings, SettingsError};
 
 impl Settings {
-    /// Take what the environment says: `KOPF_RS_QUEUEING_WORKER_LIMIT=10` sets `queueing.worker_limit`, and so on. Numbers, `true`, `false`, `null`
-    /// and maps are written as in JSON, and everything else is text.
+    /// Take what the environment says: `KOPF_RS_QUEUEING_WORKER_LIMIT=10` sets `queueing.worker_limit`, and so on. Numbers, `true`, `false`
+    /// and maps are written as in JSON; `null` takes a setting back that may be left out. Where a setting is text, a variable is taken as it is.
     ///
     /// Programs of `kopf_rs::main!()` do so by themselves.
     ///
@@ -67,8 +67,7 @@ fn read_variables(
         let Ok(text) = value.into_string() else {
             return Err(SettingsError::new(format!("{name} is no UTF-8")));
         };
-        let parsed = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        let set = setting.set(settings, &parsed);
+        let set = setting.set(settings, &Written::Variable(text));
         set.map_err(|why| SettingsError::new(format!("{name}: {why}")))?;
     }
     Ok(())
@@ -91,6 +90,9 @@ fn is_of_a_service(name: &str) -> bool {
 fn refuse_near_misses(name: &str) -> Result<(), SettingsError> {
     if is_of_a_service(name) {
         return Ok(());
+    }
+    if name.starts_with(&format!("{PREFIX}PERSISTENCE_")) {
+        return Err(SettingsError::new(format!("{name}: {IN_CODE_ONLY}")));
     }
     let variables: Vec<String> = TABLE.iter().map(Setting::variable).collect();
     let near = nearest(name, variables.iter().map(String::as_str));
@@ -132,7 +134,11 @@ mod tests {
             ("KOPF_RS_WATCHING_LABEL_SELECTORS", r#"{"pods": "app=web"}"#),
             ("KOPF_RS_POSTING_ENABLED", "false"),
             ("KOPF_RS_POSTING_REPORTING_INSTANCE", "17"),
+            ("KOPF_RS_POSTING_REPORTING_COMPONENT", "null"),
+            ("KOPF_RS_POSTING_EVENT_NAME_PREFIX", "null"),
+            ("KOPF_RS_POSTING_LEVEL", "warning"),
             ("KOPF_RS_EXECUTION_DEFAULT_BACKOFF", "null"),
+            ("KOPF_RS_PERSISTENCE_SERVICE_HOST", "10.0.0.1"),
             // Of others.
             ("KOPF_RS_NAME", "x"),
             ("KOPF_RS_SETTINGS", "settings.yaml"),
@@ -148,6 +154,8 @@ mod tests {
         assert_eq!(settings.watching.server_timeout, Duration::from_secs(300));
         assert!(!settings.posting.enabled);
         assert_eq!(settings.posting.reporting_instance.as_deref(), Some("17"));
+        assert_eq!(settings.posting.reporting_component, None);
+        assert_eq!(settings.posting.event_name_prefix, "null");
     }
 
     #[test]
@@ -167,6 +175,16 @@ mod tests {
                 "KOPF_RS_QUEUEING_SOMETHING",
                 "1",
                 "KOPF_RS_QUEUEING_SOMETHING: there is no such setting; docs/settings.md lists them all",
+            ),
+            (
+                "KOPF_RS_PERSISTENCE_FINALIZER",
+                "a.b/c",
+                "KOPF_RS_PERSISTENCE_FINALIZER: `persistence` is set in code only, since it is made of storages (see docs/settings.md)",
+            ),
+            (
+                "KOPF_RS_NETWORKING_REQUEST_TIMEOUT",
+                "0s",
+                "KOPF_RS_NETWORKING_REQUEST_TIMEOUT: `networking.request_timeout` is \"0s\": expected more than 0",
             ),
             (
                 "KOPF_RS_QUEUEING_WORKER_LIMIT",

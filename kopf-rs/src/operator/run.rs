@@ -33,6 +33,7 @@ use crate::handler::subject::Activity;
 use crate::health::address::{Address, BadLiveness};
 use crate::health::board::Board;
 use crate::operator::activity::Activities;
+use crate::operator::amounts::check_amounts;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
@@ -635,6 +636,7 @@ impl CheckedOperator {
 
 fn check(settings: &Settings) -> Result<(), OperatorError> {
     check_selectors(&settings.watching)?;
+    check_amounts(settings)?;
     let persistence = settings.persistence.as_ref();
     Ok(persistence.map_or(Ok(()), Persistence::check)?)
 }

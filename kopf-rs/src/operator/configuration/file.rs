@@ -8,11 +8,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::Value;
 use serde_saphyr::{MessageFormatter as _, Spanned, UserMessageFormatter};
 
 use crate::operator::configuration::nearest::nearest;
-use crate::operator::configuration::table::{Setting, TABLE};
+use crate::operator::configuration::table::{IN_CODE_ONLY, Setting, TABLE};
+use crate::operator::configuration::written::Written;
 use crate::operator::settings::{Settings, SettingsError};
 
 /// The entries of a map, with the lines of their keys.
@@ -27,7 +27,7 @@ pub(super) fn read(settings: &mut Settings, path: &Path) -> Result<(), SettingsE
 
 /// What is wrong, with the line before it.
 fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
-    let parsed = serde_saphyr::from_str::<Option<Entries<Option<Entries<Value>>>>>(text);
+    let parsed = serde_saphyr::from_str::<Option<Entries<Option<Entries<Written>>>>>(text);
     let groups = parsed.map_err(|error| {
         let line = error.location().map(|location| location.line());
         let line = line
@@ -41,6 +41,9 @@ fn take(settings: &mut Settings, text: &str) -> Result<(), String> {
     for (group, entries) in groups.map(|it| it.0).unwrap_or_default() {
         let fields = TABLE.iter().filter(|it| it.group() == group.value);
         let fields: Vec<&str> = fields.map(Setting::field).collect();
+        if group.value == "persistence" {
+            return Err(format!("{}: {IN_CODE_ONLY}", line_of(&group)));
+        }
         if fields.is_empty() {
             return Err(unknown(&group, "group of settings", &groups_of_table()));
         }
@@ -125,6 +128,19 @@ mod tests {
     }
 
     #[test]
+    fn maps_keep_their_order() {
+        let pods = crate::object::resource::Resource {
+            version: "v1".to_owned(),
+            plural: "pods".to_owned(),
+            ..crate::object::resource::Resource::default()
+        };
+        let text = "watching:\n  shard_selectors: {pods.v1: first, pods: second}\n";
+        let settings = taken(text).unwrap();
+        let shards: Vec<_> = settings.watching.shard_selectors.of(&pods).collect();
+        assert_eq!(shards, ["first", "second"]);
+    }
+
+    #[test]
     fn mistakes_are_told_with_their_line() {
         for (text, expected) in [
             (
@@ -134,6 +150,22 @@ mod tests {
             (
                 "scanning:\n  disabled: true\nqueuing:\n  worker_limit: 10\n",
                 ", line 3: there is no group of settings called `queuing`; did you mean `queueing`?",
+            ),
+            (
+                "queueing:\n  exit_timeout: 1\npersistence:\n  finalizer: a.b/c\n",
+                ", line 3: `persistence` is set in code only, since it is made of storages (see docs/settings.md)",
+            ),
+            (
+                "watching:\n  inactivity_timeout: 0\n",
+                ", line 2: `watching.inactivity_timeout` is 0: expected more than 0",
+            ),
+            (
+                "posting:\n  event_name_prefix: 1.0\n",
+                ", line 2: `posting.event_name_prefix` is 1.0: expected text, in quotes where it looks like something else",
+            ),
+            (
+                "watching:\n  label_selectors: {pods: 1}\n",
+                ", line 2: `watching.label_selectors` is {\"pods\":1}: expected resources with a selector each, such as {pods: app=web}",
             ),
             (
                 "queueing:\n  worker_limit: many\n",

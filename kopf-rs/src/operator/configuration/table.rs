@@ -2,19 +2,23 @@
 //!
 //! Must not know where values come from.
 
-use serde_json::Value;
-
+use crate::operator::amounts::zeros;
 use crate::operator::configuration::value::put;
+use crate::operator::configuration::written::Written;
 use crate::operator::settings::Settings;
 
 /// What the variables of all settings begin with.
 pub(super) const PREFIX: &str = "KOPF_RS_";
 
+/// What is said of settings that neither a file nor a variable can set.
+pub(super) const IN_CODE_ONLY: &str =
+    "`persistence` is set in code only, since it is made of storages (see docs/settings.md)";
+
 /// A setting that a file or a variable may set.
 pub(super) struct Setting {
     /// `group.field`, as in code.
     pub(super) name: &'static str,
-    put: fn(&mut Settings, &Value) -> Result<(), String>,
+    put: fn(&mut Settings, &Written) -> Result<(), String>,
 }
 
 macro_rules! table {
@@ -78,11 +82,14 @@ impl Setting {
     }
 
     /// Set it; else what was expected.
-    pub(super) fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), String> {
-        (self.put)(settings, value).map_err(|expected| {
-            let name = self.name;
-            format!("`{name}` is {value}: {expected}")
-        })
+    pub(super) fn set(&self, settings: &mut Settings, written: &Written) -> Result<(), String> {
+        let name = self.name;
+        let refused = |expected| format!("`{name}` is {written}: {expected}");
+        (self.put)(settings, written).map_err(refused)?;
+        if zeros(settings).contains(&name) {
+            return Err(refused("expected more than 0".to_owned()));
+        }
+        Ok(())
     }
 
     pub(super) fn group(&self) -> &'static str {

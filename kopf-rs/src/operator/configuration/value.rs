@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
+use crate::operator::configuration::written::Written;
 use crate::operator::selection_map::SelectorMap;
 
 /// The type of a setting, as it is written in a file or a variable.
@@ -16,12 +17,12 @@ pub(super) trait SettingValue: Sized {
     fn expected() -> String;
 
     /// The value; `None` where something else is expected.
-    fn read(value: &Value) -> Option<Self>;
+    fn read(written: &Written) -> Option<Self>;
 }
 
 /// Put a value into its field.
-pub(super) fn put<T: SettingValue>(value: &Value, field: &mut T) -> Result<(), String> {
-    *field = T::read(value).ok_or_else(T::expected)?;
+pub(super) fn put<T: SettingValue>(written: &Written, field: &mut T) -> Result<(), String> {
+    *field = T::read(written).ok_or_else(T::expected)?;
     Ok(())
 }
 
@@ -30,8 +31,8 @@ impl SettingValue for bool {
         "expected true or false".to_owned()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        value.as_bool()
+    fn read(written: &Written) -> Option<Self> {
+        written.value().as_bool()
     }
 }
 
@@ -43,8 +44,8 @@ macro_rules! counts {
                 "expected a whole number, at least 1".to_owned()
             }
 
-            fn read(value: &Value) -> Option<Self> {
-                let count = value.as_u64().filter(|count| *count > 0)?;
+            fn read(written: &Written) -> Option<Self> {
+                let count = written.value().as_u64().filter(|count| *count > 0)?;
                 Self::try_from(count).ok()
             }
         }
@@ -58,8 +59,8 @@ impl SettingValue for Duration {
         "expected seconds, such as 0.5 or 90, or a time with its unit, such as 500ms, 90s, 10m or 1h".to_owned()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        match value {
+    fn read(written: &Written) -> Option<Self> {
+        match &*written.value() {
             Value::Number(seconds) => Self::try_from_secs_f64(seconds.as_f64()?).ok(),
             Value::String(text) => time(text),
             _ => None,
@@ -84,16 +85,11 @@ fn time(text: &str) -> Option<Duration> {
 
 impl SettingValue for String {
     fn expected() -> String {
-        "expected text".to_owned()
+        "expected text, in quotes where it looks like something else".to_owned()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        match value {
-            Value::String(text) => Some(text.clone()),
-            // A variable may look like a number.
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        }
+    fn read(written: &Written) -> Option<Self> {
+        written.text().map(str::to_owned)
     }
 }
 
@@ -102,11 +98,11 @@ impl<T: SettingValue> SettingValue for Option<T> {
         format!("{}, or null", T::expected())
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        if value.is_null() {
+    fn read(written: &Written) -> Option<Self> {
+        if written.value().is_null() {
             return Some(None);
         }
-        T::read(value).map(Some)
+        T::read(written).map(Some)
     }
 }
 
@@ -115,8 +111,8 @@ impl SettingValue for PostingLevel {
         "expected debug, info, warning or error".to_owned()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        match value.as_str()?.to_ascii_lowercase().as_str() {
+    fn read(written: &Written) -> Option<Self> {
+        match written.text()?.to_ascii_lowercase().as_str() {
             "debug" => Some(Self::Debug),
             "info" => Some(Self::Info),
             "warning" => Some(Self::Warning),
@@ -131,8 +127,8 @@ impl SettingValue for Lifecycle {
         "expected asap, one_by_one, all_at_once, randomized or shuffled".to_owned()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        match value.as_str()? {
+    fn read(written: &Written) -> Option<Self> {
+        match written.text()? {
             "asap" => Some(Self::Asap),
             "one_by_one" => Some(Self::OneByOne),
             "all_at_once" => Some(Self::AllAtOnce),
@@ -148,9 +144,10 @@ impl SettingValue for SelectorMap {
         "expected resources with a selector each, such as {pods: app=web}".to_owned()
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    /// In the order in which they are written: of shard selectors, the first one counts.
+    fn read(written: &Written) -> Option<Self> {
         let mut selectors = Self::default();
-        for (resource, selector) in value.as_object()? {
+        for (resource, selector) in &*written.entries()? {
             selectors.insert(resource.as_str(), selector.as_str()?);
         }
         Some(selectors)
@@ -181,7 +178,8 @@ mod tests {
             (json!(1e300), None),
             (json!(true), None),
         ] {
-            let read = Duration::read(&written).map(|it| it.as_millis());
+            let read = Duration::read(&Written::Plain(written.clone()));
+            let read = read.map(|it| it.as_millis());
             assert_eq!(read, expected, "{written}");
         }
     }
@@ -189,18 +187,20 @@ mod tests {
     #[test]
     fn each_type_says_what_it_expects() {
         let mut limit = Some(3_usize);
-        assert_eq!(put(&json!(null), &mut limit), Ok(()));
+        let plain = Written::Plain;
+        assert_eq!(put(&plain(json!(null)), &mut limit), Ok(()));
         assert_eq!(limit, None);
-        let refused = put(&json!(0), &mut limit);
+        let refused = put(&plain(json!(0)), &mut limit);
         let expected = "expected a whole number, at least 1, or null".to_owned();
         assert_eq!(refused, Err(expected));
         assert_eq!(
-            PostingLevel::read(&json!("WARNING")),
+            PostingLevel::read(&plain(json!("WARNING"))),
             Some(PostingLevel::Warning)
         );
-        assert!(Lifecycle::read(&json!("asap")).is_some());
-        assert!(Lifecycle::read(&json!("custom")).is_none());
-        assert!(SelectorMap::read(&json!({"pods": "app=web"})).is_some());
-        assert!(SelectorMap::read(&json!({"pods": 1})).is_none());
+        assert!(Lifecycle::read(&plain(json!("asap"))).is_some());
+        assert!(Lifecycle::read(&plain(json!("custom"))).is_none());
+        let selectors = |text: &str| SelectorMap::read(&Written::Variable(text.to_owned()));
+        assert!(selectors(r#"{"pods": "app=web"}"#).is_some());
+        assert!(selectors(r#"{"pods": 1}"#).is_none());
     }
 }

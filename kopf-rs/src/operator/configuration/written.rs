@@ -1,0 +1,100 @@
+//! What is written for one setting, before its type is known.
+//!
+//! Promises that the entries of a map keep their order. Must not know any setting.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+/// What a file or a variable says.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(super) enum Written {
+    Map(OrderedMap),
+    Plain(Value),
+    /// The text of a variable: which kind of value it is depends on the setting.
+    #[serde(skip_deserializing)]
+    Variable(String),
+}
+
+/// The entries of a map, as they are written.
+#[derive(Clone, Debug)]
+pub(super) struct OrderedMap(Vec<(String, Value)>);
+
+impl Written {
+    /// Of a variable: as JSON where it is that, else as text. Without the entries of a map in a file.
+    pub(super) fn value(&self) -> Cow<'_, Value> {
+        match self {
+            Self::Map(_) => Cow::Owned(Value::Object(serde_json::Map::new())),
+            Self::Plain(value) => Cow::Borrowed(value),
+            Self::Variable(text) => {
+                let parsed = serde_json::from_str(text);
+                Cow::Owned(parsed.unwrap_or_else(|_| Value::String(text.clone())))
+            }
+        }
+    }
+
+    /// Text: all that a variable says, whatever it looks like.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Map(_) => None,
+            Self::Plain(value) => value.as_str(),
+            Self::Variable(text) => Some(text),
+        }
+    }
+
+    /// The entries of a map.
+    pub(super) fn entries(&self) -> Option<Cow<'_, [(String, Value)]>> {
+        match self {
+            Self::Map(OrderedMap(entries)) => Some(Cow::Borrowed(entries)),
+            Self::Plain(_) => None,
+            Self::Variable(text) => {
+                let OrderedMap(entries) = serde_json::from_str(text).ok()?;
+                Some(Cow::Owned(entries))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Written {
+    /// As JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(_) => self.value().fmt(f),
+            other => f.write_str(&serde_json::to_string(other).unwrap_or_default()),
+        }
+    }
+}
+
+impl Serialize for OrderedMap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for OrderedMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = OrderedMap;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedMap, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(OrderedMap(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
