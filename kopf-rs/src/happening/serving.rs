@@ -32,6 +32,12 @@ pub(crate) enum Serving {
         resource: Box<Resource>,
         served: Box<Resource>,
     },
+    /// The function that selects resources for a handler has panicked when it was asked about this one, and maybe about others.
+    SelectorPanicked {
+        handler: Arc<str>,
+        resource: Box<Resource>,
+        panic: String,
+    },
     /// The server offers no watches of them.
     Unwatchable { resources: Vec<Resource> },
     /// The resources have no verb `patch`: the progress of handlers cannot be kept.

@@ -255,6 +255,10 @@ fn not_served(serving: &Serving) -> Vec<(String, &'static str)> {
             resources.iter().map(ToString::to_string).collect(),
             "not patchable",
         ),
+        Serving::SelectorPanicked { resource, .. } => named(
+            vec![resource.to_string()],
+            "the function that selects it has failed",
+        ),
         _ => Vec::new(),
     }
 }

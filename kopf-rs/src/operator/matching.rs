@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::engine::invoke::guarded;
 use crate::handler::definition::Handler;
 use crate::happening::serving::Serving;
 use crate::object::resource::Resource;
@@ -64,7 +65,11 @@ pub(crate) fn match_handlers(
         let Some(selector) = handler.selector() else {
             continue;
         };
-        let found = selector.select(resources);
+        let found = if selector.is_function() {
+            matched.accepted(handler, selector, resources)
+        } else {
+            selector.select(resources)
+        };
         if found.is_empty() {
             unresolved.insert(selector.to_string());
         } else if found.len() > 1 && selector.is_specific() {
@@ -92,6 +97,32 @@ pub(crate) fn match_handlers(
 }
 
 impl Matched {
+    /// The resources that a function of the user selects: none of those for which it panics.
+    fn accepted<'a>(
+        &mut self,
+        handler: &Handler,
+        selector: &Selector,
+        resources: &'a [Resource],
+    ) -> Vec<&'a Resource> {
+        let mut first_panic = None;
+        let accepted = resources.iter().filter(|resource| {
+            let accepts = guarded(|| selector.matches(resource));
+            accepts.unwrap_or_else(|panic| {
+                first_panic.get_or_insert((*resource, panic));
+                false
+            })
+        });
+        let accepted = accepted.collect();
+        if let Some((resource, panic)) = first_panic {
+            self.unserved.push(Serving::SelectorPanicked {
+                handler: handler.id.clone(),
+                resource: Box::new(resource.clone()),
+                panic,
+            });
+        }
+        accepted
+    }
+
     fn ambiguous(&mut self, selector: &Selector, found: &[&Resource]) {
         let selector = selector.to_string();
         let is_known = self.unserved.iter().any(
@@ -113,10 +144,8 @@ impl Matched {
                 continue;
             };
             let accepts = || {
-                demand
-                    .handler
-                    .selector()
-                    .is_some_and(|it| it.matches(chosen))
+                let selector = demand.handler.selector();
+                selector.is_some_and(|it| guarded(|| it.matches(chosen)) == Ok(true))
             };
             if demand.version == VersionDemand::Any || demand.resource == chosen {
                 self.add(chosen, demand.handler);

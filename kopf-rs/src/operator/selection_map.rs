@@ -2,6 +2,7 @@
 //!
 //! Must not know what they are sent for.
 
+use crate::engine::invoke::guarded;
 use crate::handler::registry::selectors::IntoSelector;
 use crate::object::resource::Resource;
 use crate::object::selector::{Selector, SelectorError};
@@ -52,7 +53,8 @@ impl SelectorMap {
     pub(super) fn of<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a str> {
         let entries = self.0.iter().filter(|entry| {
             let resources = entry.resources.as_ref();
-            resources.is_ok_and(|selector| selector.means(resource))
+            // A function of the user that panics selects nothing.
+            resources.is_ok_and(|selector| guarded(|| selector.means(resource)) == Ok(true))
         });
         entries.map(|entry| entry.selector.as_str())
     }

@@ -1,11 +1,13 @@
 //! The log lines about discovery and watches: Kopf's words wherever Kopf has such a line.
 
 use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
 
 use tracing::Level;
 
 use crate::happening::serving::{MissingIndex, Serving, Trouble, Watching};
 use crate::object::collection::Collection;
+use crate::object::resource::Resource;
 
 pub(super) fn level(serving: &Serving) -> Level {
     match serving {
@@ -21,6 +23,7 @@ pub(super) fn level(serving: &Serving) -> Level {
         ) if is_for_self(collection) => Level::WARN,
         Serving::Indexed { missing } if missing.is_empty() => Level::DEBUG,
         Serving::Watch(_, watching) => level_of_watch(watching),
+        Serving::SelectorPanicked { .. } => Level::ERROR,
         Serving::DiscoveryFailed { .. }
         | Serving::Unresolved { .. }
         | Serving::Ambiguous { .. }
@@ -86,14 +89,16 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             handlers,
             resource,
             served,
-        } => {
-            let ids: Vec<String> = handlers.iter().map(|id| format!("'{id}'")).collect();
-            write!(
-                f,
-                "{resource} is not served to {}, because other handlers are for {served}: both versions show the same objects, so only one is served (try the same version, or none, in all handlers)",
-                listed(&ids)
-            )
-        }
+        } => write_other_version(f, handlers, [resource, served]),
+        Serving::SelectorPanicked {
+            handler,
+            resource,
+            panic,
+        } => write!(
+            f,
+            "The function that selects resources for '{handler}' has failed for {resource}: the handler is not called for resources for which \
+             it fails. Mend the function: {panic}"
+        ),
         Serving::Unwatchable { resources } => write!(
             f,
             "Non-watchable resources will not be served: {}",
@@ -118,6 +123,19 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
         Serving::Indexed { missing } => write_indexed(f, missing),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
     }
+}
+
+fn write_other_version(
+    f: &mut Formatter<'_>,
+    handlers: &[Arc<str>],
+    [resource, served]: [&Resource; 2],
+) -> fmt::Result {
+    let ids: Vec<String> = handlers.iter().map(|id| format!("'{id}'")).collect();
+    write!(
+        f,
+        "{resource} is not served to {}, because other handlers are for {served}: both versions show the same objects, so only one is served (try the same version, or none, in all handlers)",
+        listed(&ids)
+    )
 }
 
 fn write_indexed(f: &mut Formatter<'_>, missing: &[MissingIndex]) -> fmt::Result {

@@ -290,3 +290,21 @@ fn deletion_handlers_for_another_version_are_withheld_where_only_they_would_clea
         assert_eq!(found, expected, "for {others} and {unknown:?}");
     }
 }
+
+#[test]
+fn a_function_that_panics_selects_nothing_and_is_told() {
+    let resources = [resource("a.io", "v1", true), resource("b.io", "v1", true)];
+    let picky = Selector::matching(|it| {
+        assert!(it.group != "a.io", "no such group");
+        true
+    });
+    let registry = Registry::new()
+        .on_create(picky, handler("picky", |_| async { Ok(()) }))
+        .on_create("widgets.a.io", handler("other", |_| async { Ok(()) }));
+    let matched = match_handlers(registry.handlers(), &resources, &BTreeSet::new());
+    let served = matched.resources.iter();
+    let served = served.map(|it| format!("{} {}", it.resource, ids(&it.handlers).join(" ")));
+    let served: Vec<_> = served.collect();
+    assert_eq!(served, ["widgets.v1.b.io picky", "widgets.v1.a.io other"]);
+    assert_eq!(matched.unserved.len(), 1, "{:?}", matched.unserved);
+}
