@@ -28,6 +28,7 @@ pub(crate) mod manifest;
 mod reach;
 pub(crate) mod read;
 mod request;
+mod server_url;
 mod stack;
 #[cfg(test)]
 mod tests;

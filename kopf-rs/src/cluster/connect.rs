@@ -18,6 +18,7 @@ use crate::cluster::connect::place::{Place, Surroundings};
 use crate::cluster::connect::renewal::{Credentials, Renewal};
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::Call;
+use crate::cluster::server_url::shown_url;
 use crate::cluster::stack::proxy::ProxyChoice;
 use crate::cluster::stack::{chain, stack};
 
@@ -47,7 +48,7 @@ struct Configured {
 /// Must be called within a tokio runtime.
 pub(crate) async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let configured = configured(options).await?;
-    let server = configured.config.cluster_url.to_string();
+    let server = shown_url(&configured.config.cluster_url.to_string());
     let namespace = configured.config.default_namespace.clone();
     let first = match configured.credentials() {
         Ok(first) => first,
@@ -112,7 +113,7 @@ async fn read_again(options: ConnectOptions, home: Handle, former: String) -> Op
         return None;
     }
     tracing::info!(
-        "The server has refused the credentials of {}; they have been read again.",
+        "The server has refused the credentials of {}, or its certificate is not trusted any more; they have been read again.",
         configured.label
     );
     // A plugin is a program that runs until it has an answer; connections belong to the operator's own runtime.
@@ -148,10 +149,14 @@ impl Configured {
             auth_info,
             ..
         } = &self.config;
-        let token = auth_info.token_file.as_ref();
-        let token = token.map(std::fs::read_to_string).and_then(Result::ok);
+        let files = [
+            &auth_info.token_file,
+            &auth_info.client_certificate,
+            &auth_info.client_key,
+        ];
+        let files = files.map(|path| std::fs::read(path.as_ref()?).ok());
         let shown = serde_json::to_string(auth_info).unwrap_or_default();
-        format!("{cluster_url} {root_cert:?} {shown} {token:?}")
+        format!("{cluster_url} {root_cert:?} {shown} {files:?}")
     }
 }
 
@@ -251,14 +256,11 @@ async fn configure(
         reason: chain(&error),
     })?;
     config.root_cert_file = authority;
-    tracing::debug!(
-        "Using context {wanted} of kubeconfig {path}: {}",
-        config.cluster_url
-    );
+    let server = shown_url(&config.cluster_url.to_string());
+    tracing::debug!("Using context {wanted} of kubeconfig {path}: {server}");
     if config.accept_invalid_certs {
         tracing::warn!(
-            "The certificate of {} is not verified, because the kubeconfig sets insecure-skip-tls-verify.",
-            config.cluster_url
+            "The certificate of {server} is not verified, because the kubeconfig sets insecure-skip-tls-verify."
         );
     }
     Ok((config, proxy))

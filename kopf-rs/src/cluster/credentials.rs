@@ -1,6 +1,6 @@
 //! What a login handler returns: where the API server is, and what is shown to it.
 //!
-//! Promises that nothing of it is printed but the server. Must not know how a connection is made of it.
+//! Promises that nothing of it is printed but the server, without a password that its URL may have. Must not know how a connection is made of it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,6 +8,8 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::cluster::server_url::shown_url;
 
 /// Where the API server is, and what to show it: what functions with [`on_login`](macro@crate::on_login) return.
 ///
@@ -149,7 +151,7 @@ impl ConnectionInfo {
 impl fmt::Debug for ConnectionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionInfo")
-            .field("server", &self.server)
+            .field("server", &shown_url(&self.server))
             .field("priority", &self.priority)
             .field("expiration", &self.expiration)
             .finish_non_exhaustive()

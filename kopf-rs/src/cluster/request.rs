@@ -184,7 +184,7 @@ fn reasons(error: &kube::Error) -> String {
 /// What the user can do about it.
 fn hint(reasons: &str) -> &'static str {
     let knows = |words: &str| reasons.contains(words);
-    if knows("UnknownIssuer") || knows("SelfSigned") {
+    if knows("UnknownIssuer") || knows("SelfSigned") || knows("certificate: BadSignature") {
         " (the server's certificate is not signed by the authority in the kubeconfig: check certificate-authority)"
     } else if knows("NotValidForName") || knows("not valid for name") {
         " (the server's certificate is for another host name: check the server in the kubeconfig, or set tls-server-name)"

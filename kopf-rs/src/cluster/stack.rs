@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, Layer, ServiceExt};
 
+use crate::cluster::server_url::shown_url;
 use crate::cluster::stack::proxy::{Proxy, ProxyChoice};
 
 pub(super) mod proxy;
@@ -36,7 +37,7 @@ pub(super) fn stack(config: &Config, proxy: &ProxyChoice<'_>) -> Result<Client, 
     // Two providers in one program would make rustls panic on its first use: the first one installed stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let failed = |error: kube::Error| chain(&error);
-    let server = config.cluster_url.to_string();
+    let server = shown_url(&config.cluster_url.to_string());
     let server = server.trim_end_matches('/');
     let Some(proxy) = Proxy::before(&config.cluster_url, proxy)? else {
         let tls = config.rustls_https_connector_with_connector(tcp());

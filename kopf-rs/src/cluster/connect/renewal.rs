@@ -1,8 +1,10 @@
-//! A connection whose credentials may be replaced where they are from: those that the server refuses with 401 are read again.
+//! A connection whose credentials may be replaced where they are from: they are read again where the server refuses them with 401, and where its
+//! certificate is not one of the authorities that are known.
 //!
 //! Promises that one reading serves all requests that were refused with the same credentials, that there is one in ten seconds at most, and
 //! that a request is sent again only with other credentials. Must not know what is read.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 /// Between two readings.
-const PAUSE: Duration = Duration::from_secs(10);
+pub(super) const PAUSE: Duration = Duration::from_secs(10);
 
 /// A client of the credentials as they are now, where these are other ones than those of that digest.
 pub(super) type Read = dyn Fn(String) -> BoxFuture<'static, Option<Credentials>> + Send + Sync;
@@ -53,14 +55,15 @@ impl Renewal {
             return Ok(client.send(Request::from_parts(parts, body)).await?);
         };
         let first = Request::from_parts(parts.clone(), copy);
-        let answer = client.send(first).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        let answer = client.send(first).await;
+        let is_outdated = match &answer {
+            Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
+            Err(error) => is_distrust(error),
+        };
+        if is_outdated && let Some(client) = self.renewed(number).await {
+            return Ok(client.send(Request::from_parts(parts, body)).await?);
         }
-        match self.renewed(number).await {
-            Some(client) => Ok(client.send(Request::from_parts(parts, body)).await?),
-            None => Ok(answer),
-        }
+        Ok(answer?)
     }
 
     /// A client of other credentials than those of that number, where there are any.
@@ -88,4 +91,10 @@ impl Renewal {
     fn lock(&self) -> std::sync::MutexGuard<'_, (u64, Credentials)> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the server's certificate is signed by none of the authorities.
+fn is_distrust(error: &(dyn Error + 'static)) -> bool {
+    let is_of_certificate = error.to_string().contains("invalid peer certificate");
+    is_of_certificate || error.source().is_some_and(is_distrust)
 }

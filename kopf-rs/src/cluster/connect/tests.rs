@@ -322,3 +322,88 @@ async fn a_refused_request_is_sent_again_with_what_the_kubeconfig_has_now() {
     }
     assert_eq!(server.await.unwrap(), 1, "and not each time");
 }
+
+/// A server of its own authority at this address, which knows the token `known`.
+async fn serving(port: u16) -> kopf_rs_apiserver::Listening {
+    let server = kopf_rs_apiserver::ApiServer::new();
+    let user = kopf_rs_apiserver::User::new("known").group("system:masters");
+    server.add_user("known", user);
+    let listening = server.listen(([127, 0, 0, 1], port).into()).await;
+    listening.expect("the port is free")
+}
+
+#[tokio::test]
+async fn authorities_may_be_replaced_while_the_operator_runs() {
+    for is_inline in [false, true] {
+        let folder = Folder::new(&format!("authority-{is_inline}"));
+        let write = |listening: &kopf_rs_apiserver::Listening| {
+            let authority = folder.write("ca.crt", listening.authority_pem());
+            let inline = listening.kubeconfig();
+            let token = inline.replace(listening.token(), "known");
+            let mut lines: Vec<String> = token.lines().map(str::to_owned).collect();
+            let data = "    certificate-authority-data:";
+            for line in lines.iter_mut().filter(|it| it.starts_with(data)) {
+                if !is_inline {
+                    *line = format!("    certificate-authority: {}", authority.display());
+                }
+            }
+            folder.write("config", &lines.join("\n"))
+        };
+        let first = serving(0).await;
+        let port = first.addr().port();
+        let cluster = Cluster::new(connect(&flag(&write(&first))).await.unwrap().client);
+        cluster.check().await.unwrap();
+        first.shutdown().await;
+        let second = serving(port).await;
+        let unknown = cluster.check().await.unwrap_err().to_string();
+        assert!(unknown.contains("invalid peer certificate"), "{unknown}");
+        write(&second);
+        tokio::time::pause();
+        tokio::time::advance(renewal::PAUSE).await;
+        tokio::time::resume();
+        let told = cluster.check().await;
+        assert!(told.is_ok(), "inline: {is_inline}, {told:?}");
+        second.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn replaced_client_certificates_are_others() {
+    let folder = Folder::new("client-certificates");
+    let (certificate, key) = (folder.write("c.crt", "1"), folder.write("c.key", "1"));
+    let user = format!(
+        "user: {{client-certificate: {}, client-key: {}}}",
+        certificate.display(),
+        key.display()
+    );
+    let options = flag(&folder.write("config", &TWO_CONTEXTS.replace("user: {}", &user)));
+    let digest = || async { configured(&options).await.unwrap().digest() };
+    let first = digest().await;
+    assert_eq!(first, digest().await);
+    folder.write("c.crt", "2");
+    let second = digest().await;
+    assert_ne!(first, second);
+    folder.write("c.key", "2");
+    assert_ne!(second, digest().await);
+}
+
+#[tokio::test]
+async fn passwords_in_urls_are_not_printed() {
+    let folder = Folder::new("password");
+    let url = "http://me:my-secret@127.0.0.1:1";
+    let path = folder.write("config", &TWO_CONTEXTS.replace("http://127.0.0.1:1", url));
+    let connection = connect(&flag(&path)).await.unwrap();
+    assert!(
+        !connection.server.contains("secret"),
+        "{}",
+        connection.server
+    );
+    let cluster = Cluster::new(connection.client);
+    let error = cluster.check().await.unwrap_err().to_string();
+    assert!(error.contains("http://127.0.0.1:1"), "{error}");
+    assert!(!error.contains("secret"), "{error}");
+    let info = crate::cluster::credentials::ConnectionInfo::new(url);
+    let shown = format!("{info:?}");
+    assert!(shown.contains("http://127.0.0.1:1"), "{shown}");
+    assert!(!shown.contains("secret"), "{shown}");
+}
