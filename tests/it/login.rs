@@ -1,12 +1,13 @@
 //! Operators that log in by handlers: first, again when credentials expire or are refused, and never without end.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, ConnectionInfo, Operator, OperatorError, PermanentError, Registry, Report, handler,
+    Callback, Client, ConnectionInfo, Operator, OperatorError, PermanentError, Registry, Report,
+    handler,
 };
 use kopf_rs_apiserver::{ApiServer, Fault, FaultHandle, User};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -26,6 +27,11 @@ scenarios! {
     refused_credentials_are_replaced_once_for_all [tcp];
     credentials_that_expire_are_replaced [tcp];
     the_highest_priority_is_used_first_and_the_others_without_another_login [tcp];
+    a_refusal_of_one_path_refuses_no_credentials [tcp];
+    new_credentials_that_are_refused_again_and_again_are_told [tcp];
+    cleanup_handlers_are_not_repeated_without_credentials [tcp];
+    a_client_that_is_kept_is_refused_once_nobody_logs_in [tcp];
+    a_startup_handler_that_needs_credentials_does_not_wait_for_ever [tcp];
 }
 
 /// What connects to the cluster's server, with nothing to show it.
@@ -191,8 +197,8 @@ async fn credentials_that_stay_refused_end_the_operator(cluster: TestCluster) {
     assert_eq!(test.calls.all(), ["login_fn wrong", "login_fn wrong"]);
     let asked = test.cluster.asked();
     let refused = asked.iter().filter(|it| it.code == 401).count();
-    // Discovery asks for two things at once.
-    assert!((1..=2).contains(&refused), "{refused}");
+    // Discovery asks for two things at once, and the server is asked whether it takes the credentials at all.
+    assert!((2..=3).contains(&refused), "{refused}");
 }
 
 async fn refused_credentials_are_replaced_once_for_all(cluster: TestCluster) {
@@ -296,4 +302,112 @@ async fn the_highest_priority_is_used_first_and_the_others_without_another_login
     working.stop().await;
     assert!(by_low() > 0);
     assert_eq!(count(&test, "login "), 2, "{:?}", test.calls.all());
+}
+
+async fn a_refusal_of_one_path_refuses_no_credentials(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    add_token(&test, "first");
+    let refused = server(&test).fault(Fault::answer(401).plural("configmaps"));
+    let registry = creating(&test)
+        .on_event("configmaps", test.noting("map_fn"))
+        .on_login(giving(&test, "login_fn", &["first"]));
+    let working = LoggedIn::start(test.operator(registry));
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.line("is refused").await;
+    assert!(refused.hits() > 0);
+    drop(refused);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}});
+    test.cluster.create(&map).await;
+    test.calls_until("map_fn map").await;
+    working.stop().await;
+    assert_eq!(count(&test, "login_fn"), 1, "{:?}", test.calls.all());
+}
+
+async fn new_credentials_that_are_refused_again_and_again_are_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    add_token(&test, "right");
+    let (given, calls) = (info(&test), test.calls.clone());
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let (mended, logins) = (is_mended.clone(), AtomicUsize::new(0));
+    let registry = creating(&test).on_login(handler("login_fn", move |_| {
+        let at = logins.fetch_add(1, Relaxed);
+        calls.note("login_fn");
+        let token = if mended.load(Relaxed) {
+            "right".to_owned()
+        } else {
+            format!("wrong-{at}")
+        };
+        let given = given.clone().token(token);
+        async move { Ok(given) }
+    }));
+    let working = LoggedIn::start(test.operator(registry));
+    let told = "The server has refused the credentials of login handler 'login_fn' 2 times in a row (401), others each time";
+    let line = test.line(told).await;
+    assert!(line.contains("the next login is in"), "{line}");
+    is_mended.store(true, Relaxed);
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+}
+
+async fn cleanup_handlers_are_not_repeated_without_credentials(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = creating(&test)
+        .on_login(giving(&test, "login_fn", &["wrong"]))
+        .on_cleanup(test.handler("cleanup_fn", |context| async move {
+            let client = Client::clone(&*context.state::<Client>()?);
+            client.apiserver_version().await?;
+            Ok(Value::Null)
+        }));
+    let error = LoggedIn::start(test.operator(registry)).failed().await;
+    let told = "the server has refused the credentials of login handler 'login_fn' (401)";
+    assert!(error.starts_with(told), "{error}");
+    assert_eq!(count(&test, "cleanup_fn"), 1);
+    test.line("Activity 'cleanup_fn' failed with an exception and will stop now")
+        .await;
+}
+
+async fn a_client_that_is_kept_is_refused_once_nobody_logs_in(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    add_token(&test, "first");
+    let kept = Arc::new(Mutex::new(None));
+    let keep = kept.clone();
+    let registry = creating(&test)
+        .on_startup(handler("startup_fn", move |context| {
+            let keep = keep.clone();
+            async move {
+                let client = Client::clone(&*context.state::<Client>()?);
+                *keep.lock().expect("nobody panics") = Some(client);
+                Ok(())
+            }
+        }))
+        .on_login(giving(&test, "login_fn", &["first", "second"]));
+    let working = LoggedIn::start(test.operator(registry));
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    let client = kept.lock().expect("nobody panics").take();
+    let client = client.expect("there was a startup");
+    let asked = client.apiserver_version().await;
+    assert!(asked.is_ok(), "its credentials are still good: {asked:?}");
+    let _refused = refuse(&test, "first");
+    let asked = tokio::time::timeout(Duration::from_secs(20), client.apiserver_version()).await;
+    let error = asked.expect("it does not wait").expect_err("401");
+    let error = format!("{error:?}");
+    assert!(error.contains("the operator has ended"), "{error}");
+}
+
+async fn a_startup_handler_that_needs_credentials_does_not_wait_for_ever(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = creating(&test)
+        .on_login(giving(&test, "login_fn", &["wrong"]))
+        .on_startup(test.handler("startup_fn", |context| async move {
+            let client = Client::clone(&*context.state::<Client>()?);
+            client.apiserver_version().await?;
+            Ok(Value::Null)
+        }));
+    let error = LoggedIn::start(test.operator(registry)).failed().await;
+    let told = "the server has refused the credentials of login handler 'login_fn' (401)";
+    assert!(error.starts_with(told), "{error}");
 }

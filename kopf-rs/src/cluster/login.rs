@@ -1,27 +1,30 @@
 //! Credentials that come from somebody who can be asked for new ones: kept, used, and asked for again when they expire or are refused.
 //!
 //! Promises that one login serves all requests that wait for it, that a request which was refused with 401 is sent again with the new
-//! credentials, and that credentials which were refused are not tried again. Must not know whom it asks.
+//! credentials where the server takes the former ones for nothing else either, and that credentials which were refused are not tried again.
+//! Must not know whom it asks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
 use crate::cluster::credentials::ConnectionInfo;
-use crate::cluster::login::session::connect;
-use crate::rt::backoff::Backoff;
+use crate::cluster::login::review::review;
 use crate::rt::clock::Clock;
-use crate::rt::rng::Rng;
 
+mod review;
 mod session;
+pub(crate) mod task;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +32,24 @@ mod tests;
 pub(crate) trait LoginSource: Send {
     /// All there are. The error ends the operator: it says what has failed, and what to do.
     fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>>;
+
+    /// What it has given is no good, so it is asked again, after that time.
+    fn will_be_asked_again(&mut self, setback: Setback, pause: Duration);
+}
+
+/// Credentials that were no good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Setback {
+    /// The server has refused those of this handler, as it has the ones before: so many times in a row.
+    Refused { id: Arc<str>, times: u32 },
+    /// Those of this handler have expired after so short a time, as the ones before: so many times in a row.
+    ShortLived {
+        id: Arc<str>,
+        times: u32,
+        lived: Duration,
+    },
+    /// What a login has brought cannot be used at all: why, and what to do.
+    Unusable(String),
 }
 
 /// Why credentials are asked for.
@@ -52,6 +73,8 @@ pub(crate) struct Candidate {
 #[derive(Clone)]
 pub(crate) struct Vault {
     standing: watch::Sender<Standing>,
+    /// Nobody logs in any more.
+    closed: Arc<AtomicBool>,
     clock: Clock,
 }
 
@@ -72,27 +95,16 @@ struct Session {
     number: u64,
     client: Client,
     since: Instant,
+    /// When the server has said last that it takes them, after it had refused a request.
+    accepted: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// Logs in whenever that is wanted.
-pub(crate) struct LoginTask<S> {
-    vault: Vault,
-    source: S,
-    rng: Arc<Rng>,
-    /// What the last login has brought, as far as it is still good.
-    pool: Vec<Candidate>,
-    /// By handler, the last ones that the server has refused.
-    refused: BTreeMap<Arc<str>, VecDeque<ConnectionInfo>>,
-    refusals: Backoff,
-    next: u64,
-}
-
-/// So many refused credentials of a handler are remembered, as in Kopf.
-const REMEMBERED: usize = 3;
-/// Credentials that were good for so long were good ones.
-const CALM: Duration = Duration::from_secs(60);
-/// First and longest pause between logins whose credentials are refused.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Why there are no credentials for a client that somebody has kept.
+const ENDED: &str = "the operator has ended, so its login handlers are not called any more: a client that outlives it needs credentials of its own";
+/// So long is one look good that has shown that the server takes the credentials.
+const SHOWN: Duration = Duration::from_secs(1);
+/// A server that does not answer for so long does not say whether it takes them.
+const REVIEW: Duration = Duration::from_secs(10);
 
 // === impl Vault ===
 
@@ -100,6 +112,7 @@ impl Vault {
     pub(crate) fn new(clock: Clock) -> Self {
         Self {
             standing: watch::Sender::new(Standing::Unasked),
+            closed: Arc::default(),
             clock,
         }
     }
@@ -114,19 +127,6 @@ impl Vault {
         Client::new(service, "default")
     }
 
-    /// What gives it credentials, by asking `source`.
-    pub(crate) fn task<S: LoginSource>(&self, source: S, rng: Arc<Rng>) -> LoginTask<S> {
-        LoginTask {
-            vault: self.clone(),
-            source,
-            rng,
-            pool: Vec::new(),
-            refused: BTreeMap::new(),
-            refusals: Backoff::new(PAUSES.0, PAUSES.1),
-            next: 0,
-        }
-    }
-
     /// Wait until there is no hope for credentials any more; why.
     pub(crate) async fn failed(&self) -> String {
         let mut standing = self.standing.subscribe();
@@ -137,6 +137,29 @@ impl Vault {
             return why.to_string();
         }
         std::future::pending().await
+    }
+
+    /// Whether there is no hope for credentials any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(*self.standing.borrow(), Standing::Failed(_))
+    }
+
+    /// From now on, and as long as this is awaited, there is no hope where a login takes longer than that.
+    pub(crate) async fn hope_for(&self, patience: Duration) -> Infallible {
+        let mut standing = self.standing.subscribe();
+        let is_wanted = |it: &Standing| matches!(it, Standing::Wanted(..));
+        loop {
+            // It cannot be closed: the vault itself is its other end.
+            drop(standing.wait_for(is_wanted).await);
+            let login = standing.wait_for(|it| !is_wanted(it));
+            if timeout(patience, login).await.is_err() {
+                let seconds = patience.as_secs_f64();
+                let why = format!(
+                    "the operator stops, and its login handlers have given no credentials within {seconds} seconds"
+                );
+                self.standing.send_replace(Standing::Failed(why.into()));
+            }
+        }
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
@@ -150,7 +173,8 @@ impl Vault {
             };
             let request = Request::from_parts(parts.clone(), copy);
             let answer = session.client.send(request).await?;
-            if answer.status() != StatusCode::UNAUTHORIZED {
+            let is_refused = answer.status() == StatusCode::UNAUTHORIZED;
+            if !is_refused || self.is_accepted(&session, &parts).await {
                 return Ok(answer);
             }
             let why = Why::Refused(session.candidate.id.clone());
@@ -185,158 +209,53 @@ impl Vault {
         }
     }
 
+    /// Whether the server takes the credentials of the session, though it has refused a request that had them: an API behind it may refuse what
+    /// the server itself accepts, and another login would change nothing.
+    async fn is_accepted(&self, session: &Session, refused: &Parts) -> bool {
+        let mut accepted = session.accepted.lock().await;
+        if !self.standing.borrow().is(session) {
+            return false;
+        }
+        if accepted.is_some_and(|at| at.elapsed() < SHOWN) {
+            return true;
+        }
+        let answer = timeout(REVIEW, session.client.send(review(refused))).await;
+        let is_accepted = matches!(answer, Ok(Ok(answer)) if answer.status().is_success());
+        if is_accepted {
+            *accepted = Some(Instant::now());
+        }
+        is_accepted
+    }
+
     /// The session is no good any more. Where another one has taken its place, nothing is wanted.
     fn want(&self, why: Why, former: &Arc<Session>) {
         self.standing.send_if_modified(|standing| {
-            let is_current =
-                matches!(standing, Standing::LoggedIn(it) if it.number == former.number);
-            if is_current {
+            let is_current = standing.is(former);
+            if is_current && self.closed.load(Ordering::Relaxed) {
+                *standing = Standing::Failed(ENDED.into());
+            } else if is_current {
                 *standing = Standing::Wanted(why, Some(former.clone()));
             }
             is_current
         });
     }
-}
 
-// === impl LoginTask ===
-
-impl<S: LoginSource> LoginTask<S> {
-    /// Log in whenever that is wanted, until it fails.
-    pub(crate) async fn run(mut self) {
-        let mut standing = self.vault.standing.subscribe();
-        loop {
-            let wanted = standing.wait_for(|it| matches!(it, Standing::Wanted(..)));
-            let wanted = wanted.await.map(|it| it.clone());
-            let Ok(Standing::Wanted(why, former)) = wanted else {
-                return;
-            };
-            let next = match self.next_session(why, former).await {
-                Ok(session) => Standing::LoggedIn(Arc::new(session)),
-                Err(why) => Standing::Failed(why.into()),
-            };
-            let has_failed = matches!(next, Standing::Failed(_));
-            self.vault.standing.send_replace(next);
-            if has_failed {
-                return;
-            }
-        }
-    }
-
-    async fn next_session(
-        &mut self,
-        why: Why,
-        former: Option<Arc<Session>>,
-    ) -> Result<Session, String> {
-        let mut pause = Duration::ZERO;
-        if let (Why::Refused(_), Some(former)) = (&why, former) {
-            if former.since.elapsed() >= CALM {
-                self.refusals.reset();
-            } else {
-                pause = self.refusals.next_pause(&self.rng);
-            }
-            self.refuse(former.candidate.clone());
-        }
-        self.drop_expired();
-        if self.pool.is_empty() {
-            tokio::time::sleep(pause).await;
-            let found = self.source.login(why).await?;
-            self.take_in(found)?;
-        }
-        self.best().await
-    }
-
-    fn refuse(&mut self, candidate: Candidate) {
-        self.pool.retain(|it| it.id != candidate.id);
-        let refused = self.refused.entry(candidate.id).or_default();
-        refused.push_back(candidate.info);
-        if refused.len() > REMEMBERED {
-            refused.pop_front();
-        }
-    }
-
-    fn drop_expired(&mut self) {
-        let now = self.vault.clock.now();
-        self.pool.retain(|it| !it.info.is_expired(now));
-    }
-
-    /// What a login has brought, without what is no good.
-    fn take_in(&mut self, found: Vec<Candidate>) -> Result<(), String> {
-        let now = self.vault.clock.now();
-        let (mut expired, mut refused) = (Vec::new(), Vec::new());
-        for candidate in found {
-            let known = self.refused.get(&candidate.id);
-            let is_refused = |it: &ConnectionInfo| it.is_same(&candidate.info);
-            if candidate.info.is_expired(now) {
-                expired.push(format!("'{}'", candidate.id));
-            } else if known.is_some_and(|known| known.iter().any(is_refused)) {
-                refused.push(format!("'{}'", candidate.id));
-            } else {
-                self.pool.push(candidate);
-            }
-        }
-        if !self.pool.is_empty() {
-            return Ok(());
-        }
-        Err(if !refused.is_empty() {
-            format!(
-                "the server has refused the credentials of login handler {} (401), and the next login has returned the same ones: check \
-                 where the handler has them from",
-                refused.join(", ")
-            )
-        } else if expired.is_empty() {
-            "no login handler has returned credentials: one of them must return `Ok(Some(ConnectionInfo::new(..)))`"
-                .to_owned()
-        } else {
-            format!(
-                "login handler {} has returned credentials that have expired already: check where it has them from, and the clock of this \
-                 machine",
-                expired.join(", ")
-            )
-        })
-    }
-
-    /// Connects with the credentials of the highest priority.
-    async fn best(&mut self) -> Result<Session, String> {
-        let mut last = String::new();
-        while let Some(at) = self.best_place() {
-            let candidate = self.pool[at].clone();
-            match connect(&candidate.info).await {
-                Ok(client) => {
-                    self.next += 1;
-                    return Ok(Session {
-                        candidate,
-                        number: self.next,
-                        client,
-                        since: Instant::now(),
-                    });
-                }
-                Err(reason) => {
-                    self.pool.swap_remove(at);
-                    let id = candidate.id;
-                    last =
-                        format!("the credentials of login handler '{id}' cannot be used: {reason}");
-                }
-            }
-        }
-        Err(last)
-    }
-
-    /// The first of those with the highest priority.
-    fn best_place(&self) -> Option<usize> {
-        let highest = self.pool.iter().map(|it| it.info.priority).max()?;
-        self.pool.iter().position(|it| it.info.priority == highest)
-    }
-}
-
-impl<S> Drop for LoginTask<S> {
-    /// Nobody waits for what will never come.
-    fn drop(&mut self) {
-        self.vault.standing.send_if_modified(|standing| {
+    /// Nobody logs in any more: nobody waits for what will never come. What is there is used as long as it is good.
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.standing.send_if_modified(|standing| {
             let is_open = matches!(standing, Standing::Wanted(..) | Standing::Unasked);
             if is_open {
-                *standing = Standing::Failed("the operator has ended".into());
+                *standing = Standing::Failed(ENDED.into());
             }
             is_open
         });
+    }
+}
+
+impl Standing {
+    /// Whether that is the session in use.
+    fn is(&self, session: &Session) -> bool {
+        matches!(self, Self::LoggedIn(it) if it.number == session.number)
     }
 }

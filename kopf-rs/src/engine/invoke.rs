@@ -25,10 +25,11 @@ use crate::engine::watchdog::Watched;
 use crate::handler::callee::{Callee, Calling, Function, Returned};
 use crate::handler::cause::Cause;
 use crate::handler::current;
-use crate::handler::definition::HandlerCall;
+use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::error::HandlerError;
 use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
+use crate::handler::subject::Activity;
 use crate::handler::timing::BackgroundKind;
 use crate::happening::{EndOfCall, Happening};
 use crate::object::patch::Patch;
@@ -204,14 +205,12 @@ impl Invoker {
         patch: &mut Patch,
         stop: CutOff<'_>,
     ) -> Result<Outcome, Cancelled> {
-        // A daemon has its thread for as long as its object is there: it would keep others from theirs.
-        let kind = cause.handler.background().map(|(kind, _)| kind);
-        let is_daemon = kind == Some(BackgroundKind::Daemon);
+        let needs_no_place = has_its_own_thread(&cause.handler);
         let place = tokio::select! {
             biased;
             () = stop.cancelled.cancelled() => return Err(Cancelled),
-            place = self.blocking.clone().acquire_owned(), if !is_daemon => place.ok(),
-            () = std::future::ready(()), if is_daemon => None,
+            place = self.blocking.clone().acquire_owned(), if !needs_no_place => place.ok(),
+            () = std::future::ready(()), if needs_no_place => None,
         };
         let (attempt, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
         let (span, of_thread) = (Span::current(), begin.clone());
@@ -227,7 +226,7 @@ impl Invoker {
             Some((returned, taken))
         };
         let runtime = self.handlers.clone().unwrap_or_else(Handle::current);
-        let thread: Thread<_> = if is_daemon {
+        let thread: Thread<_> = if needs_no_place {
             on_its_own_thread(runtime, work)
         } else {
             let thread = runtime.spawn_blocking(work);
@@ -302,6 +301,13 @@ impl CutOff<'_> {
     }
 }
 
+/// A daemon has its thread for as long as its object is there: it would keep others from theirs. A login has its own, too, since those that have
+/// the threads may wait for the login.
+fn has_its_own_thread(handler: &Handler) -> bool {
+    let is_daemon = |(kind, _)| kind == BackgroundKind::Daemon;
+    handler.background().is_some_and(is_daemon) || handler.activity() == Some(Activity::Login)
+}
+
 /// The outcome of a call on a thread of its own; `None` where the call was cancelled before it began.
 type Thread<T> = Pin<Box<dyn Future<Output = Result<Option<T>, String>> + Send>>;
 
@@ -313,7 +319,7 @@ fn on_its_own_thread<T: Send + 'static>(
     let (done, waits) = oneshot::channel();
     let listener = dispatcher::get_default(Clone::clone);
     let begun = std::thread::Builder::new()
-        .name("kopf-daemon".to_owned())
+        .name("kopf-handler".to_owned())
         .spawn(move || {
             let _runtime = runtime.enter();
             let worked = dispatcher::with_default(&listener, work);

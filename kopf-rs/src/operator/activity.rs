@@ -1,6 +1,6 @@
 //! Startup and cleanup: handlers of the operator itself, retried in memory until all have ended.
 //!
-//! What an attempt means is judged as for handlers of objects. Must not know when activities are due.
+//! What an attempt means is judged as for handlers of objects, but that nothing is tried again where requests can have no credentials. Must not know when activities are due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::cluster::login::Vault;
 use crate::engine::attempt::attempt as call_once;
 use crate::engine::invoke::{Cancelled, Invoker};
 use crate::engine::report::report;
@@ -18,6 +19,7 @@ use crate::handler::outcome::Outcome;
 use crate::handler::subject::Activity;
 use crate::handler::subject::Subject;
 use crate::happening::Happening;
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::reaction::judge::Judge;
@@ -36,6 +38,10 @@ pub(crate) struct Activities<'a> {
     pub(crate) context: CauseContext,
     /// First and longest delay after arbitrary errors.
     pub(crate) backoff: (Duration, Duration),
+    /// After so long, an async call without a timeout of its own is cut off, and has failed.
+    pub(crate) patience: Option<Duration>,
+    /// Where their requests have credentials from. Without hope for these, nothing is tried again.
+    pub(crate) vault: Option<&'a Vault>,
 }
 
 /// What an activity has come to.
@@ -67,9 +73,14 @@ impl Activities<'_> {
         let begun = |handler| (handler, Record::begun(now), None);
         let mut runs: Vec<Run> = handlers.into_iter().map(begun).collect();
         while let Some(due) = next_due(&runs) {
-            tokio::time::sleep_until(self.clock.instant(due)).await;
+            let is_last = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.clock.instant(due)) => false,
+                () = self.no_credentials() => true,
+            };
             for (handler, record, result) in &mut runs {
-                if record.is_due(self.clock.now()) {
+                let is_open = is_last && !record.is_final();
+                if is_open || record.is_due(self.clock.now()) {
                     *result = self.attempt(handler, record).await;
                 }
             }
@@ -102,6 +113,10 @@ impl Activities<'_> {
                 Err(Cancelled) => record.failure = true,
             }
         }
+        if !record.is_final() && self.vault.is_some_and(Vault::has_failed) {
+            record.failure = true;
+            told.iter_mut().for_each(stop);
+        }
         for handling in told {
             report(&self.context.logger, &Happening::Handling(handling));
         }
@@ -115,15 +130,34 @@ impl Activities<'_> {
         let cause = HandlerCall::new(handler, self.context.clone(), attempt, subject);
         let (about, mut patch) = (Reference::default(), Patch::new());
         let deletion = || false;
-        call_once(
+        let call = call_once(
             self.invoker,
             self.clock,
             &about,
             &cause,
             &mut patch,
             deletion,
-        )
-        .await
+        );
+        let has_own_bound = cause.handler.timeout().is_some() || cause.handler.is_blocking();
+        let Some(patience) = self.patience.filter(|_| !has_own_bound) else {
+            return call.await;
+        };
+        let cut_off = || Outcome::Arbitrary {
+            message: format!(
+                "the call was cut off, because it had not returned after {} seconds",
+                patience.as_secs_f64()
+            ),
+        };
+        let ended = tokio::time::timeout(patience, call).await;
+        ended.unwrap_or_else(|_| Ok(cut_off()))
+    }
+
+    /// Wait until there is no hope for credentials any more.
+    async fn no_credentials(&self) {
+        match self.vault {
+            Some(vault) => drop(vault.failed().await),
+            None => std::future::pending().await,
+        }
     }
 
     fn judge(&self) -> Judge {
@@ -132,6 +166,17 @@ impl Activities<'_> {
             backoff: self.backoff,
             random: self.rng.next_f64(),
         }
+    }
+}
+
+/// The handler is not called again after all.
+fn stop(handling: &mut Handling) {
+    if let Handling::Attempted {
+        end: AttemptEnd::Arbitrary { fate, .. } | AttemptEnd::Temporary { fate, .. },
+        ..
+    } = handling
+    {
+        *fate = Fate::Stopped;
     }
 }
 

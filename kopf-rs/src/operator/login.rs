@@ -3,20 +3,21 @@
 //! Must not know when a login is wanted, nor what is done with what they return.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::cluster::credentials::ConnectionInfo;
-use crate::cluster::login::{Candidate, LoginSource, Why};
+use crate::cluster::login::{Candidate, LoginSource, Setback, Why};
 use crate::engine::invoke::Invoker;
 use crate::engine::report::report;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Activity;
 use crate::happening::Happening;
-use crate::happening::login::{Login, WhyLogin};
+use crate::happening::login::{Login, LoginSetback, WhyLogin};
 use crate::operator::activity::Activities;
 use crate::operator::settings::StartupSettings;
 use crate::rt::clock::Clock;
@@ -33,9 +34,23 @@ pub(crate) struct LoginHandlers {
     pub(crate) settings: StartupSettings,
 }
 
+/// All requests wait for a login: a call that takes longer, without a timeout of its own, is cut off and made again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 impl LoginSource for LoginHandlers {
     fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
         self.log_in(why).boxed()
+    }
+
+    fn will_be_asked_again(&mut self, setback: Setback, pause: Duration) {
+        let setback = match setback {
+            Setback::Refused { id, times } => LoginSetback::Refused { id, times },
+            Setback::ShortLived { id, times, lived } => {
+                LoginSetback::ShortLived { id, times, lived }
+            }
+            Setback::Unusable(reason) => LoginSetback::Unusable(reason),
+        };
+        self.tell(Login::Setback { setback, pause });
     }
 }
 
@@ -54,6 +69,8 @@ impl LoginHandlers {
             rng: &self.rng,
             context: self.context.clone(),
             backoff: self.settings.get().execution.backoff(),
+            patience: Some(PATIENCE),
+            vault: None,
         };
         let ended = activities.results(self.handlers.clone()).await;
         let mut found = Vec::new();
@@ -89,3 +106,6 @@ fn candidate(id: Arc<str>, result: Value) -> Result<Candidate, String> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

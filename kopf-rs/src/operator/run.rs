@@ -473,6 +473,7 @@ impl CheckedOperator {
         let mut until = std::pin::pin!(until);
         tokio::select! {
             biased;
+            failed = self.login_failed() => return Err(failed),
             started = self.startup() => {
                 started.map_err(OperatorError::Startup)?;
             }
@@ -512,7 +513,11 @@ impl CheckedOperator {
     async fn cleanup(&self) -> Result<(), Vec<String>> {
         let workers = self.settings.get().execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, None);
-        self.activity(Activity::Cleanup, &invoker).await
+        let cleaned = self.activity(Activity::Cleanup, &invoker);
+        match &self.vault {
+            Some(vault) => self.with_hope(vault, cleaned).await,
+            None => cleaned.await,
+        }
     }
 
     async fn activity(&self, activity: Activity, invoker: &Invoker) -> Result<(), Vec<String>> {
@@ -525,6 +530,8 @@ impl CheckedOperator {
             rng: &self.rng,
             context: self.context_of(activity),
             backoff: execution.backoff(),
+            patience: None,
+            vault: self.vault.as_ref(),
         };
         let named = |failed: Vec<Arc<str>>| failed.iter().map(ToString::to_string).collect();
         activities.run(handlers).await.map_err(named)

@@ -1,5 +1,6 @@
 //! Logins without a server: a client is made of credentials, and sends nothing.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use futures_util::FutureExt;
@@ -7,6 +8,8 @@ use jiff::SignedDuration;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
+use crate::cluster::login::task::LoginTask;
+use crate::rt::rng::Rng;
 
 /// Gives what is in it, and notes why it was asked.
 #[derive(Clone, Default)]
@@ -16,6 +19,7 @@ struct Scripted(Arc<Mutex<Script>>);
 struct Script {
     logins: VecDeque<Vec<Candidate>>,
     asked: Vec<Why>,
+    told: Vec<Setback>,
 }
 
 impl LoginSource for Scripted {
@@ -24,6 +28,10 @@ impl LoginSource for Scripted {
         script.asked.push(why);
         let found = script.logins.pop_front().unwrap_or_default();
         async move { Ok(found) }.boxed()
+    }
+
+    fn will_be_asked_again(&mut self, setback: Setback, _: Duration) {
+        self.0.lock().unwrap().told.push(setback);
     }
 }
 
@@ -39,7 +47,7 @@ fn vault(logins: Vec<Vec<Candidate>>) -> (Vault, Scripted, AbortOnDropHandle<()>
     let source = Scripted::default();
     source.0.lock().unwrap().logins.extend(logins);
     let vault = Vault::new(Clock::start());
-    let task = vault.task(source.clone(), Arc::new(Rng::new()));
+    let task = LoginTask::new(vault.clone(), source.clone(), Arc::new(Rng::new()));
     let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
     (vault, source, task)
 }
@@ -100,7 +108,7 @@ async fn what_was_refused_is_not_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn logins_whose_credentials_are_refused_at_once_are_paced() {
     let logins = (0..8).map(|it| vec![candidate("a", &it.to_string())]);
-    let (vault, _, _task) = vault(logins.collect());
+    let (vault, source, _task) = vault(logins.collect());
     let begun = Instant::now();
     for _ in 0..7 {
         refuse(&vault).await;
@@ -111,6 +119,12 @@ async fn logins_whose_credentials_are_refused_at_once_are_paced() {
         "{:?}",
         begun.elapsed()
     );
+    let told = |times| Setback::Refused {
+        id: "a".into(),
+        times,
+    };
+    let all: Vec<_> = (2..=7).map(told).collect();
+    assert_eq!(source.0.lock().unwrap().told, all);
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,5 +157,109 @@ async fn nobody_waits_for_a_login_that_is_over() {
     let (vault, _, task) = vault(Vec::new());
     drop(task);
     let error = vault.session().await.map(|_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "the operator has ended");
+    assert_eq!(error.to_string(), ENDED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_expire_at_once_are_asked_for_with_growing_pauses() {
+    #[derive(Default)]
+    struct Hasty(usize, Arc<std::sync::atomic::AtomicUsize>);
+
+    impl LoginSource for Hasty {
+        fn login(&mut self, _: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+            self.0 += 1;
+            self.1.store(self.0, std::sync::atomic::Ordering::Relaxed);
+            let mut found = candidate("a", &self.0.to_string());
+            let soon = Clock::start().now() + SignedDuration::from_millis(20);
+            found.info.expiration = Some(soon);
+            async move { Ok(vec![found]) }.boxed()
+        }
+
+        fn will_be_asked_again(&mut self, setback: Setback, _: Duration) {
+            assert!(matches!(setback, Setback::ShortLived { .. }), "{setback:?}");
+        }
+    }
+
+    let source = Hasty::default();
+    let logins = source.1.clone();
+    let vault = Vault::new(Clock::start());
+    let task = LoginTask::new(vault.clone(), source, Arc::new(Rng::new()));
+    let _task = AbortOnDropHandle::new(tokio::spawn(task.run()));
+    let asking = async {
+        loop {
+            drop(vault.session().await);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(60), asking).await;
+    assert!(asked.is_err(), "it goes on");
+    let logins = logins.load(std::sync::atomic::Ordering::Relaxed);
+    assert!((3..=12).contains(&logins), "{logins} logins in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_end_credentials_are_used_as_long_as_they_are_good() {
+    let (vault, _, task) = vault(vec![vec![candidate("a", "1")]]);
+    assert_eq!(id(&vault).await, "a");
+    drop(task);
+    tokio::task::yield_now().await;
+    assert_eq!(id(&vault).await, "a");
+    let session = vault.session().await.unwrap();
+    vault.want(Why::Refused("a".into()), &session);
+    let next = tokio::time::timeout(Duration::from_secs(60), vault.session()).await;
+    let error = next.expect("nobody waits").map(|_| ()).unwrap_err();
+    let told = "the operator has ended";
+    assert!(error.to_string().starts_with(told), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
+    let refused = candidate("a", "1");
+    let logins = vec![
+        vec![refused.clone()],
+        vec![refused],
+        vec![],
+        vec![candidate("a", "2")],
+    ];
+    let (vault, source, _task) = vault(logins);
+    id(&vault).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    refuse(&vault).await;
+    assert_eq!(id(&vault).await, "a");
+    let told = source.0.lock().unwrap().told.clone();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let of_both = told.iter().all(|it| matches!(it, Setback::Unusable(_)));
+    assert!(of_both, "{told:?}");
+    // Nothing else is given from now on.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    refuse(&vault).await;
+    let error = vault.session().await.map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("no login handler has returned"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_operator_stops_nobody_waits_for_a_login_for_long() {
+    struct Silent;
+
+    impl LoginSource for Silent {
+        fn login(&mut self, _: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+            std::future::pending().boxed()
+        }
+
+        fn will_be_asked_again(&mut self, _: Setback, _: Duration) {}
+    }
+
+    let vault = Vault::new(Clock::start());
+    let task = LoginTask::new(vault.clone(), Silent, Arc::new(Rng::new()));
+    let _task = AbortOnDropHandle::new(tokio::spawn(task.run()));
+    let hoping = vault.hope_for(Duration::from_secs(30));
+    let error = tokio::select! {
+        never = hoping => match never {},
+        session = vault.session() => session.map(|_| ()).unwrap_err(),
+    };
+    let told = "its login handlers have given no credentials within 30 seconds";
+    assert!(error.to_string().contains(told), "{error}");
 }

@@ -2,16 +2,24 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Client;
 use crate::cluster::login::Vault;
+use crate::cluster::login::task::LoginTask;
+use crate::engine::report::report;
 use crate::handler::cause::CauseContext;
 use crate::handler::subject::Activity;
+use crate::happening::Happening;
+use crate::happening::login::Login;
 use crate::operator::login::LoginHandlers;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report};
 use crate::rt::clock::Clock;
+
+/// While the operator stops, requests wait for a login so long at most.
+const LAST_LOGIN: Duration = Duration::from_secs(30);
 
 impl Operator {
     /// The same as [`Operator::run`], for an operator with login handlers ([`on_login`](macro@crate::on_login)): they give it its credentials.
@@ -36,7 +44,8 @@ impl Operator {
         let vault = Vault::new(Clock::start());
         let client = vault.client();
         let mut operator = CheckedOperator::new(self, name, client.clone())?;
-        let logging_in = vault.task(operator.login_handlers(), operator.rng.clone());
+        let handlers = operator.login_handlers();
+        let logging_in = LoginTask::new(vault.clone(), handlers, operator.rng.clone());
         let _logging_in = AbortOnDropHandle::new(tokio::spawn(logging_in.run()));
         operator.vault = Some(vault.clone());
         let mut until = pin!(until);
@@ -68,6 +77,19 @@ impl CheckedOperator {
                 ..self.context_of(Activity::Login)
             },
             settings: self.settings.clone(),
+        }
+    }
+
+    /// Clean up, with requests that fail where they can have no credentials.
+    pub(super) async fn with_hope<T>(&self, vault: &Vault, cleanup: impl Future<Output = T>) -> T {
+        if vault.has_failed() && !self.handlers_of(Activity::Cleanup).is_empty() {
+            let logger = self.context_of(Activity::Login).logger;
+            report(&logger, &Happening::Login(Login::CleanupWithout));
+        }
+        tokio::select! {
+            biased;
+            cleaned = cleanup => cleaned,
+            never = vault.hope_for(LAST_LOGIN) => match never {},
         }
     }
 

@@ -1,0 +1,242 @@
+//! Logging in, whenever that is wanted: which of the credentials are used, which are no good, and when there is no hope.
+//!
+//! Promises that logins whose credentials are no good follow each other with growing pauses, and that this is told. Must not know who waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::credentials::ConnectionInfo;
+use crate::cluster::login::session::connect;
+use crate::cluster::login::{Candidate, LoginSource, Session, Setback, Standing, Vault, Why};
+use crate::rt::backoff::Backoff;
+use crate::rt::rng::Rng;
+
+/// Logs in whenever that is wanted.
+pub(crate) struct LoginTask<S> {
+    vault: Vault,
+    source: S,
+    rng: Arc<Rng>,
+    /// What the last login has brought, as far as it is still good.
+    pool: Vec<Candidate>,
+    /// By handler, the last ones that the server has refused.
+    refused: BTreeMap<Arc<str>, VecDeque<ConnectionInfo>>,
+    /// Of credentials that were no good, in a row.
+    setbacks: Backoff,
+    times: u32,
+    next: u64,
+}
+
+/// So many refused credentials of a handler are remembered, as in Kopf.
+const REMEMBERED: usize = 3;
+/// Credentials that were refused after so long were good ones.
+const CALM: Duration = Duration::from_secs(60);
+/// Credentials that have expired after so long were good ones.
+const SHORT: Duration = Duration::from_millis(500);
+/// First and longest pause between logins whose credentials are no good.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// So often an operator that has worked is given credentials that cannot be used, before it ends: about a minute. What they are made of may be
+/// in the middle of being replaced.
+const UNUSABLE: u32 = 6;
+
+impl<S: LoginSource> LoginTask<S> {
+    pub(crate) fn new(vault: Vault, source: S, rng: Arc<Rng>) -> Self {
+        Self {
+            vault,
+            source,
+            rng,
+            pool: Vec::new(),
+            refused: BTreeMap::new(),
+            setbacks: Backoff::new(PAUSES.0, PAUSES.1),
+            times: 0,
+            next: 0,
+        }
+    }
+
+    /// Log in whenever that is wanted, until it fails.
+    pub(crate) async fn run(mut self) {
+        let mut standing = self.vault.standing.subscribe();
+        loop {
+            let wanted = standing.wait_for(|it| matches!(it, Standing::Wanted(..)));
+            let wanted = wanted.await.map(|it| it.clone());
+            let Ok(Standing::Wanted(why, former)) = wanted else {
+                return;
+            };
+            let next = match self.next_session(why, former).await {
+                Ok(session) => Standing::LoggedIn(Arc::new(session)),
+                Err(why) => Standing::Failed(why.into()),
+            };
+            let has_failed = matches!(next, Standing::Failed(_));
+            self.vault.standing.send_if_modified(|standing| {
+                let is_wanted = matches!(standing, Standing::Wanted(..));
+                if is_wanted {
+                    *standing = next;
+                }
+                is_wanted
+            });
+            if has_failed {
+                return;
+            }
+        }
+    }
+
+    async fn next_session(
+        &mut self,
+        why: Why,
+        former: Option<Arc<Session>>,
+    ) -> Result<Session, String> {
+        let lived = former.as_ref().map(|it| it.since.elapsed());
+        let was_good = match why {
+            Why::First => false,
+            Why::Expired(_) => lived.is_some_and(|lived| lived >= SHORT),
+            Why::Refused(_) => lived.is_some_and(|lived| lived >= CALM),
+        };
+        if was_good {
+            self.setbacks.reset();
+            self.times = 0;
+        }
+        if let (Why::Refused(_), Some(former)) = (&why, former) {
+            self.refuse(former.candidate.clone());
+        }
+        self.drop_expired();
+        if self.pool.is_empty() {
+            if !was_good {
+                self.pause(&why, lived.unwrap_or_default()).await;
+            }
+            self.log_in(why, was_good).await?;
+        }
+        self.best().await
+    }
+
+    /// Wait before another login, where the credentials were no good.
+    async fn pause(&mut self, why: &Why, lived: Duration) {
+        let times = self.times + 1;
+        let setback = match why {
+            Why::First => return,
+            Why::Refused(id) => Setback::Refused {
+                id: id.clone(),
+                times,
+            },
+            Why::Expired(id) => Setback::ShortLived {
+                id: id.clone(),
+                times,
+                lived,
+            },
+        };
+        self.times = times;
+        let pause = self.setbacks.next_pause(&self.rng);
+        if times > 1 {
+            self.source.will_be_asked_again(setback, pause);
+        }
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Ask for credentials; more than once where the former ones were good.
+    async fn log_in(&mut self, why: Why, was_good: bool) -> Result<(), String> {
+        for _ in 1..UNUSABLE {
+            let found = self.source.login(why.clone()).await?;
+            match self.take_in(found) {
+                Err(reason) if was_good => {
+                    let pause = self.setbacks.next_pause(&self.rng);
+                    let setback = Setback::Unusable(reason);
+                    self.source.will_be_asked_again(setback, pause);
+                    tokio::time::sleep(pause).await;
+                }
+                done => return done,
+            }
+        }
+        let found = self.source.login(why).await?;
+        self.take_in(found)
+    }
+
+    fn refuse(&mut self, candidate: Candidate) {
+        self.pool.retain(|it| it.id != candidate.id);
+        let refused = self.refused.entry(candidate.id).or_default();
+        refused.push_back(candidate.info);
+        if refused.len() > REMEMBERED {
+            refused.pop_front();
+        }
+    }
+
+    fn drop_expired(&mut self) {
+        let now = self.vault.clock.now();
+        self.pool.retain(|it| !it.info.is_expired(now));
+    }
+
+    /// What a login has brought, without what is no good.
+    fn take_in(&mut self, found: Vec<Candidate>) -> Result<(), String> {
+        let now = self.vault.clock.now();
+        let (mut expired, mut refused) = (Vec::new(), Vec::new());
+        for candidate in found {
+            let known = self.refused.get(&candidate.id);
+            let is_refused = |it: &ConnectionInfo| it.is_same(&candidate.info);
+            if candidate.info.is_expired(now) {
+                expired.push(format!("'{}'", candidate.id));
+            } else if known.is_some_and(|known| known.iter().any(is_refused)) {
+                refused.push(format!("'{}'", candidate.id));
+            } else {
+                self.pool.push(candidate);
+            }
+        }
+        if !self.pool.is_empty() {
+            return Ok(());
+        }
+        Err(if !refused.is_empty() {
+            format!(
+                "the server has refused the credentials of login handler {} (401), and the next login has returned the same ones: check \
+                 where the handler has them from",
+                refused.join(", ")
+            )
+        } else if expired.is_empty() {
+            "no login handler has returned credentials: one of them must return `Ok(Some(ConnectionInfo::new(..)))`"
+                .to_owned()
+        } else {
+            format!(
+                "login handler {} has returned credentials that have expired already: check where it has them from, and the clock of this \
+                 machine",
+                expired.join(", ")
+            )
+        })
+    }
+
+    /// Connects with the credentials of the highest priority.
+    async fn best(&mut self) -> Result<Session, String> {
+        let mut last = String::new();
+        while let Some(at) = self.best_place() {
+            let candidate = self.pool[at].clone();
+            match connect(&candidate.info).await {
+                Ok(client) => {
+                    self.next += 1;
+                    return Ok(Session {
+                        candidate,
+                        number: self.next,
+                        client,
+                        since: Instant::now(),
+                        accepted: tokio::sync::Mutex::default(),
+                    });
+                }
+                Err(reason) => {
+                    self.pool.swap_remove(at);
+                    let id = candidate.id;
+                    last =
+                        format!("the credentials of login handler '{id}' cannot be used: {reason}");
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// The first of those with the highest priority.
+    fn best_place(&self) -> Option<usize> {
+        let highest = self.pool.iter().map(|it| it.info.priority).max()?;
+        self.pool.iter().position(|it| it.info.priority == highest)
+    }
+}
+
+impl<S> Drop for LoginTask<S> {
+    fn drop(&mut self) {
+        self.vault.close();
+    }
+}
