@@ -7,7 +7,7 @@ use kopf_rs_tests::{Program, TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::cli::{Folder, PATIENCE, kopf_rs};
+use crate::cli::{self, PATIENCE};
 
 scenarios! {
     an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes [tcp real];
@@ -20,61 +20,6 @@ scenarios! {
     an_object_whose_patch_function_ends_the_process_is_left_alone_and_its_deletion_says_so [tcp];
     a_handler_of_an_object_that_is_deleted_is_accused_no_more [tcp];
 }
-
-const HANDLERS: &str = r#"
-use std::time::Duration;
-use kopf_rs::prelude::*;
-
-#[on_create("configmaps", labels = {"abrupt": PRESENT})]
-async fn explode(body: &Value, patch: &mut Patch, logger: Logger) {
-    info!(logger, "has the handler's attention");
-    match body["data"]["fuse"].as_str() {
-        Some("lit") => std::process::abort(),
-        Some("slow") => tokio::time::sleep(Duration::from_millis(100)).await,
-        Some("hangs") => std::future::pending().await,
-        _ => {}
-    }
-    if body["data"]["then"] == "lit" {
-        std::process::abort();
-    }
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    patch["metadata"]["annotations"]["handled"] = "yes".into();
-    if body["data"]["then"] == "transform" {
-        patch.transform(|_| std::process::abort());
-    }
-}
-
-fn kills(cause: &Cause) -> bool {
-    if cause.body()["data"]["filter"] == "lit" {
-        std::process::abort();
-    }
-    if cause.body()["data"]["filter"] == "parks" {
-        eprintln!("the operator's own thread is taken");
-        loop {
-            std::thread::park();
-        }
-    }
-    false
-}
-
-#[on_create("configmaps", labels = {"abrupt": PRESENT}, when = kills)]
-fn picky() {}
-
-#[on_delete("configmaps", labels = {"held": PRESENT})]
-fn hold() {}
-
-#[on_event("configmaps", labels = {"held": PRESENT})]
-fn watch(body: &Value) {
-    if !body["metadata"]["deletionTimestamp"].is_null() && body["data"]["deletion"] == "watched" {
-        std::process::abort();
-    }
-}
-
-#[on_delete("configmaps", labels = {"kept": PRESENT})]
-fn keep() {
-    std::process::abort();
-}
-"#;
 
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
@@ -390,12 +335,10 @@ fn finalizer(object: Option<&Value>) -> Option<String> {
 
 /// The operator as a process of its own.
 fn operator(cluster: &TestCluster, flags: &[&str]) -> Program {
-    let folder = Folder::new("abrupt").file("explode.rs", HANDLERS);
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let file = folder.at("explode.rs");
-    let args = ["run", &file, "--kubeconfig", &kubeconfig, "-n"];
-    let args = [&args[..], &[cluster.namespace()], flags].concat();
-    Program::start(kopf_rs(&args), PATIENCE)
+    let args = ["--kubeconfig", &kubeconfig, "-n", cluster.namespace()];
+    let command = cli::operator("explode", &[&args[..], flags].concat());
+    Program::start(command, PATIENCE)
 }
 
 /// What an operator has said until a handler killed it.

@@ -9,7 +9,7 @@ use kopf_rs::{Callback, Context, Criterion, Registry, handler};
 use kopf_rs_tests::{Lines, Program, TestCluster, scenarios};
 use serde_json::json;
 
-use crate::cli::{Folder, PATIENCE, kopf_rs};
+use crate::cli::{self, PATIENCE};
 use crate::health;
 use crate::operating::{TestOperator, is_handled};
 
@@ -26,37 +26,6 @@ scenarios! {
 
 /// What is not there by then does not come before the handlers go on, which is never.
 const SOON: Duration = Duration::from_secs(60);
-
-/// `hog` takes a thread for good. The others are called as the engine can call them: on a thread of their own.
-const HANDLERS: &str = r#"
-use kopf_rs::prelude::*;
-
-#[on_create("configmaps", labels = {"hog": PRESENT})]
-async fn hog(logger: Logger) -> HandlerResult {
-    info!(logger, "takes a thread");
-    loop {
-        std::thread::park();
-    }
-}
-
-#[on_event("secrets", labels = {"seen": PRESENT})]
-fn see(logger: Logger) {
-    info!(logger, "seen meanwhile");
-}
-
-#[on_create("secrets", labels = {"seen": PRESENT})]
-fn keep(patch: &mut Patch) {
-    patch["metadata"]["annotations"]["kept"] = "yes".into();
-}
-"#;
-
-/// An async one, which is called when threads are still taken.
-const CLEANUP: &str = r#"
-#[on_cleanup]
-async fn clean(logger: Logger) {
-    info!(logger, "cleans up");
-}
-"#;
 
 /// Blocks its thread until it is told of; returns whether it was.
 fn blocking(id: &'static str, lines: &Lines) -> Callback {
@@ -186,14 +155,9 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluste
 }
 
 /// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.
-async fn hogged(cluster: &TestCluster, folder: &str, more: &str) -> Program {
-    let file = Folder::new(folder)
-        .file("hog.rs", &format!("{HANDLERS}{more}"))
-        .at("hog.rs");
+async fn hogged(cluster: &TestCluster, program: &str) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
-        "run",
-        &file,
         "--kubeconfig",
         &kubeconfig,
         "-n",
@@ -205,7 +169,7 @@ async fn hogged(cluster: &TestCluster, folder: &str, more: &str) -> Program {
     for number in 0..threads {
         create(cluster, "ConfigMap", &format!("stuck-{number}"), "hog").await;
     }
-    let program = Program::start(kopf_rs(&args), PATIENCE);
+    let program = Program::start(cli::operator(program, &args), PATIENCE);
     for number in 0..threads {
         let taken = format!("/stuck-{number}] takes a thread");
         let taken = |line: &str| line.contains(&taken);
@@ -224,7 +188,7 @@ async fn create(cluster: &TestCluster, kind: &str, name: &str, label: &str) {
 }
 
 async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster: TestCluster) {
-    let program = hogged(&cluster, "blocking", "").await;
+    let program = hogged(&cluster, "hog").await;
     let lines = program.lines().with_patience(SOON);
     create(&cluster, "Secret", "other", "seen").await;
     let seen = |line: &str| line.contains("/other] seen meanwhile");
@@ -237,7 +201,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
         .await;
     let told = |line: &str| line.contains("/stuck-0] Handler 'hog' has blocked its thread");
     let told = lines.until("of the watchdog", told).await;
-    assert!(told.contains("hog.rs:5:10"), "{told}");
+    assert!(told.contains("hog.rs:8:10"), "{told}");
     assert!(
         told.contains("Make it a `fn` instead of an `async fn`"),
         "{told}"
@@ -265,7 +229,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
 }
 
 async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {
-    let mut program = hogged(&cluster, "blocking", "").await;
+    let mut program = hogged(&cluster, "hog").await;
     // There is no thread left for this one.
     create(&cluster, "ConfigMap", "late", "hog").await;
     create(&cluster, "Secret", "other", "seen").await;
@@ -286,7 +250,7 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluste
 }
 
 async fn cleanup_handlers_run_whoever_blocks_all_threads(cluster: TestCluster) {
-    let mut program = hogged(&cluster, "blocking-cleanup", CLEANUP).await;
+    let mut program = hogged(&cluster, "hog_with_cleanup").await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;
     let said = program.lines().all().join("\n");

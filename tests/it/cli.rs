@@ -1,6 +1,7 @@
 //! The program `kopf-rs` and the operators it makes, from the outside: what is typed, what is said, how it ends.
 //!
-//! Builds are shared: one target folder, and for what is only about building a kopf-rs of a few lines.
+//! Builds are shared: one target folder, and for what is only about building a kopf-rs of a few lines. What is about an operator and not about
+//! `kopf-rs run` is a program of `tests/programs`, which is built with the tests.
 
 mod crates;
 mod operators;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use kopf_rs_tests::{Program, kopf_rs_binary, leave_outer_cargo};
+use kopf_rs_tests::{Program, built_program, kopf_rs_binary, leave_outer_cargo};
 
 /// Long enough for all dependencies to be built on a small machine that does other things too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1200);
@@ -32,16 +33,30 @@ pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// `kopf-rs` in the repository's root, with nothing of the environment that could tell it where a cluster is.
+/// `kopf-rs` in the repository's root.
 pub(crate) fn kopf_rs(args: &[&str]) -> Command {
     let binary = kopf_rs_binary();
     let target = binary.ancestors().nth(2).expect("target/PROFILE/kopf-rs");
     let mut command = Command::new(binary);
+    command.args(args).env("CARGO_TARGET_DIR", target);
+    at_home(command)
+}
+
+/// An operator of `tests/programs` in the repository's root, with the name of its file as `kopf-rs run` gives it.
+pub(crate) fn operator(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(built_program(program));
+    if !args.contains(&"--name") {
+        command.args(["--name", program]);
+    }
+    command.args(args);
+    at_home(command)
+}
+
+/// In the repository's root, with nothing of the environment that could tell where a cluster is.
+fn at_home(mut command: Command) -> Command {
     leave_outer_cargo(&mut command);
     command
-        .args(args)
         .current_dir(root())
-        .env("CARGO_TARGET_DIR", target)
         .env("HOME", Folder::new("home").path())
         .env_remove("KUBECONFIG")
         .env_remove("RUST_BACKTRACE")
@@ -53,6 +68,23 @@ pub(crate) fn kopf_rs(args: &[&str]) -> Command {
         if let Some(user) = std::env::var_os(home).map(PathBuf::from).or(user) {
             command.env(home, user);
         }
+    }
+    command
+}
+
+/// A command as the `"$@"` of a shell script.
+pub(crate) fn in_shell(script: &str, program: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script, "sh"])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .current_dir(program.get_current_dir().expect("a folder is chosen"));
+    for (key, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
     }
     command
 }

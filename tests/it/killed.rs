@@ -5,26 +5,11 @@ use std::time::Duration;
 use kopf_rs_tests::{Program, TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::cli::{Folder, PATIENCE, kopf_rs};
+use crate::cli::{self, PATIENCE};
 
 scenarios! {
     attempts_go_on_after_a_kill [tcp real];
 }
-
-/// Fails twice, and leaves on the object what each attempt knew.
-const HANDLER: &str = r#"
-use kopf_rs::prelude::*;
-
-#[on_create("configmaps", labels = {"killed": PRESENT})]
-async fn third_time_lucky(retry: u32, patch: &mut Patch, logger: Logger) -> HandlerResult {
-    info!(logger, "attempt {retry}");
-    if retry < 2 {
-        Err(TemporaryError::new("not yet").delay(0.2))?;
-    }
-    patch["metadata"]["annotations"]["attempts"] = (retry + 1).to_string().into();
-    Ok(())
-}
-"#;
 
 const KILLS: u64 = 20;
 
@@ -64,20 +49,15 @@ async fn attempts_go_on_after_a_kill(cluster: TestCluster) {
 
 /// The operator as a process of its own, watching.
 async fn operator(cluster: &TestCluster) -> Program {
-    let file = Folder::new("killed")
-        .file("lucky.rs", HANDLER)
-        .at("lucky.rs");
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
-        "run",
-        &file,
         "--kubeconfig",
         &kubeconfig,
         "-n",
         cluster.namespace(),
         "--verbose",
     ];
-    let program = Program::start(kopf_rs(&args), PATIENCE);
+    let program = Program::start(cli::operator("lucky", &args), PATIENCE);
     let watching = |line: &str| line.contains("Starting the watch-stream for configmaps");
     program.lines().until("that it watches", watching).await;
     program

@@ -141,7 +141,10 @@ fn everything() -> Vec<Source> {
         "examples",
     ];
     let mut sources = Source::read(repository(), &crates);
-    sources.extend(Source::read(repository(), &["tests/src", "tests/it"]));
+    sources.extend(Source::read(
+        repository(),
+        &["tests/src", "tests/it", "tests/programs"],
+    ));
     // Fixtures for the compiler are texts, not modules of ours.
     sources.retain(|source| !source.path.contains("/ui/") && !source.path.contains("/expand/"));
     sources
@@ -216,7 +219,10 @@ fn no_test_is_ignored() {
 
 #[test]
 fn tests_and_examples_use_public_names_only() {
-    let mut sources = Source::read(repository(), &["examples", "tests/src", "tests/it"]);
+    let mut sources = Source::read(
+        repository(),
+        &["examples", "tests/src", "tests/it", "tests/programs"],
+    );
     sources.retain(|source| !source.path.starts_with("tests/it/layers"));
     complain(&doors(&sources));
 }

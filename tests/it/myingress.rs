@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::cli::{PATIENCE, kopf_rs, root};
+use crate::cli::{self, PATIENCE, root};
 
 scenarios! {
     a_load_balancer_lives_and_dies_with_its_object [tcp real];
@@ -122,15 +122,8 @@ fn read(file: &str) -> String {
 /// The operator, with its cloud at a port of this machine.
 fn start(cluster: &TestCluster, port: u16) -> Program {
     let kubeconfig = cluster.kubeconfig().to_str().expect("an ASCII path");
-    let flags = [
-        "run",
-        "examples/myingress",
-        "--kubeconfig",
-        kubeconfig,
-        "-n",
-        cluster.namespace(),
-    ];
-    let mut command = kopf_rs(&flags);
+    let flags = ["--kubeconfig", kubeconfig, "-n", cluster.namespace()];
+    let mut command = cli::operator("myingress", &flags);
     command
         .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"))
         .env("AWS_REGION", "us-east-1")

@@ -2,6 +2,7 @@
 //!
 //! Promises that nothing is built twice: the same target folder, profile and features as those of the test itself.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -11,27 +12,35 @@ use serde_json::Value;
 use crate::skip::slow;
 use crate::toolchain::cache_root;
 
-/// The path of the program `kopf-rs`, built by cargo on first use in each test process.
+/// The path of the program `kopf-rs`.
 ///
 /// # Panics
 ///
 /// When cargo fails to build it.
 #[must_use]
 pub fn kopf_rs_binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| built_program("kopf-rs"))
+    built_program("kopf-rs")
 }
 
-/// The path of a program of this workspace.
+/// The path of a program of this workspace, or of an operator under `tests/programs`. All of them are built by one call of cargo, on first use
+/// in each test process: for each further one it would wait until no other test builds anything.
 ///
 /// # Panics
 ///
-/// When cargo fails to build it.
+/// When cargo fails to build them.
 #[must_use]
-pub fn built_program(name: &str) -> PathBuf {
-    artifact(&["--bin", name], name, |artifact| {
-        artifact["executable"].as_str()
-    })
+pub fn built_program(name: &str) -> &'static Path {
+    static ALL: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let made = |message: Value| {
+            let path = message["executable"].as_str()?;
+            Some((message["target"]["name"].as_str()?.to_owned(), path.into()))
+        };
+        let lines = build(&["--bins", "--examples"]);
+        messages(&lines).filter_map(made).collect()
+    });
+    let program = all.get(name).map(PathBuf::as_path);
+    program.unwrap_or_else(|| panic!("cargo has not told where {name} is"))
 }
 
 /// The path of a library of this workspace, as cargo names it: `kopf_rs`. What it depends on lies beside it.
@@ -41,11 +50,18 @@ pub fn built_program(name: &str) -> PathBuf {
 /// When cargo fails to build it.
 #[must_use]
 pub fn built_library(name: &str) -> PathBuf {
-    artifact(&["--lib"], name, |artifact| {
-        let files = artifact["filenames"].as_array()?.iter();
-        let mut files = files.filter_map(Value::as_str);
-        files.find(|file| Path::new(file).extension().is_some_and(|it| it == "rlib"))
-    })
+    let library = |message: Value| {
+        let files = message["filenames"]
+            .as_array()
+            .filter(|_| message["target"]["name"] == name)?;
+        let files = files.iter().filter_map(Value::as_str).map(PathBuf::from);
+        files
+            .into_iter()
+            .find(|file| file.extension().is_some_and(|it| it == "rlib"))
+    };
+    let lines = build(&["--lib"]);
+    let found = messages(&lines).find_map(library);
+    found.unwrap_or_else(|| panic!("cargo has not told where {name} is"))
 }
 
 /// The path of a program that is a workspace of its own, by its folder. What it depends on is built once per machine, beside what
@@ -72,12 +88,8 @@ pub fn outside_program(folder: &Path) -> PathBuf {
     let problem = || String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}", problem());
     let lines = String::from_utf8_lossy(&output.stdout);
-    let messages = lines
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let mut paths = messages.filter_map(|it: Value| it["executable"].as_str().map(PathBuf::from));
-    paths
-        .next()
+    messages(&lines)
+        .find_map(|it| it["executable"].as_str().map(PathBuf::from))
         .unwrap_or_else(|| panic!("cargo has not told where {} is", name.display()))
 }
 
@@ -96,15 +108,11 @@ pub fn leave_outer_cargo(command: &mut Command) {
     }
 }
 
-fn artifact(args: &[&str], target: &str, file: fn(&Value) -> Option<&str>) -> PathBuf {
-    let lines = build(args);
-    let messages = lines
+/// What cargo says in JSON.
+fn messages(lines: &str) -> impl Iterator<Item = Value> {
+    lines
         .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let mut artifacts = messages.filter(|message: &Value| message["target"]["name"] == target);
-    artifacts
-        .find_map(|artifact| file(&artifact).map(PathBuf::from))
-        .unwrap_or_else(|| panic!("cargo has not told where {target} is"))
+        .filter_map(|line| serde_json::from_str(line).ok())
 }
 
 fn build(args: &[&str]) -> String {

@@ -7,35 +7,9 @@ use kopf_rs_tests::Program;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Folder, PATIENCE, ended, kopf_rs};
+use super::{Folder, PATIENCE, ended, in_shell, kopf_rs, operator};
 
-/// Does what a `ConfigMap` says.
-const HANDLER: &str = r#"
-use kopf_rs::prelude::*;
-
-#[on_create("configmaps")]
-fn obey(body: &Value, logger: Logger) -> HandlerResult {
-    match body["data"]["do"].as_str() {
-        Some("block") => {
-            info!(logger, "blocking");
-            loop {
-                std::thread::park();
-            }
-        }
-        Some("fail") => Err(PermanentError::new("asked to fail").into()),
-        Some("retry") => Err(TemporaryError::new("asked to retry").delay(1).into()),
-        Some("panic") => panic!("asked to panic"),
-        Some("print") => {
-            println!("printed");
-            Ok(())
-        }
-        _ => {
-            tracing::info!(count = 1, "seen plainly");
-            Ok(())
-        }
-    }
-}
-"#;
+const OBEY: &str = include_str!("../../programs/obey.rs");
 
 fn folder() -> Folder {
     let object = |name: &str, what: &str| {
@@ -45,7 +19,6 @@ fn folder() -> Folder {
     };
     let (good, bad) = (object("good", "nothing"), object("bad", "fail"));
     Folder::new("operators")
-        .file("obey.rs", HANDLER)
         .file("empty/notes.txt", "")
         .file("good/good.yaml", &good)
         .file("good.txt", &good)
@@ -71,28 +44,17 @@ fn folder() -> Folder {
 
 fn obey(args: &[&str]) -> Command {
     let folder = folder();
-    let mut all = vec!["run".to_owned(), folder.at("obey.rs")];
-    all.extend(args.iter().map(|arg| arg.replace('@', &folder.at(""))));
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    kopf_rs(&all)
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| arg.replace('@', &folder.at("")))
+        .collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    operator("obey", &args)
 }
 
 /// The same as the `"$@"` of a shell script; `%` is the folder there.
 fn obey_in_shell(script: &str, args: &[&str]) -> Command {
-    let program = obey(args);
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", &script.replace('%', &folder().at("")), "sh"])
-        .arg(program.get_program())
-        .args(program.get_args());
-    command.current_dir(program.get_current_dir().expect("a folder is chosen"));
-    for (key, value) in program.get_envs() {
-        match value {
-            Some(value) => command.env(key, value),
-            None => command.env_remove(key),
-        };
-    }
-    command
+    in_shell(&script.replace('%', &folder().at("")), &obey(args))
 }
 
 #[tokio::test]
@@ -453,12 +415,14 @@ async fn a_program_on_main_has_the_same_flags() {
         root.display()
     );
     let lock = std::fs::read_to_string(root.join("Cargo.lock")).unwrap();
-    let folder = Folder::new("on-main").file("Cargo.toml", &manifest).file(
-        "src/main.rs",
-        &format!("//! An operator.\n{HANDLER}\n{STATE}"),
-    );
-    if !folder.path().join("Cargo.lock").exists() {
-        std::fs::write(folder.path().join("Cargo.lock"), lock).unwrap();
+    let folder = Folder::new("on-main")
+        .file("Cargo.toml", &manifest)
+        .file("src/main.rs", &OBEY.replace("kopf_rs::main!();\n", STATE));
+    // Cargo takes out of it what is not needed: begun anew where the repository's own is another.
+    let copied = folder.path().join("Cargo.lock.copied");
+    if std::fs::read_to_string(&copied).ok().as_ref() != Some(&lock) {
+        std::fs::write(folder.path().join("Cargo.lock"), &lock).unwrap();
+        std::fs::write(copied, lock).unwrap();
     }
     let good = super::operators::folder().at("good");
     let args = [

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Folder, ended, kopf_rs};
+use super::{Folder, ended, in_shell, kopf_rs};
 
 const HANDLER: &str = "\
 use kopf_rs::prelude::*;
@@ -36,6 +36,18 @@ async fn a_file_without_a_manifest_outside_of_any_crate() {
     let file = folder.join("alone.rs");
     std::fs::write(&file, HANDLER).unwrap();
     ended(run(file.to_str().unwrap())).await.with(0, &[]);
+    // What comes through a pipe is the operator's, not cargo's.
+    let piped = kopf_rs(&[
+        "run",
+        file.to_str().unwrap(),
+        "--embedded",
+        "--apply",
+        "-",
+        "--once",
+    ]);
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: piped}}";
+    let piped = ended(in_shell(&format!("echo '{map}' | \"$@\""), &piped)).await;
+    piped.with(0, &["[default/piped] Handler 'seen' succeeded."]);
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
-//! The two servers that all clients share: one in this process over TLS, one real.
+//! The two servers of a client: one in this process over TLS, one real.
 //!
-//! Promise: no test waits for servers twice. The controllers that make children do not run beside the real server, as they do
-//! not in the process either. Must not know clients.
+//! Promise: a client is alone on its servers, since clients look at all kinds there are, and at kinds of the same names. Each has a server in the
+//! process of its own; the real one is started once, and lent to one client after the other. The controllers that make children do not run
+//! beside the real server, as they do not in the process either. Must not know clients.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kopf_rs_apiserver::ApiServer;
 use kopf_rs_tests::{RealServer, Served, runtime, skipped};
@@ -23,7 +25,15 @@ pub(super) struct Both {
     /// The one in this process.
     pub(super) ours: PathBuf,
     /// kube-apiserver.
-    pub(super) real: PathBuf,
+    pub(super) real: Lent,
+}
+
+/// The real server, as long as a client has it for itself.
+#[derive(Debug)]
+pub(super) struct Lent {
+    /// The kubeconfig file of its administrator.
+    pub(super) kubeconfig: PathBuf,
+    _alone: MutexGuard<'static, ()>,
 }
 
 /// Both servers; a machine that cannot have the real one has `test` recorded as skipped.
@@ -34,16 +44,16 @@ pub(super) fn both(test: &str) -> Option<Both> {
     })
 }
 
-/// The server in this process.
-pub(super) fn ours() -> PathBuf {
-    static OURS: OnceLock<PathBuf> = OnceLock::new();
-    OURS.get_or_init(serve).clone()
-}
-
-/// The real server; a machine that cannot have it has `test` recorded as skipped.
-pub(super) fn real(test: &str) -> Option<PathBuf> {
+/// The real server, once no other client has it; a machine that cannot have it has `test` recorded as skipped.
+pub(super) fn real(test: &str) -> Option<Lent> {
+    static ONE_CLIENT: Mutex<()> = Mutex::new(());
+    // A client that has failed leaves nothing that concerns the next one.
+    let alone = ONE_CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
     match started() {
-        Ok(real) => Some(real.kubeconfig()),
+        Ok(real) => Some(Lent {
+            kubeconfig: real.kubeconfig(),
+            _alone: alone,
+        }),
         Err(error) => match error.missing() {
             Some(missing) => {
                 skipped(test, missing);
@@ -65,9 +75,11 @@ fn started() -> Result<&'static RealServer, &'static kopf_rs_tests::StartError> 
     started.as_ref()
 }
 
-/// Serves in a thread of its own until the process ends, and returns the kubeconfig file.
-fn serve() -> PathBuf {
-    let folder = scratch("servers");
+/// A server in this process: serves in a thread of its own until the process ends. Its kubeconfig file is returned.
+pub(super) fn ours() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = scratch(&format!("server-{number}"));
     let (tell, told) = channel();
     std::thread::spawn(move || {
         runtime().block_on(async {

@@ -79,7 +79,9 @@ impl Client<'_> {
         if mode == Mode::Recorded {
             return Some(pieces.iter().map(read).collect());
         }
-        let now = run(&real(test)?);
+        let server = real(test)?;
+        let now = run(&server.kubeconfig);
+        drop(server);
         for (piece, now) in pieces.iter().zip(&now) {
             if mode == Mode::Recording {
                 let asked = self.asked(piece);

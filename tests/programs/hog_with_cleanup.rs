@@ -1,0 +1,20 @@
+//! `hog` takes a thread for good, and an async cleanup handler is called while threads are still taken: `it blocking::` starts it.
+
+#![expect(clippy::unused_async, reason = "async handlers are what is to block")]
+
+use kopf_rs::prelude::*;
+
+#[on_create("configmaps", labels = {"hog": PRESENT})]
+async fn hog() -> HandlerResult {
+    info!("takes a thread");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[on_cleanup]
+async fn clean() {
+    info!("cleans up");
+}
+
+kopf_rs::main!();

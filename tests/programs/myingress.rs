@@ -1,0 +1,3 @@
+//! The example `MyIngress` as a program: `it myingress::` starts it.
+
+kopf_rs::main!(myingress);
