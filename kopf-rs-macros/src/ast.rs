@@ -23,8 +23,10 @@ pub(crate) struct Function {
 
 /// One parameter.
 pub(crate) enum Argument {
-    /// The patch: the only one that can be changed.
+    /// The patch, which can be changed.
     Patch,
+    /// The status, which can be changed: its type without `&mut`.
+    Status(Type),
     /// Kopf's name: the marker type, and how it is received.
     Named(Ident, Received),
     /// A field of a stanza: its path, and how it is received.
@@ -48,7 +50,7 @@ impl Function {
     pub(crate) fn read(item: &mut ItemFn, kinds: &[&Kind], mistakes: &mut Mistakes) -> Self {
         check_signature(&item.sig, mistakes);
         let mut arguments = Vec::new();
-        let (mut patches, mut params) = (0, 0);
+        let (mut patches, mut statuses, mut params) = (0, 0, 0);
         for input in &mut item.sig.inputs {
             match input {
                 FnArg::Receiver(receiver) => {
@@ -61,6 +63,11 @@ impl Function {
                     if patches > 1 {
                         mistakes.at(&*typed, "there is only one patch: ask for it once");
                         patches = 1;
+                    }
+                    statuses += usize::from(matches!(argument, Some(Argument::Status(_))));
+                    if statuses > 1 {
+                        mistakes.at(&*typed, "there is only one status: ask for it once");
+                        statuses = 1;
                     }
                     let is_param =
                         matches!(&argument, Some(Argument::Named(name, _)) if name == "param");
@@ -95,6 +102,12 @@ impl Function {
             }
             _ => None,
         })
+    }
+
+    /// The place of the status that the function changes, among its arguments.
+    pub(crate) fn status(&self) -> Option<usize> {
+        let is_status = |it: &Argument| matches!(it, Argument::Status(_));
+        self.arguments.iter().position(is_status)
     }
 
     /// Whether an argument is resolved by its type.
@@ -444,12 +457,18 @@ fn named(
         }
         return Some(Argument::Patch);
     }
+    if name == "status" && is_status(&ty) {
+        return changed_status(written, ty, kinds, mistakes);
+    }
     if mutable {
         let advice = match name {
             "memo" => "take `Memo`, which needs no `&mut`",
             "logger" => "take `Logger`, which can be cloned",
             "settings" => {
                 "take `settings: StartupSettings`, and change them by `settings.change(|settings| ..)`"
+            }
+            "status" => {
+                "take `status: &mut Status<MyStatus>`, of your type, or change it by `patch: &mut Patch`"
             }
             _ => "changes of the object go into `patch: &mut Patch`",
         };
@@ -474,6 +493,52 @@ fn named(
         Ident::new(name, written.span().resolved_at(Span::mixed_site())),
         received,
     ))
+}
+
+/// `Status<T>`, or a reference to one. A type of the user's that is called so, but has no parameters, is read as any other.
+fn is_status(ty: &Type) -> bool {
+    if let Some(inner) = optional(ty) {
+        return is_status(inner);
+    }
+    match ty {
+        Type::Reference(reference) => is_status(&reference.elem),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            last.ident == "Status" && matches!(last.arguments, PathArguments::AngleBracketed(_))
+        }),
+        _ => false,
+    }
+}
+
+/// `status: &mut Status<T>`
+fn changed_status(
+    written: &Ident,
+    ty: Type,
+    kinds: &[&Kind],
+    mistakes: &mut Mistakes,
+) -> Option<Argument> {
+    let fixed = kinds
+        .iter()
+        .find(|kind| !kind.arguments().contains(&"patch"));
+    if let Some(kind) = fixed {
+        let message = format!(
+            "handlers of #[{}] change no object: take `{written}: MyStatus`, or `{written}: &Value`",
+            kind.attribute
+        );
+        mistakes.at(&ty, message);
+        return None;
+    }
+    match ty {
+        Type::Reference(reference) if reference.mutability.is_some() => {
+            Some(Argument::Status(*reference.elem))
+        }
+        _ => {
+            let message = format!(
+                "a status that is changed is taken as `{written}: &mut Status<MyStatus>`; to read it only, take `{written}: MyStatus`"
+            );
+            mistakes.at(&ty, message);
+            None
+        }
+    }
 }
 
 /// What to take instead of a type that is not offered, where it is known what was meant.

@@ -315,9 +315,11 @@ fn call(
         .collect();
     let asked = function.arguments.iter();
     let asked = asked.filter_map(|argument| asked_for(argument, attributes, k));
+    let status = function.status();
+    let status = status.map(|n| numbered(n, &function.arguments[n]));
     let passed = (0..)
         .zip(&function.arguments)
-        .map(|(n, argument)| passed(n, argument));
+        .map(|(n, argument)| passed(n, argument, status.as_ref()));
     let name = &function.name;
     let output = match &item.sig.output {
         ReturnType::Default => name.span(),
@@ -336,6 +338,10 @@ fn call(
         Returns::Entries => quote_spanned!(output=> #k::index_returned(#cause, #value)),
         Returns::Again => quote_spanned!(output=> #k::reconcile_returned(#cause, #value)),
         Returns::Result => quote_spanned!(output=> (&#value).__kopf_kind().convert(#value)),
+    };
+    let convert = match &status {
+        Some(status) => quote!(#status.end(#convert)),
+        None => convert,
     };
     let body = quote! {
         use #k::{AnyKind as _, GivenToAll as _, LocalBoxKind as _};
@@ -384,6 +390,13 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
     let (value, cause) = (numbered(n, argument), hidden("cause"));
     match argument {
         Argument::Patch => TokenStream::new(),
+        Argument::Status(ty) => {
+            let (lent, patch) = (
+                quote_spanned!(ty.span()=> <#ty as #k::StatusArgument>::lend),
+                hidden("patch"),
+            );
+            quote_spanned!(ty.span()=> let mut #value = #lent(#cause, #patch)?;)
+        }
         Argument::Index(name, ty, _) => {
             let name = name_of_index(name);
             let made = quote_spanned!(ty.span()=> <#ty as #k::IndexArgument>::of);
@@ -417,11 +430,15 @@ fn made(n: usize, argument: &Argument, k: &TokenStream) -> TokenStream {
     }
 }
 
-/// What is passed for one argument.
-fn passed(n: usize, argument: &Argument) -> TokenStream {
+/// What is passed for one argument. A status that is lent has the patch, too.
+fn passed(n: usize, argument: &Argument, status: Option<&Ident>) -> TokenStream {
     let value = numbered(n, argument);
     match argument {
-        Argument::Patch => hidden("patch").to_token_stream(),
+        Argument::Patch => match status {
+            Some(status) => quote!(&mut *#status.patch),
+            None => hidden("patch").to_token_stream(),
+        },
+        Argument::Status(ty) => quote_spanned!(made_at(ty)=> &mut #value.status),
         Argument::Index(_, ty, true) | Argument::Field(_, Received::Lent(ty)) => {
             quote_spanned!(made_at(ty)=> &#value)
         }
@@ -466,7 +483,7 @@ fn hidden(name: &str) -> Ident {
 fn numbered(n: usize, argument: &Argument) -> Ident {
     let place = match argument {
         Argument::Patch => Span::mixed_site(),
-        Argument::Injected(ty) | Argument::Index(_, ty, _) => ty.span(),
+        Argument::Injected(ty) | Argument::Index(_, ty, _) | Argument::Status(ty) => ty.span(),
         Argument::Named(_, received) | Argument::Field(_, received) => received.ty().span(),
     };
     Ident::new(&format!("__kopf_argument_{n}"), place)

@@ -33,6 +33,7 @@ pub use crate::handler::options::{ChangeOptions, CommonOptions, ErrorsMode, Retr
 pub use crate::handler::owned::kind;
 pub use crate::handler::registry::callback::Callback;
 pub use crate::handler::returned::{AnyKind, LocalBoxKind};
+pub use crate::handler::status::StatusArgument;
 pub use crate::handler::subject::Activity;
 pub use crate::handler::timing::{BackgroundKind, Pause, pause};
 pub use crate::object::patch::Patch;

@@ -34,6 +34,7 @@ pub(crate) mod required;
 pub(crate) mod returned;
 pub(crate) mod rules;
 pub(crate) mod seconds;
+pub(crate) mod status;
 pub(crate) mod stopped;
 pub(crate) mod subhandlers;
 pub(crate) mod subject;

@@ -93,6 +93,7 @@ pub use crate::handler::registry::callback::{
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
 pub use crate::handler::seconds::Seconds;
+pub use crate::handler::status::{Conditions, Status};
 pub use crate::handler::stopped::{StopReason, Stopped};
 pub use crate::handler::subhandlers::Subhandlers;
 pub use crate::handler::subject::Reason;
@@ -100,6 +101,7 @@ pub use crate::handler::test_cause::TestCause;
 pub use crate::handler::timing::{IntoPause, Pause};
 pub use crate::health::address::BadLiveness;
 pub use crate::object::body::Body;
+pub use crate::object::conditions::{Condition, ConditionStatus};
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
 pub use crate::object::event::EventType;
 pub use crate::object::labels::Labels;
@@ -137,6 +139,7 @@ pub mod storage {
 #[cfg_attr(doc, doc(hidden))]
 pub mod __arguments {
     pub use crate::handler::extract::{FromArg, LendArg, arg};
+    pub use crate::handler::status::StatusArgument;
 }
 
 /// README.md as doctests: its Rust compiles.

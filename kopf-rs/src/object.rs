@@ -4,6 +4,7 @@
 
 pub(crate) mod body;
 pub(crate) mod collection;
+pub(crate) mod conditions;
 pub(crate) mod diff;
 pub(crate) mod discreet;
 pub(crate) mod essence;

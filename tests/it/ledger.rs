@@ -16,7 +16,7 @@ use crate::twin::scenario::Scenario;
 struct Ledger {
     scenarios: BTreeMap<String, Entry>,
     defects: BTreeMap<String, Entry>,
-    /// Scenarios of what runs beside the changes of objects: a letter and a number.
+    /// Scenarios of what runs beside the changes of objects, and of children: letters and a number.
     engines: BTreeMap<String, Entry>,
     rows: BTreeMap<String, Entry>,
 }
@@ -51,6 +51,7 @@ fn every_number_has_its_proof() {
     wrong.extend(missing("row", 37, &ledger.rows, &[]));
     let engines = [
         ("A", 13),
+        ("CH", 62),
         ("D", 19),
         ("I", 10),
         ("L", 7),
@@ -58,7 +59,11 @@ fn every_number_has_its_proof() {
         ("T", 13),
     ];
     let numbers = engines.map(|(letter, last)| (1..=last).map(move |it| format!("{letter}{it}")));
-    let numbers: Vec<_> = numbers.into_iter().flatten().collect();
+    let numbers = numbers.into_iter().flatten();
+    // These two are part of others.
+    let numbers: Vec<_> = numbers
+        .filter(|it| !["CH22", "CH53"].contains(&it.as_str()))
+        .collect();
     wrong.extend(missing("scenario", 0, &ledger.engines, &numbers));
     let mut later = 0;
     let parts = [

@@ -52,6 +52,7 @@ mod rivals;
 mod schedules;
 mod secrets;
 mod selection;
+mod status;
 mod subhandlers;
 mod timers;
 mod transform;

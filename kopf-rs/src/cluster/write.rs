@@ -57,7 +57,7 @@ pub(crate) struct PatchRequest<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) changes: &'a Changes,
     pub(crate) part: Part,
-    /// On any other version: [`ClusterError::Conflict`]. Always so for the status and for operations.
+    /// On any other version: [`ClusterError::Conflict`]. Always so for the status, for conditions and for operations.
     pub(crate) is_bound: bool,
 }
 
@@ -131,6 +131,11 @@ impl Changes {
         }
     }
 
+    /// Whether they were made for one state of the status.
+    fn depend_on_the_status(&self) -> bool {
+        matches!(self, Self::Merge(patch) if !patch.status_edits().is_empty())
+    }
+
     /// Whether `found` is as this part makes it.
     pub(crate) fn are_in(&self, part: Part, found: &Value) -> bool {
         let (status, others) = part.content();
@@ -175,7 +180,8 @@ impl PatchRequest<'_> {
     /// Custom resources take all metadata of a status patch from the stored object before they compare uids,
     /// so that only the version keeps a late status from the next object of the same name.
     fn is_bound(&self) -> bool {
-        self.is_bound || self.part == Part::Status
+        let (status, _) = self.part.content();
+        self.is_bound || self.part == Part::Status || status && self.changes.depend_on_the_status()
     }
 }
 

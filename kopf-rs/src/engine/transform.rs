@@ -35,10 +35,14 @@ pub(super) struct Transformer<'a> {
 impl Transformer<'_> {
     /// The changes to be made to `raw`: the patch itself, where it has no functions.
     pub(super) fn changes(&self, raw: &Raw, patch: &Arc<Patch>) -> Result<Changes, String> {
-        if patch.functions().is_empty() {
+        let has_functions = !patch.functions().is_empty();
+        if !has_functions && patch.status_edits().is_empty() {
             return Ok(Changes::Merge(patch.clone()));
         }
         let found = raw.body().map_err(|error| error.to_string())?;
+        if !has_functions {
+            return Ok(Changes::Merge(Arc::new(self.resolved(&found, patch))));
+        }
         let wanted = self.transformed(&found, patch);
         Ok(Changes::Operations {
             operations: Operations::between(&found, &wanted),
@@ -55,10 +59,15 @@ impl Transformer<'_> {
         }
     }
 
+    /// The patch for an object in this state.
+    fn resolved(&self, found: &Body, patch: &Patch) -> Patch {
+        patch.resolved(found, self.shared.setup.clock.now())
+    }
+
     /// The object as the patch wants it: merged, then changed by its functions. What is the operator's own is as the merge has left it.
     fn transformed(&self, found: &Body, patch: &Patch) -> Value {
         let mut wanted = Value::clone(found);
-        merge(&mut wanted, patch.as_value());
+        merge(&mut wanted, self.resolved(found, patch).as_value());
         let mut lost = BTreeSet::new();
         let handlers = patch.functions().iter().filter_map(|it| it.handler());
         let handlers: BTreeSet<Arc<str>> = handlers.cloned().collect();

@@ -232,7 +232,7 @@ impl Worker {
             self.memory.seen = effects.seen_if_refused.without_patch();
             return Due::Now;
         }
-        effects.patch.unset(&["status"]);
+        effects.patch.forget_status();
         if !effects.patch.is_empty() {
             let finalizers = effects.expected_finalizers.as_deref();
             let left = self.left_of(&effects.patch, None);
@@ -245,7 +245,7 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Write this patch, and what has become of it. The last time is for an operator that stops.
+    /// Write this patch: what it says of the object, and what has become of it. The last time is for an operator that stops.
     async fn write(
         &mut self,
         patch: Patch,
@@ -253,7 +253,8 @@ impl Worker {
         is_last: bool,
     ) -> (Arc<Patch>, Written) {
         let patch = Arc::new(patch);
-        self.report_begin(&patch);
+        let shown = self.resolved(&patch);
+        self.report_begin(&shown);
         let (shared, about) = (self.context.shared.clone(), self.context.about.clone());
         let logger = self.context.logger().clone();
         let plan = |state: &Raw| {
@@ -282,7 +283,7 @@ impl Worker {
         let written = match written {
             Written::Refused(message) => Written::Refused(discreet(&self.kind.resource, message)),
             Written::Outdated(found) => {
-                let patch = self.as_told(&patch);
+                let patch = self.as_told(&shown);
                 self.report(Patching::Outdated { patch });
                 if found.is_ok() {
                     self.memory.lately.answered = Some(Instant::now());
@@ -291,7 +292,20 @@ impl Worker {
             }
             written => written,
         };
-        (patch, written)
+        (shown, written)
+    }
+
+    /// The patch for the object as far as it is known.
+    fn resolved(&self, patch: &Arc<Patch>) -> Arc<Patch> {
+        if patch.status_edits().is_empty() {
+            return patch.clone();
+        }
+        let now = self.shared().setup.clock.now();
+        let body = self.raw.body();
+        body.map_or_else(
+            |_| patch.clone(),
+            |body| Arc::new(patch.resolved(&body, now)),
+        )
     }
 
     /// The operator stops: write what is left, without another plan.

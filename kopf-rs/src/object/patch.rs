@@ -5,10 +5,15 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::object::conditions::{FoundStatus, StatusEdits};
 use crate::object::path::FieldPath;
+
+const CONDITIONS: [&str; 2] = ["status", "conditions"];
+const OBSERVED_GENERATION: [&str; 2] = ["status", "observedGeneration"];
 
 /// A merge patch (RFC 7386): `patch.set("status.address", "10.0.0.1")`, or `patch["status"]["address"] = json!("10.0.0.1")`; `null` removes a key.
 ///
@@ -38,6 +43,8 @@ use crate::object::path::FieldPath;
 pub struct Patch {
     merge: Value,
     functions: Vec<Transformation>,
+    /// Changes of conditions and the like: what they come to depends on what the object has.
+    status: StatusEdits,
 }
 
 /// A change of the object as it will be then.
@@ -71,6 +78,7 @@ impl PartialEq for Patch {
             Arc::ptr_eq(&one.function, &other.function)
         };
         self.merge == other.merge
+            && self.status == other.status
             && self.functions.len() == other.functions.len()
             && self.functions.iter().zip(&other.functions).all(same)
     }
@@ -85,7 +93,9 @@ impl Patch {
     /// Whether the patch changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.functions.is_empty() && self.merge.as_object().is_none_or(Map::is_empty)
+        self.functions.is_empty()
+            && self.status.is_empty()
+            && self.merge.as_object().is_none_or(Map::is_empty)
     }
     /// The patch as JSON.
     #[must_use]
@@ -152,6 +162,42 @@ impl Patch {
     pub(crate) fn absorb(&mut self, other: Self) {
         self.merge(other.merge);
         self.functions.extend(other.functions);
+        self.status.absorb(other.status);
+    }
+    /// Change conditions and the like.
+    pub(crate) fn edit_status(&mut self, edits: StatusEdits) {
+        self.status.absorb(edits);
+    }
+    /// Changes of conditions and the like.
+    pub(crate) fn status_edits(&self) -> &StatusEdits {
+        &self.status
+    }
+    /// The patch for an object that is as `found`: changes of conditions are part of the merge patch, too.
+    pub(crate) fn resolved(&self, found: &Value, now: Timestamp) -> Self {
+        let mut resolved = self.clone();
+        if self.status.is_empty() {
+            return resolved;
+        }
+        let status = self.found_status(found);
+        if let Some(list) = self.status.conditions(status, now) {
+            resolved.put(&CONDITIONS, list);
+        }
+        if let Some(generation) = self.status.observed_generation(status) {
+            resolved.put(&OBSERVED_GENERATION, generation.into());
+        }
+        resolved
+    }
+    /// What changes of conditions are made on: the object with this patch.
+    fn found_status<'a>(&'a self, found: &'a Value) -> FoundStatus<'a> {
+        let at = |path: [&'static str; 2]| {
+            let own = self.get(&path);
+            own.or_else(|| found.get(path[0])?.get(path[1]))
+        };
+        FoundStatus {
+            conditions: at(CONDITIONS),
+            observed_generation: at(OBSERVED_GENERATION).and_then(Value::as_i64),
+            generation: at(["metadata", "generation"]).and_then(Value::as_i64),
+        }
     }
     /// Return the patch, and leave an empty one.
     #[must_use]
@@ -176,8 +222,15 @@ impl Patch {
     pub(crate) fn unset(&mut self, path: &[&str]) {
         unset(&mut self.merge, path);
     }
+    /// Forget what is wanted of the status.
+    pub(crate) fn forget_status(&mut self) {
+        self.unset(&["status"]);
+        self.status = StatusEdits::default();
+    }
     /// Without the parts that `body` already fulfils.
     pub(crate) fn effective(mut self, body: &Value) -> Self {
+        let edits = std::mem::take(&mut self.status);
+        self.status = edits.effective(self.found_status(body));
         if let Value::Object(wanted) = &mut self.merge {
             drop_fulfilled(wanted, body);
         }
@@ -190,6 +243,7 @@ impl Default for Patch {
         Self {
             merge: Value::Object(Map::new()),
             functions: Vec::new(),
+            status: StatusEdits::default(),
         }
     }
 }

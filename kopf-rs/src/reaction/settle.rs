@@ -488,6 +488,7 @@ impl Settling {
             all.put(&FINALIZERS, list);
         }
         all.absorb(patch.effective(&self.context.body));
+        all.edit_status(self.all_wanted().status_edits().clone());
         self.effects.patch = all;
         self.effects
     }

@@ -7,15 +7,17 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::handler::callee::{Callee, Calling};
 use crate::handler::cause::Cause;
-use crate::handler::error::HandlerResult;
+use crate::handler::error::{HandlerError, HandlerResult};
 use crate::handler::filter::Criterion;
 use crate::handler::location::DeclaredAt;
 use crate::handler::options::{CallbackOptions, ErrorsMode};
 use crate::handler::returned::IntoReturned;
 use crate::handler::seconds::Seconds;
+use crate::handler::status::{Status, StatusArgument};
 use crate::object::patch::Patch;
 use crate::object::path::FieldPath;
 
@@ -237,6 +239,36 @@ impl Context {
     pub fn patch<T>(&self, change: impl FnOnce(&mut Patch) -> T) -> T {
         let mut taken = TakenPatch::of(&self.patch);
         change(&mut taken.patch)
+    }
+
+    /// Change the status as a type of yours, and its conditions. Functions with an attribute have the argument
+    /// `status: &mut Status<MyStatus>` for that. Each time, it starts as it was when the handler was called.
+    ///
+    /// ```
+    /// use kopf_rs::prelude::*;
+    ///
+    /// let create_fn = handler("create_fn", |cause| async move {
+    ///     cause.change_status(|status: &mut Status<Value>| {
+    ///         status["url"] = json!("https://example.com");
+    ///         status.conditions().set("Ready", true, "Deployed", "");
+    ///     })
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// Permanent ones, where the status of the object is no `T`, and where a condition is changed to what the API would refuse.
+    pub fn change_status<T, R>(
+        &self,
+        change: impl FnOnce(&mut Status<T>) -> R,
+    ) -> Result<R, HandlerError>
+    where
+        T: DeserializeOwned + Serialize + Send + 'static,
+    {
+        let mut taken = TakenPatch::of(&self.patch);
+        let mut lent = Status::<T>::lend(&self.cause, &mut taken.patch)?;
+        let changed = change(&mut lent.status);
+        lent.end(Ok(None))?;
+        Ok(changed)
     }
 }
 

@@ -1,0 +1,379 @@
+//! The status of an object as a value that handlers change: what differs at the end of a call becomes part of its patch.
+//!
+//! Must not know how conditions are merged with those of others: `object::conditions` does, when the patch is sent.
+
+mod declared;
+mod difference;
+#[cfg(test)]
+mod tests;
+
+use std::any::type_name;
+use std::ops::{Deref, DerefMut};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
+use serde_json::{Value, json};
+
+use crate::handler::callee::Returned;
+use crate::handler::cause::Cause;
+use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::read::{Absent, read, stanza};
+use crate::handler::status::declared::declares;
+use crate::handler::status::difference::{condition_edits, difference};
+use crate::object::conditions::{
+    Condition, ConditionEdit, ConditionStatus, StatusEdits, WantedCondition,
+};
+use crate::object::patch::Patch;
+
+const OBSERVED_GENERATION: &str = "observedGeneration";
+
+/// The status of the object as a type of yours, to be changed: `status: &mut Status<MyStatus>`.
+///
+/// It starts as the object's status is. What the function changes of it is written with all else that the cycle writes: only the fields
+/// that differ, and nothing where none does. A change of the status calls no handler, except those with a `field` in it.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// #[serde(default, rename_all = "camelCase")]
+/// struct WebAppStatus {
+///     available_replicas: u32,
+///     url: Option<String>,
+///     observed_generation: Option<i64>,
+/// }
+///
+/// #[on_create("webapps")]
+/// #[on_update("webapps")]
+/// async fn deploy(name: &str, status: &mut Status<WebAppStatus>) {
+///     status.url = Some(format!("https://{name}.example.com"));
+///     status.available_replicas = 3;
+///     status.conditions().set("Ready", true, "Deployed", "all replicas are available");
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// // In a unit test:
+/// let mut status = Status::from(WebAppStatus::default());
+/// deploy("one", &mut status).await;
+/// assert_eq!(status.available_replicas, 3);
+/// assert!(status.conditions().is_true("Ready"));
+/// # });
+/// ```
+///
+/// An object has no status at first: `#[serde(default)]` makes all fields optional. A field that is `None` at the end is removed. The status can also
+/// be JSON: `status: &mut Status<Value>`, and `status["url"] = json!("..")`. To read the status only, take `status: MyStatus`, or `&Value`.
+///
+/// What the function has changed is written, too, where it fails, takes too long, or panics. Beside it, `patch: &mut Patch` works as ever; where both
+/// change a field, the status wins.
+///
+/// # The generation observed
+///
+/// Where `MyStatus` has the field `observedGeneration`, or the object's status has it already, it is set to the `metadata.generation` that the function was called
+/// with: when the function succeeds, and when it has changed conditions. It is never set to a lower one. Conditions have theirs. Not so
+/// for resources without a status subresource, whose generation counts writes of the status, too, and not for those of Kubernetes itself.
+#[derive(Debug)]
+pub struct Status<T> {
+    value: T,
+    known: Known,
+}
+
+/// What is known of a status beside its value.
+#[derive(Debug)]
+struct Known {
+    /// As it was at first.
+    before: Value,
+    /// The conditions, with the changes made so far; `None` where something else stands in their place.
+    conditions: Option<Vec<Value>>,
+    edits: StatusEdits,
+    /// What is observed, where that is to be said.
+    generation: Option<i64>,
+    /// Whether the status has a field for it.
+    has_generation: bool,
+    mistake: Option<String>,
+}
+
+/// The conditions of a [`Status`], one of each type: by [`Status::conditions`].
+///
+/// They are as KEP-1623 describes them. Conditions of other types, their order and their times stay as they are on the server, whoever writes
+/// them meanwhile: what is changed here is merged into the newest list when it is sent. `lastTransitionTime` changes only with `status`, and
+/// `observedGeneration` is set to the generation that the handler was called with. What was said of a later generation stays. A condition that is set to what it
+/// is already causes no write: keep counters and times out of messages.
+#[derive(Debug)]
+pub struct Conditions<'a> {
+    list: Option<&'a mut Vec<Value>>,
+    edits: &'a mut StatusEdits,
+    generation: Option<i64>,
+    mistake: &'a mut Option<String>,
+}
+
+/// The argument `status: &mut Status<T>`, and where its changes go: for generated code.
+pub struct StatusGuard<'a, T> {
+    /// What is lent to the function.
+    pub status: Status<T>,
+    /// That of the call, for a function that wants it, too.
+    pub patch: &'a mut Patch,
+    has_succeeded: bool,
+    // Kept here, so that what is not JSON is told of once.
+    as_json: AsJson<T>,
+}
+
+type AsJson<T> = fn(&T) -> Result<Value, PermanentError>;
+
+/// `Status<T>`, for arguments of that type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no status that a handler can change",
+    label = "expected `Status<T>`, of a `T` that implements `Serialize` and `Deserialize`",
+    note = "such as `#[derive(Default, Serialize, Deserialize)] #[serde(default)] struct MyStatus {{ .. }}`"
+)]
+pub trait StatusArgument: Sized {
+    /// What stands in the status.
+    type Content;
+
+    /// Lend it to a function. What that changes goes into the patch.
+    ///
+    /// # Errors
+    /// Where the object's status is none of that type.
+    fn lend<'a>(
+        cause: &Cause,
+        patch: &'a mut Patch,
+    ) -> Result<StatusGuard<'a, Self::Content>, HandlerError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + Serialize + Send + 'static> StatusArgument for Status<T> {
+    type Content = T;
+
+    fn lend<'a>(cause: &Cause, patch: &'a mut Patch) -> Result<StatusGuard<'a, T>, HandlerError> {
+        Ok(StatusGuard {
+            status: Self::of(cause)?,
+            patch,
+            has_succeeded: false,
+            as_json,
+        })
+    }
+}
+
+// === impl Status ===
+
+impl<T: DeserializeOwned + Serialize + 'static> Status<T> {
+    fn of(cause: &Cause) -> Result<Self, HandlerError> {
+        let stored = stanza(cause.body().status());
+        let value: T = read(cause.at("status"), stored, Absent::Empty)
+            .map_err(|error| with_advice::<T>(error, stored.is_none()))?;
+        let mut status = Self::with(value, stored)?;
+        status.known.generation = generation(cause);
+        Ok(status)
+    }
+
+    fn with(value: T, stored: Option<&Value>) -> Result<Self, PermanentError> {
+        let before = as_json(&value)?;
+        let conditions = match stored.map(|stored| &stored["conditions"]) {
+            None | Some(Value::Null) => Some(Vec::new()),
+            Some(Value::Array(list)) => Some(list.clone()),
+            Some(_) => None,
+        };
+        let is_stored = stored.is_some_and(|it| it[OBSERVED_GENERATION].is_i64());
+        let known = Known {
+            before,
+            conditions,
+            edits: StatusEdits::default(),
+            generation: None,
+            has_generation: is_stored || declares::<T>(OBSERVED_GENERATION),
+            mistake: None,
+        };
+        Ok(Self { value, known })
+    }
+}
+
+impl<T> Status<T> {
+    /// Its conditions.
+    pub fn conditions(&mut self) -> Conditions<'_> {
+        Conditions {
+            list: self.known.conditions.as_mut(),
+            edits: &mut self.known.edits,
+            generation: self.known.generation,
+            mistake: &mut self.known.mistake,
+        }
+    }
+}
+
+impl<T> Status<T> {
+    /// What has changed, as a part of `patch`.
+    fn put_into(&self, patch: &mut Patch, has_succeeded: bool, as_json: AsJson<T>) {
+        // What is no JSON any more is an error of the call.
+        let Ok(after) = as_json(&self.value) else {
+            return;
+        };
+        let Known {
+            before, generation, ..
+        } = &self.known;
+        let mut edits = StatusEdits::default();
+        let mut changed = difference(before, &after);
+        let listed = changed.get("conditions").and_then(|_| {
+            condition_edits(
+                before.get("conditions"),
+                after.get("conditions")?,
+                *generation,
+            )
+        });
+        if let Some(listed) = listed {
+            changed.remove("conditions");
+            for edit in listed {
+                edits.edit(edit);
+            }
+        }
+        edits.absorb(self.known.edits.clone());
+        let has_conditions = !edits.is_empty();
+        if let Some(generation) = *generation
+            && self.known.has_generation
+            && (has_succeeded || has_conditions)
+        {
+            edits.observe(generation);
+        }
+        if !changed.is_empty() {
+            patch.merge(json!({"status": changed}));
+        }
+        patch.edit_status(edits);
+    }
+}
+
+/// A status as in unit tests of handlers.
+impl<T: DeserializeOwned + Serialize + 'static> From<T> for Status<T> {
+    fn from(value: T) -> Self {
+        let stored = serde_json::to_value(&value).unwrap_or_default();
+        let status = Self::with(value, Some(&stored));
+        status.expect("a status is JSON")
+    }
+}
+
+impl<T> Deref for Status<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Status<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+// === impl Conditions ===
+
+impl Conditions<'_> {
+    /// Set the condition of this type. `status` is `true`, `false`, or a [`ConditionStatus`]; `reason` is required, one word in CamelCase; the
+    /// message, for people, may be empty.
+    ///
+    /// What the API would refuse, such as a reason of two words, makes a call that succeeds otherwise a permanent failure.
+    pub fn set(
+        &mut self,
+        kind: &str,
+        status: impl Into<ConditionStatus>,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        let wanted = WantedCondition {
+            status: status.into(),
+            reason: reason.into(),
+            message: message.into(),
+        };
+        self.edit(ConditionEdit::set(kind, wanted, self.generation));
+    }
+
+    /// Remove the condition of this type.
+    pub fn remove(&mut self, kind: &str) {
+        self.edit(ConditionEdit::remove(kind, self.generation));
+    }
+
+    /// The condition of this type, with the changes made so far.
+    #[must_use]
+    pub fn get(&self, kind: &str) -> Option<Condition> {
+        let mut list = self.list.iter().flat_map(|list| list.iter());
+        let found = list.find(|it| it["type"] == *kind)?;
+        Condition::deserialize(found).ok()
+    }
+
+    /// Whether the condition of this type is there, and is true.
+    #[must_use]
+    pub fn is_true(&self, kind: &str) -> bool {
+        let found = self.get(kind);
+        found.is_some_and(|it| it.status == ConditionStatus::True)
+    }
+
+    fn edit(&mut self, edit: ConditionEdit) {
+        let Some(list) = &mut self.list else {
+            let mistake =
+                "status.conditions of the object is no list, so that no condition can be changed";
+            self.mistake.get_or_insert_with(|| mistake.to_owned());
+            return;
+        };
+        if let Err(mistake) = edit.check() {
+            self.mistake.get_or_insert(mistake);
+            return;
+        }
+        edit.show_in(list);
+        self.edits.edit(edit);
+    }
+}
+
+// === impl StatusGuard ===
+
+impl<T> StatusGuard<'_, T> {
+    /// The call has ended so.
+    ///
+    /// # Errors
+    /// That of the call, or what is wrong with the status.
+    pub fn end(mut self, returned: Returned) -> Returned {
+        let result = returned?;
+        if let Some(mistake) = self.status.known.mistake.take() {
+            return Err(PermanentError::new(mistake).into());
+        }
+        let after = (self.as_json)(&self.status.value)?;
+        if !after.is_object() && !after.is_null() {
+            return Err(
+                PermanentError::new(format!("a status is an object, and no {after}")).into(),
+            );
+        }
+        self.has_succeeded = true;
+        Ok(result)
+    }
+}
+
+/// What was changed counts however the call ends.
+impl<T> Drop for StatusGuard<'_, T> {
+    fn drop(&mut self) {
+        let has_succeeded = self.has_succeeded;
+        self.status
+            .put_into(self.patch, has_succeeded, self.as_json);
+    }
+}
+
+// === details ===
+
+/// The generation that is to be called observed.
+fn generation(cause: &Cause) -> Option<i64> {
+    let resource = cause.resource()?;
+    // Groups of definitions have dots. Without a status subresource, a write of the status makes a new generation.
+    let is_custom = resource.group.contains('.') && !resource.group.ends_with(".k8s.io");
+    let counts = is_custom && resource.has_status_subresource();
+    cause.meta()["generation"].as_i64().filter(|_| counts)
+}
+
+fn as_json<T: Serialize>(status: &T) -> Result<Value, PermanentError> {
+    serde_json::to_value(status).map_err(|error| {
+        PermanentError::new(format!("the status cannot be written as JSON: {error}"))
+    })
+}
+
+/// Why an object that has no status yet does not fit the type.
+fn with_advice<T>(error: HandlerError, is_absent: bool) -> HandlerError {
+    if !is_absent {
+        return error;
+    }
+    let name = type_name::<T>();
+    let name = name.rsplit("::").next().unwrap_or(name);
+    let text =
+        format!("{error}. An object has no status at first: add `#[serde(default)]` to `{name}`");
+    PermanentError::new(text).into()
+}

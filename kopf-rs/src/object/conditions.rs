@@ -1,0 +1,332 @@
+//! Conditions of a status, as Kubernetes' KEP-1623 describes them: what handlers want of them, and what that makes of the newest list.
+//!
+//! Promises that conditions of other types, their order and their times stay as they are, and that the time of a condition changes only with
+//! its status. Must not know who wants them changed, nor how the list is sent.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The most characters of a message.
+const LONGEST_MESSAGE: usize = 32_768;
+/// The most bytes of a type.
+const LONGEST_TYPE: usize = 316;
+/// The most bytes of a reason.
+const LONGEST_REASON: usize = 1024;
+
+/// Whether a condition holds. `true` and `false` are the first two of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+pub enum ConditionStatus {
+    /// It does.
+    True,
+    /// It does not.
+    False,
+    /// That cannot be said.
+    Unknown,
+}
+
+/// One condition, as it stands in the status of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Condition {
+    /// Its type, such as `Ready`.
+    pub r#type: String,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in one word, such as `MinimumReplicasAvailable`.
+    #[serde(default)]
+    pub reason: String,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+    /// The generation of the object that this was said of.
+    pub observed_generation: Option<i64>,
+    /// When `status` has changed last, in RFC 3339.
+    pub last_transition_time: Option<String>,
+}
+
+/// What handlers want of the status that depends on what the server has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StatusEdits {
+    conditions: Vec<ConditionEdit>,
+    /// The generation of the object that was seen.
+    observed_generation: Option<i64>,
+}
+
+/// A change of one condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ConditionEdit {
+    pub(crate) kind: String,
+    /// `None` where it is to be removed.
+    pub(crate) wanted: Option<WantedCondition>,
+    /// The generation of the object that this is said of.
+    pub(crate) generation: Option<i64>,
+}
+
+/// A condition as it is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WantedCondition {
+    pub(crate) status: ConditionStatus,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+/// What stands on the object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundStatus<'a> {
+    /// Its conditions.
+    pub(crate) conditions: Option<&'a Value>,
+    pub(crate) observed_generation: Option<i64>,
+    /// That of the object.
+    pub(crate) generation: Option<i64>,
+}
+
+// === impl ConditionStatus ===
+
+impl ConditionStatus {
+    /// `True`, `False` or `Unknown`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// `None` is [`ConditionStatus::Unknown`].
+impl From<Option<bool>> for ConditionStatus {
+    fn from(holds: Option<bool>) -> Self {
+        holds.map_or(Self::Unknown, Self::from)
+    }
+}
+
+impl std::fmt::Display for ConditionStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+// === impl ConditionEdit ===
+
+impl ConditionEdit {
+    /// A condition is to be so. The message is cut where it is longer than the API allows.
+    pub(crate) fn set(kind: &str, wanted: WantedCondition, generation: Option<i64>) -> Self {
+        let WantedCondition {
+            status,
+            reason,
+            message,
+        } = wanted;
+        let cut = message.char_indices().nth(LONGEST_MESSAGE);
+        let message = cut.map_or(message.clone(), |(at, _)| message[..at].to_owned());
+        Self {
+            kind: kind.to_owned(),
+            wanted: Some(WantedCondition {
+                status,
+                reason,
+                message,
+            }),
+            generation,
+        }
+    }
+
+    /// A condition is to go.
+    pub(crate) fn remove(kind: &str, generation: Option<i64>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            wanted: None,
+            generation,
+        }
+    }
+
+    /// What the API server would refuse of it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let kind = &self.kind;
+        if !is_type(kind) {
+            return Err(format!(
+                "`{kind}` is no type of a condition: expected letters and digits, such as `Ready`, or `example.com/Ready`"
+            ));
+        }
+        let Some(WantedCondition { reason, .. }) = &self.wanted else {
+            return Ok(());
+        };
+        if is_reason(reason) {
+            return Ok(());
+        }
+        let meant = camel_case(reason);
+        let advice = if is_reason(&meant) {
+            format!("did you mean `{meant}`?")
+        } else {
+            "it is required".to_owned()
+        };
+        Err(format!(
+            "`{reason}` is no reason of the condition `{kind}`: a reason is one word in CamelCase, such as `MinimumReplicasAvailable`; {advice} \
+             (sentences belong into the message)"
+        ))
+    }
+
+    /// Make it so in a list that is not written.
+    pub(crate) fn show_in(&self, list: &mut Vec<Value>) {
+        self.apply(list, self.generation, Timestamp::UNIX_EPOCH);
+    }
+
+    /// Make it so in a list. Whether that has changed anything.
+    fn apply(&self, list: &mut Vec<Value>, generation: Option<i64>, now: Timestamp) -> bool {
+        let found = list.iter().position(|it| it["type"] == *self.kind);
+        if found.is_some_and(|at| self.is_older_than(&list[at], generation)) {
+            return false;
+        }
+        match (found, &self.wanted) {
+            (Some(at), Some(wanted)) => {
+                let renewed = self.renewed(&list[at], wanted, now);
+                let changes = renewed != list[at];
+                list[at] = renewed;
+                changes
+            }
+            (Some(at), None) => {
+                list.remove(at);
+                true
+            }
+            (None, Some(wanted)) => {
+                let mut entry = Map::new();
+                entry.insert("type".to_owned(), self.kind.clone().into());
+                list.push(self.renewed(&entry.into(), wanted, now));
+                true
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// Whether the condition speaks of a later generation. One that the object has not reached yet is of another life: of a backup.
+    fn is_older_than(&self, entry: &Value, generation: Option<i64>) -> bool {
+        let said_of = entry["observedGeneration"].as_i64();
+        let said_of = said_of.filter(|it| generation.is_none_or(|newest| *it <= newest));
+        said_of.is_some_and(|it| self.generation.is_some_and(|own| own < it))
+    }
+
+    fn renewed(&self, entry: &Value, wanted: &WantedCondition, now: Timestamp) -> Value {
+        let status = wanted.status.as_str();
+        let has_time = entry["lastTransitionTime"].is_string();
+        let mut renewed = entry.clone();
+        if entry["status"] != status || !has_time {
+            let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            renewed["lastTransitionTime"] = time.into();
+        }
+        renewed["status"] = status.into();
+        renewed["reason"] = wanted.reason.as_str().into();
+        renewed["message"] = wanted.message.as_str().into();
+        if let Some(generation) = self.generation {
+            renewed["observedGeneration"] = generation.into();
+        }
+        renewed
+    }
+}
+
+// === impl StatusEdits ===
+
+impl StatusEdits {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.observed_generation.is_none()
+    }
+
+    /// Change a condition; this replaces an earlier change of it.
+    pub(crate) fn edit(&mut self, edit: ConditionEdit) {
+        self.conditions.retain(|it| it.kind != edit.kind);
+        self.conditions.push(edit);
+    }
+
+    /// This generation of the object was seen.
+    pub(crate) fn observe(&mut self, generation: i64) {
+        let before = self.observed_generation.unwrap_or(generation);
+        self.observed_generation = Some(generation.max(before));
+    }
+
+    /// Add all of others, which win.
+    pub(crate) fn absorb(&mut self, others: Self) {
+        for edit in others.conditions {
+            self.edit(edit);
+        }
+        if let Some(generation) = others.observed_generation {
+            self.observe(generation);
+        }
+    }
+
+    /// The list as it is to become; nothing where it stays as it is, and where it is no list.
+    pub(crate) fn conditions(&self, found: FoundStatus<'_>, now: Timestamp) -> Option<Value> {
+        let mut list = match found.conditions {
+            Some(Value::Array(list)) => list.clone(),
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => return None,
+        };
+        let mut changes = false;
+        for edit in &self.conditions {
+            changes |= edit.apply(&mut list, found.generation, now);
+        }
+        changes.then(|| list.into())
+    }
+
+    /// The generation to be written as the one observed; nothing where that would lower it.
+    pub(crate) fn observed_generation(&self, found: FoundStatus<'_>) -> Option<i64> {
+        let FoundStatus { generation, .. } = found;
+        let before = found.observed_generation;
+        let before = before.filter(|it| generation.is_none_or(|newest| *it <= newest));
+        let is_news = |it: &i64| before.is_none_or(|before| *it > before);
+        self.observed_generation.filter(is_news)
+    }
+
+    /// Without those that the object fulfils.
+    pub(crate) fn effective(mut self, found: FoundStatus<'_>) -> Self {
+        self.observed_generation = self.observed_generation(found);
+        if self.conditions(found, Timestamp::UNIX_EPOCH).is_none() {
+            self.conditions.clear();
+        }
+        self
+    }
+}
+
+// === words ===
+
+fn is_type(kind: &str) -> bool {
+    let (domain, name) = kind.split_once('/').unwrap_or(("a", kind));
+    let is_label = |it: &str| {
+        let inner = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+        !it.is_empty() && it.chars().all(inner) && !it.starts_with('-') && !it.ends_with('-')
+    };
+    let inner = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+    let is_end = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
+    kind.len() <= LONGEST_TYPE
+        && domain.split('.').all(is_label)
+        && name.chars().all(inner)
+        && is_end(name.chars().next())
+        && is_end(name.chars().next_back())
+}
+
+fn is_reason(reason: &str) -> bool {
+    let inner = |it: char| it.is_ascii_alphanumeric() || "_,:".contains(it);
+    let is_letter = |it: char| it.is_ascii_alphabetic();
+    reason.len() <= LONGEST_REASON
+        && reason.starts_with(is_letter)
+        && reason.chars().all(inner)
+        && !reason.ends_with([',', ':'])
+}
+
+/// `not ready` as `NotReady`.
+fn camel_case(text: &str) -> String {
+    let words = text.split(|it: char| !it.is_ascii_alphanumeric());
+    let words = words.filter(|it| !it.is_empty()).map(|word| {
+        let (first, rest) = word.split_at(1);
+        first.to_ascii_uppercase() + rest
+    });
+    words.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! The status as a value that handlers change: conditions, the generation observed, and no write without a reason.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kopf_rs::{Callback, Context, Registry, Status, handler};
+use kopf_rs_tests::{TestCluster, scenarios};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::operating::{Gate, TestOperator, definition, is_handled};
+
+scenarios! {
+    conditions_of_others_stay_as_they_are;
+    a_condition_that_another_writer_adds_meanwhile_is_kept [memory tcp];
+    a_condition_is_kept_without_a_status_subresource_too [memory tcp];
+    a_status_that_stays_as_it_is_costs_no_write [memory];
+    a_status_that_is_wiped_is_written_once_more_and_calls_no_handler [memory];
+    the_generation_observed_is_the_one_that_the_call_has_seen;
+    a_status_write_calls_no_handler_of_changes;
+    a_failed_attempt_shows_its_condition_and_not_its_generation;
+    sub_handlers_daemons_and_timers_change_the_status_too;
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct MyStatus {
+    size: Option<u64>,
+    /// Called as a field of [`Status`] is.
+    value: Option<u64>,
+    observed_generation: Option<i64>,
+}
+
+/// A handler that says in the status of which size the object is, and that it is ready.
+fn sizing(test: &TestOperator, id: &str) -> Callback {
+    test.handler(id, |context| async move {
+        let size = context.spec::<Value>()?["size"].as_u64();
+        context.change_status(|status: &mut Status<MyStatus>| {
+            status.size = size;
+            status.value = size;
+            let is_small = size.is_some_and(|it| it < 10);
+            let reason = if is_small { "Small" } else { "TooLarge" };
+            status.conditions().set("Ready", is_small, reason, "");
+        })?;
+        Ok(Value::Null)
+    })
+}
+
+fn sized(test: &TestOperator) -> Registry {
+    Registry::new()
+        .on_create(test.selector(), sizing(test, "create_fn"))
+        .on_update(test.selector(), sizing(test, "update_fn"))
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let list = object["status"]["conditions"].as_array();
+    let mut list = list.into_iter().flatten();
+    list.find(|it| it["type"] == kind).unwrap_or(&Value::Null)
+}
+
+fn theirs() -> Value {
+    json!({"type": "Theirs", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"})
+}
+
+fn has_size(size: u64) -> impl Fn(&Value) -> bool {
+    move |object| object["status"]["size"] == size && is_handled(object)
+}
+
+async fn put_status(test: &TestOperator, name: &str, status: Value) {
+    test.patch(&format!("{name}/status"), json!({"status": status}))
+        .await;
+}
+
+/// CH48
+async fn conditions_of_others_stay_as_they_are(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(sized(&test));
+    test.create("a", json!({"size": 1})).await;
+    let object = test.until("it is handled", "a", has_size(1)).await;
+    let since = condition(&object, "Ready")["lastTransitionTime"].clone();
+    let mut other = theirs();
+    other["type"] = json!("Other");
+    let all = json!([theirs(), condition(&object, "Ready"), other]);
+    put_status(&test, "a", json!({"conditions": all})).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    let object = test.until("it is handled", "a", has_size(2)).await;
+    assert_eq!(condition(&object, "Ready")["lastTransitionTime"], since);
+    test.patch("a", json!({"spec": {"size": 20}})).await;
+    let object = test.until("it is handled", "a", has_size(20)).await;
+    working.stop().await;
+    let list = &object["status"]["conditions"];
+    assert_eq!([&list[0], &list[2]], [&theirs(), &other]);
+    assert_eq!(list[1]["status"], "False");
+    assert_eq!(list[1]["reason"], "TooLarge");
+    assert_ne!(list[1]["lastTransitionTime"], since);
+    assert_eq!(list[3], Value::Null);
+}
+
+/// Another controller writes its condition after the handler was called.
+async fn other_writer(test: TestOperator, write: impl AsyncFn(&TestOperator, Value)) -> Value {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let create = test.handler("create_fn", move |context: Context| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            context.change_status(|status: &mut Status<MyStatus>| {
+                status.conditions().set("Ready", true, "Yes", "");
+            })?;
+            Ok(Value::Null)
+        }
+    });
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    write(&test, json!({"conditions": [theirs()]})).await;
+    gate.open(1);
+    let object = test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["create_fn a"]);
+    object
+}
+
+async fn a_condition_that_another_writer_adds_meanwhile_is_kept(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let object = other_writer(test, async |test, status| {
+        put_status(test, "a", status).await;
+    })
+    .await;
+    assert_eq!(*condition(&object, "Theirs"), theirs());
+    assert_eq!(condition(&object, "Ready")["status"], "True");
+}
+
+async fn a_condition_is_kept_without_a_status_subresource_too(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut crd = definition(&test.group);
+    crd["spec"]["versions"][0]["subresources"] = json!({});
+    test.cluster.apply(&crd.to_string()).await;
+    let write = async |test: &TestOperator, status| {
+        test.patch("a", json!({"status": status})).await;
+    };
+    let object = other_writer(test, write).await;
+    assert_eq!(*condition(&object, "Theirs"), theirs());
+    let ready = condition(&object, "Ready");
+    assert_eq!(ready["status"], "True");
+    // The generation counts writes of the status as well: nothing can be said of it.
+    assert_eq!(ready["observedGeneration"], Value::Null);
+    assert_eq!(object["status"]["observedGeneration"], Value::Null);
+}
+
+/// A timer that says every two seconds how it is, and in its message what it is told to.
+fn ticking(test: &TestOperator, ticks: &Arc<AtomicUsize>) -> Registry {
+    let ticks = ticks.clone();
+    let timer = handler("tick", move |context: Context| {
+        let tick = ticks.fetch_add(1, Ordering::Relaxed);
+        let message = if tick < 10 { "first" } else { "second" };
+        async move {
+            context.change_status(|status: &mut Status<MyStatus>| {
+                status.size = Some(1);
+                status.conditions().set("Ready", true, "Yes", message);
+            })
+        }
+    });
+    Registry::new()
+        .timer(test.selector(), timer.interval(2))
+        .on_update(test.selector(), test.noting("update_fn"))
+}
+
+async fn until_ticks(ticks: &Arc<AtomicUsize>, count: usize) {
+    let mut pulse = tokio::time::interval(Duration::from_millis(100));
+    while ticks.load(Ordering::Relaxed) < count {
+        pulse.tick().await;
+    }
+}
+
+/// CH49, its first half
+async fn a_status_that_stays_as_it_is_costs_no_write(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let ticks = Arc::default();
+    let working = test.start(ticking(&test, &ticks));
+    test.create("a", json!({})).await;
+    until_ticks(&ticks, 1).await;
+    let first = |object: &Value| condition(object, "Ready")["message"] == "first";
+    let object = test.until("it is written", "a", first).await;
+    let since = condition(&object, "Ready")["lastTransitionTime"].clone();
+    let before = test.all_writes("a").await;
+    until_ticks(&ticks, 10).await;
+    assert_eq!(test.all_writes("a").await, before);
+    until_ticks(&ticks, 20).await;
+    let second = |object: &Value| condition(object, "Ready")["message"] == "second";
+    let object = test.until("it is written", "a", second).await;
+    assert_eq!(condition(&object, "Ready")["lastTransitionTime"], since);
+    assert_eq!(test.all_writes("a").await, before + 1);
+    working.stop().await;
+    assert_eq!(test.calls.all(), [""; 0]);
+}
+
+/// CH49, its second half
+async fn a_status_that_is_wiped_is_written_once_more_and_calls_no_handler(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let ticks = Arc::default();
+    let working = test.start(ticking(&test, &ticks));
+    test.create("a", json!({})).await;
+    let is_ready = |object: &Value| condition(object, "Ready")["status"] == "True";
+    test.until("it is written", "a", is_ready).await;
+    let before = test.all_writes("a").await;
+    put_status(&test, "a", json!({"conditions": null, "size": null})).await;
+    test.until("it is written again", "a", is_ready).await;
+    let count = ticks.load(Ordering::Relaxed);
+    until_ticks(&ticks, count + 2).await;
+    assert_eq!(test.all_writes("a").await, before + 1);
+    working.stop().await;
+    assert_eq!(test.calls.all(), [""; 0]);
+}
+
+/// CH51, and the seen half of CH50
+async fn the_generation_observed_is_the_one_that_the_call_has_seen(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let update = test.handler("update_fn", move |context: Context| {
+        let gate = held.clone();
+        async move {
+            gate.pass().await;
+            context.change_status(|status: &mut Status<MyStatus>| {
+                status.conditions().set("Ready", true, "Yes", "");
+            })?;
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .on_create(test.selector(), sizing(&test, "create_fn"))
+        .on_update(test.selector(), update);
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    let object = test.until("it is handled", "a", has_size(1)).await;
+    let seen = |object: &Value| {
+        let of_condition = &condition(object, "Ready")["observedGeneration"];
+        [of_condition, &object["status"]["observedGeneration"]].map(Value::as_i64)
+    };
+    assert_eq!(seen(&object), [Some(1); 2]);
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.calls.until(2).await;
+    // What kubectl waits for is not met: the condition speaks of another generation.
+    let object = test.patch("a", json!({"spec": {"size": 3}})).await;
+    assert_eq!(object["metadata"]["generation"], 3);
+    assert_eq!(seen(&object), [Some(1); 2]);
+    gate.open(1);
+    let second = |object: &Value| seen(object) == [Some(2); 2];
+    test.until("the second is observed", "a", second).await;
+    test.calls.until(3).await;
+    gate.open(1);
+    let third = |object: &Value| seen(object) == [Some(3); 2];
+    test.until("the third is observed", "a", third).await;
+    working.stop().await;
+    assert_eq!(
+        test.calls.all(),
+        ["create_fn a", "update_fn a", "update_fn a"]
+    );
+}
+
+/// CH52, its second half: with a status subresource, and without one.
+async fn a_status_write_calls_no_handler_of_changes(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let mut crd = definition(&test.group);
+    for has_subresource in [true, false] {
+        if !has_subresource {
+            crd["spec"]["versions"][0]["subresources"] = json!({});
+            test.cluster.apply(&crd.to_string()).await;
+        }
+        let working = test.start(sized(&test));
+        let name = format!("a-{has_subresource}");
+        test.create(&name, json!({"size": 1})).await;
+        test.until("it is handled", &name, has_size(1)).await;
+        test.patch(&name, json!({"spec": {"size": 2}})).await;
+        test.until("it is handled", &name, has_size(2)).await;
+        // Whatever a status write would have called is called before this.
+        test.create(&format!("b-{has_subresource}"), json!({"size": 1}))
+            .await;
+        let last = format!("b-{has_subresource}");
+        test.until("it is handled", &last, has_size(1)).await;
+        working.stop().await;
+        let calls = test.calls.all();
+        let of_object = calls.iter().filter(|it| it.ends_with(&name)).count();
+        assert_eq!(of_object, 2, "{calls:?}");
+    }
+}
+
+async fn a_failed_attempt_shows_its_condition_and_not_its_generation(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let create = test.handler("create_fn", |context: Context| async move {
+        let first = context.retry() == 0;
+        context.change_status(|status: &mut Status<MyStatus>| {
+            status.conditions().set("Ready", !first, "Tried", "");
+        })?;
+        if first {
+            return Err(kopf_rs::TemporaryError::new("not yet").delay(1.0).into());
+        }
+        Ok(Value::Null)
+    });
+    let working = test.start(Registry::new().on_create(test.selector(), create));
+    test.create("a", json!({})).await;
+    let is = |status: &'static str| move |it: &Value| condition(it, "Ready")["status"] == status;
+    test.until("it has failed", "a", is("False")).await;
+    test.until("it has succeeded", "a", is("True")).await;
+    working.stop().await;
+}
+
+async fn sub_handlers_daemons_and_timers_change_the_status_too(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let noting = |id: &'static str| {
+        handler(id, move |context: Context| async move {
+            context.change_status(|status: &mut Status<Value>| {
+                status["seen"][id] = json!(true);
+                let kind = id.replace('_', "-");
+                status.conditions().set(&kind, true, "Seen", "");
+            })
+        })
+    };
+    let parent = handler("parent_fn", move |context: Context| async move {
+        context.subhandlers()?.add(noting("sub_fn"));
+        Ok(())
+    });
+    let registry = Registry::new()
+        .on_create(test.selector(), parent)
+        .on_create(test.selector(), noting("create_fn"))
+        .on_event(test.selector(), noting("event_fn"))
+        .daemon(test.selector(), noting("daemon_fn"))
+        .timer(test.selector(), noting("timer_fn").interval(1));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    let all = ["sub", "create", "event", "daemon", "timer"].map(|it| format!("{it}-fn"));
+    let has_all = |object: &Value| {
+        let holds = |kind: &String| condition(object, kind)["status"] == "True";
+        all.iter().all(holds) && is_handled(object)
+    };
+    let object = test.until("all are there", "a", has_all).await;
+    working.stop().await;
+    assert_eq!(
+        object["status"]["seen"]
+            .as_object()
+            .map(serde_json::Map::len),
+        Some(5)
+    );
+}
