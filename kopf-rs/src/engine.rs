@@ -5,6 +5,7 @@
 pub(crate) mod attempt;
 mod background;
 mod background_call;
+mod background_writes;
 mod beside_calls;
 pub(crate) mod calls_in_flight;
 mod context;
@@ -136,6 +137,18 @@ impl Engine {
         loop {
             for start in self.0.queue.due().await {
                 start_worker(&self.0, start);
+            }
+        }
+    }
+
+    /// See whether the wall clock was set, or the machine suspended: timers with a schedule go by it.
+    pub(crate) async fn look_after_clock(&self) -> Infallible {
+        loop {
+            self.0.setup.clock.wait_for_the_wall().await;
+            if self.0.wall.has_moved(self.0.setup.clock) {
+                for start in self.0.queue.look_at_schedules() {
+                    start_worker(&self.0, start);
+                }
             }
         }
     }

@@ -64,6 +64,7 @@ pub(crate) mod ledger;
 mod marks;
 pub(crate) mod member;
 pub(crate) mod memory;
+mod moment;
 pub(crate) mod plan;
 pub(crate) mod planned;
 mod reconciling;

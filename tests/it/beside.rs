@@ -22,6 +22,11 @@ scenarios! {
     what_is_refused_of_a_timer_takes_nothing_from_a_handler [memory];
     what_has_ended_is_written_before_a_daemon_is_waited_for [memory];
     a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watched_again [memory tcp];
+    a_timer_does_not_cut_short_the_pauses_after_refusals [memory];
+    a_timer_that_writes_excuses_no_handler_that_calls_itself [memory];
+    what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for [memory];
+    a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_asks_for_it [memory];
+    what_is_not_permitted_beside_a_handler_is_told [memory];
 }
 
 /// A timer that returns how often it was called.
@@ -337,4 +342,117 @@ async fn a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watc
     let mut calls = test.calls.all();
     calls.sort();
     assert_eq!(calls, ["quick a", "quick b", "slow a", "slow a", "slow b"]);
+}
+
+async fn a_timer_does_not_cut_short_the_pauses_after_refusals(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let refused = server.fault(Fault::answer(422).on(Verb::Patch).plural("kopfexamples"));
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .timer(test.selector(), test.noting("t").interval(1));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(300).await;
+    let sent = refused.hits();
+    assert!((5..40).contains(&sent), "{sent}");
+    drop(refused);
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    let calls = test.calls.all();
+    let created = calls.iter().filter(|it| *it == "create_fn a").count();
+    assert_eq!(created, 1);
+}
+
+/// Row 30: the pauses between calls that cause each other are none of the timer's business.
+async fn a_timer_that_writes_excuses_no_handler_that_calls_itself(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let update = test.handler("update_fn", |context| async move {
+        let size = context.read::<u64>("spec.size").unwrap_or_default();
+        context.patch(|patch| patch.set("spec.size", size + 1));
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_update(test.selector(), update)
+        .timer(test.selector(), counting(&test, "t").interval(5));
+    let working = test.start(registry);
+    test.create("a", json!({"size": 1})).await;
+    test.until("it is called", "a", |it| count(it) >= 1).await;
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    test.until("it is called for ten minutes", "a", |it| count(it) >= 120)
+        .await;
+    working.stop().await;
+    let calls = test.calls.all();
+    let updates = calls.iter().filter(|it| *it == "update_fn a").count();
+    assert!((20..60).contains(&updates), "{updates}");
+}
+
+async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let is_of_handler = |entry: &kopf_rs_apiserver::Entry| {
+        let body = entry.body.as_ref().map(ToString::to_string);
+        body.is_some_and(|it| it.contains("last-handled"))
+    };
+    let refused = Fault::answer(422).on(Verb::Patch).when(is_of_handler);
+    let refused = server.fault(refused.plural("kopfexamples"));
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create_fn"))
+        .timer(test.selector(), counting(&test, "t").interval(10));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.until("five calls are written", "a", |it| count(it) >= 5)
+        .await;
+    assert!(!is_handled(&test.get("a").await));
+    drop(refused);
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+}
+
+async fn a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_asks_for_it(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let gate = Gate::closed();
+    let registry = Registry::new()
+        .on_create(test.selector(), test.waiting("create_fn", &gate))
+        .timer(test.selector(), counting(&test, "t").initial_delay(5));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let busy = Fault::answer(503).retry_after(Duration::from_secs(60));
+    let busy = server.fault(busy.on(Verb::Patch).plural("kopfexamples"));
+    test.calls.until(2).await;
+    test.line(" WARN kopf.objects: Patching failed").await;
+    tokio::time::sleep(Duration::from_secs(240)).await;
+    let sent = busy.hits();
+    assert!((2..=5).contains(&sent), "{sent}");
+    drop(busy);
+    test.until("it is written", "a", |it| count(it) == 1).await;
+    gate.open(1);
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+}
+
+async fn what_is_not_permitted_beside_a_handler_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let gate = Gate::closed();
+    let registry = Registry::new()
+        .on_create(test.selector(), test.waiting("create_fn", &gate))
+        .timer(test.selector(), counting(&test, "t").initial_delay(5));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    let forbidden = server.fault(Fault::answer(403).on(Verb::Patch).plural("kopfexamples"));
+    test.calls.until(2).await;
+    test.line(" WARN kopf.objects: Patching failed").await;
+    drop(forbidden);
+    test.until("it is written", "a", |it| count(it) == 1).await;
+    gate.open(1);
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
 }

@@ -1,9 +1,10 @@
 //! Timers with a schedule: called at the times of a cron expression, once for all that was missed.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use kopf_rs::{Callback, PermanentError, Registry};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -17,6 +18,8 @@ scenarios! {
     a_run_that_has_failed_for_good_is_not_made_again_by_the_next_operator [memory];
     the_first_note_goes_with_the_finalizer;
     a_schedule_that_cannot_be_meant_is_told_at_the_start [memory];
+    a_missed_run_that_another_instance_makes_meanwhile_is_not_made_again [memory];
+    a_filter_that_panics_at_first_hides_no_missed_run [memory];
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -164,4 +167,52 @@ async fn a_schedule_that_cannot_be_meant_is_told_at_the_start(cluster: TestClust
     let said = error.to_string();
     assert!(said.contains("`schedule` never comes"), "{said}");
     assert!(said.contains("timer"), "{said}");
+}
+
+fn hourly(test: &TestOperator) -> Callback {
+    test.noting("t").schedule("0 * * * *")
+}
+
+/// An operator makes the first run of an hourly timer, and ends; ten minutes past the second full hour after that it is. The first run.
+async fn has_missed_two_runs(test: &TestOperator) -> Timestamp {
+    let working = test.start(Registry::new().timer(test.selector(), hourly(test)));
+    test.create("a", json!({})).await;
+    while test.calls.all().is_empty() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    working.stop().await;
+    tokio::time::sleep(HOUR * 2 + HOUR / 6).await;
+    noted(&test.get("a").await).expect("it is noted")
+}
+
+/// Two instances of the operator, while one takes the place of the other.
+async fn a_missed_run_that_another_instance_makes_meanwhile_is_not_made_again(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let first = has_missed_two_runs(&test).await;
+    let working = test.start(Registry::new().timer(test.selector(), hourly(&test)));
+    test.line("Timer 't' has missed several runs").await;
+    let others = (first + SignedDuration::from_hours(2)).to_string();
+    let note = json!({"metadata": {"annotations": {"tester.kopf.rs/last-run.t": others}}});
+    test.patch("a", note).await;
+    tokio::time::sleep(HOUR / 2).await;
+    assert_eq!(test.calls.all().len(), 1, "nothing is missed any more");
+    tokio::time::sleep(HOUR).await;
+    assert_eq!(test.calls.all().len(), 2, "the next run");
+    working.stop().await;
+}
+
+async fn a_filter_that_panics_at_first_hides_no_missed_run(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    has_missed_two_runs(&test).await;
+    let is_first = AtomicBool::new(true);
+    let timer = hourly(&test).when(move |_| {
+        assert!(!is_first.swap(false, Ordering::Relaxed), "at first");
+        true
+    });
+    let working = test.start(Registry::new().timer(test.selector(), timer));
+    tokio::time::sleep(HOUR / 6).await;
+    assert_eq!(test.calls.all().len(), 2, "the run that was missed");
+    working.stop().await;
 }

@@ -27,7 +27,7 @@ use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
-use crate::reaction::background::Returned;
+use crate::reaction::background::{Returned, Times};
 use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
@@ -59,6 +59,7 @@ impl Worker {
             return;
         }
         self.memory.background_or_none().memory = memory;
+        self.memory.seen.background_is_planned();
         if !patch.is_empty() {
             self.memory.seen.keep_of_background(patch);
         }
@@ -143,12 +144,13 @@ impl Worker {
             shared.end_call(call.clone(), StopReason::OPERATOR_EXITING);
         }
         let background = self.memory.background_or_none();
-        background.calls.push(call);
+        background.begins(call);
     }
 
     /// When to look at them again; what is due already is looked at after a while.
     fn schedule_background(&mut self, soon: Duration) {
         let clock = self.context.shared.setup.clock;
+        let wall_ahead = self.context.shared.wall.ahead();
         let Some(background) = self.memory.background_mut() else {
             return;
         };
@@ -157,7 +159,8 @@ impl Worker {
             return;
         }
         let earliest = Instant::now() + soon;
-        let due = background.memory.due().map(|at| clock.instant(at));
+        let due = background.memory.due(wall_ahead);
+        let due = due.map(|at| clock.instant(at));
         background.due = due.map(|due| if due <= Instant::now() { earliest } else { due });
     }
 
@@ -229,6 +232,7 @@ impl Worker {
         if !patch.is_empty() {
             self.keep_patch(patch);
         }
+        // What else waits may wait for this.
         if ended.is_over && self.due != Due::Gone {
             self.due = Due::Now;
         }
@@ -248,15 +252,21 @@ impl Worker {
             backoff: shared.setup.policy.backoff,
             random: shared.rng().next_f64(),
         };
+        let times = Times {
+            now,
+            wall_ahead: shared.wall.ahead(),
+            ask: ask_pause,
+        };
         let background = self.memory.background_mut()?;
-        let place = background.calls.iter().position(|it| it.number == number)?;
-        background.calls.swap_remove(place);
+        if !background.ends(number) {
+            return None;
+        }
         let mut told = Vec::new();
         let memory = &mut background.memory;
         let filters = self.kind.filters.clone().map(UserCode::Filters);
         let code = filters.into_iter().collect();
         let judged = watched(code, self.context.logger(), &self.context.about.uid, || {
-            memory.returned(call, outcome, (judge, ask_pause), &mut told)
+            memory.returned(call, outcome, (judge, times), &mut told)
         });
         let ended = judged.unwrap_or_default();
         for handling in told {
@@ -265,14 +275,16 @@ impl Worker {
         Some(ended)
     }
 
-    /// What a daemon or timer wants changed is written with the next cycle.
+    /// What a daemon or timer wants changed is written with the next cycle, or alone where that has to wait.
     fn keep_patch(&mut self, mut patch: Patch) {
         self.keep_identity(&mut patch);
         self.memory.seen.keep_of_background(patch);
-        // The clock has made this change, and not a former one.
-        self.memory.lately.self_triggered.end();
+        // The clock has made this change, and not a former one, unless handlers answer to their own changes now.
+        if matches!(self.due, Due::Never | Due::At(_)) {
+            self.memory.lately.self_triggered.end();
+        }
         self.unwritten_outcome = true;
-        if self.due != Due::Gone {
+        if !matches!(self.due, Due::Gone | Due::Paused(_)) {
             self.due = Due::Now;
         }
     }
@@ -282,7 +294,7 @@ impl Worker {
     /// The object is no more: whatever runs for it ends, and nothing waits for that.
     pub(super) fn release_background(&mut self, reason: StopReason) {
         if let Some(mut background) = self.memory.take_background() {
-            for call in std::mem::take(&mut background.calls) {
+            for call in std::mem::take(&mut background.calls).into_vec() {
                 self.shared().end_call(call, reason);
             }
         }

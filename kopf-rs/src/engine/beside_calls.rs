@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::cluster::error::ClusterError;
 use crate::engine::mailbox::{Mailbox, Origin, Pending};
 use crate::engine::memory::Version;
 use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Worker};
+use crate::engine::writer::job::Written;
 use crate::handler::stopped::StopReason;
 use crate::rt::backoff::Backoff;
 
@@ -31,6 +33,8 @@ struct LastLook {
     /// When to write again what could not be written.
     write_at: Instant,
     failures: Backoff,
+    /// Requests in a row that failed.
+    failed: u32,
 }
 
 impl Worker {
@@ -135,8 +139,11 @@ impl Worker {
             self.end_background(StopReason::RESOURCE_UNWATCHED);
         } else {
             if Instant::now() >= last.write_at {
-                let is_written = self.write_for_background().await;
-                last.wrote(is_written, self);
+                let written = self.write_beside_calls().await;
+                last.wrote(written.err(), self);
+                if !self.context.is_indexed().await {
+                    return;
+                }
             }
             last.version = self.plan_for_background();
         }
@@ -145,7 +152,7 @@ impl Worker {
     }
 
     /// What daemons and timers are to do now, for the newest state there is: its version.
-    fn plan_for_background(&mut self) -> Version {
+    pub(super) fn plan_for_background(&mut self) -> Version {
         let state = self.newest();
         match self.background_plan(&state) {
             Ok((planned, told, body)) => {
@@ -156,7 +163,7 @@ impl Worker {
                 self.run_in_background(planned, &body, &state);
             }
             Err(why) => {
-                if let Due::At(at) = self.without_plan(&why) {
+                if let Due::Paused(at) = self.without_plan(&why) {
                     self.look_at_background_at(at);
                 }
             }
@@ -190,17 +197,36 @@ impl LastLook {
             // A call that returns soon writes all in one.
             write_at: now + BETWEEN,
             failures: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
+            failed: 0,
         }
     }
 
-    /// There was something to write, or nothing.
-    fn wrote(&mut self, is_written: bool, worker: &Worker) {
+    /// There was something to write, or nothing; what has failed is written again after a pause, by another look.
+    fn wrote(&mut self, failed: Option<Written>, worker: &Worker) {
         let now = Instant::now();
-        self.write_at = if is_written {
+        let Some(failed) = failed else {
             self.failures.reset();
-            now
-        } else {
-            now + self.failures.next_pause(worker.shared().rng())
+            self.failed = 0;
+            self.write_at = now;
+            return;
         };
+        let error = match &failed {
+            Written::GivenUp(error) => Some(error),
+            _ => None,
+        };
+        let asked_for = error.and_then(ClusterError::retry_after);
+        let rng = worker.shared().rng();
+        let pause = self
+            .failures
+            .next_pause_after(asked_for.unwrap_or_default(), rng);
+        self.write_at = now + pause;
+        if let Some(error) = error {
+            let failure = (&*worker.kind.resource, error);
+            let context = &worker.context;
+            worker
+                .writer
+                .report_given_up(context, failure, (self.failed, pause));
+        }
+        self.failed += 1;
     }
 }

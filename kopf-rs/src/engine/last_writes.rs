@@ -44,9 +44,9 @@ impl Worker {
             let is_last = !shared.gate.is_open() || shared.setup.once;
             let written = tokio::time::timeout_at(until, self.write_unwritten());
             match written.await.unwrap_or(Due::Never) {
-                Due::At(_) if is_last => return,
+                Due::At(_) | Due::Paused(_) if is_last => return,
                 Due::Now => {}
-                Due::At(at) => {
+                Due::At(at) | Due::Paused(at) => {
                     let at = self.shared().setup.clock.instant(at);
                     self.context.sleep_until(at).await;
                 }
@@ -57,8 +57,11 @@ impl Worker {
 
     /// The operator stops: outcomes that are still to be written are, once more; those of daemons and timers as soon as these have ended.
     pub(super) async fn stop(&mut self) {
-        let is_unfinished =
-            matches!(self.due, Due::Now | Due::At(_) | Due::Stopped) || self.is_ticking();
+        let is_due = matches!(
+            self.due,
+            Due::Now | Due::At(_) | Due::Paused(_) | Due::Stopped
+        );
+        let is_unfinished = is_due || self.is_ticking();
         if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
             let (resource, about) = (&self.kind.resource, &self.context.about);
             let what = format!("{resource} {about}: its handlers had not finished");

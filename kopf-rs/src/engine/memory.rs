@@ -51,7 +51,7 @@ pub(crate) struct Recent {
 pub(crate) struct ObjectBackground {
     pub(crate) memory: BackgroundMemory,
     /// Those that run.
-    pub(crate) calls: Vec<Arc<RunningCall>>,
+    pub(crate) calls: Box<[Arc<RunningCall>]>,
     /// When to look at them without any other reason.
     pub(crate) due: Option<Instant>,
 }
@@ -116,6 +116,25 @@ impl Memory {
     pub(crate) fn has_calls(&self) -> bool {
         let background = self.background();
         background.is_some_and(|it| !it.calls.is_empty())
+    }
+}
+
+impl ObjectBackground {
+    /// A call begins.
+    pub(crate) fn begins(&mut self, call: Arc<RunningCall>) {
+        let mut calls = std::mem::take(&mut self.calls).into_vec();
+        calls.push(call);
+        self.calls = calls.into();
+    }
+
+    /// The call of that number has ended. `false` where there is none.
+    pub(crate) fn ends(&mut self, number: u64) -> bool {
+        let mut calls = std::mem::take(&mut self.calls).into_vec();
+        let count = calls.len();
+        calls.retain(|call| call.number != number);
+        let is_known = calls.len() < count;
+        self.calls = calls.into();
+        is_known
     }
 }
 
@@ -262,6 +281,9 @@ mod tests {
     fn an_object_that_was_never_worked_on_takes_few_bytes() {
         assert!(size_of::<Memory>() <= 72, "{}", size_of::<Memory>());
         assert!(Memory::default().lately.0.is_none());
+        // Of one with timers, beside what these take.
+        let sizes = (size_of::<Recent>(), size_of::<ObjectBackground>());
+        assert_eq!(sizes, (56, 72));
     }
 
     #[test]

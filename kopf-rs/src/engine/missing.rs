@@ -12,6 +12,7 @@ use crate::engine::mailbox::Pending;
 use crate::engine::memory::{Missing, Version};
 use crate::engine::worker::{Due, Worker};
 use crate::engine::writer::job::Written;
+use crate::engine::writer::policy::Patience;
 use crate::happening::Happening;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
@@ -33,14 +34,14 @@ enum Look {
 impl Worker {
     /// Read the object, and go on with what is found.
     pub(super) async fn look_for_it(&mut self, event: Option<EventType>) -> Due {
-        let look = self.look(false).await;
+        let look = self.look(Patience::Endless).await;
         self.go_on_after(look, event).await
     }
 
     /// The state is an old one, but the object is seen in another version from now on, or by other handlers: look at it anew.
     pub(super) async fn look_as(&mut self, state: Pending) {
         let former = std::mem::replace(&mut self.kind, state.kind);
-        let look = self.look(false).await;
+        let look = self.look(Patience::Endless).await;
         if look == Look::Unreadable {
             let version = Version::of(&state.raw.facts().resource_version);
             if !version.covers(&self.memory.version) {
@@ -56,7 +57,7 @@ impl Worker {
     /// The server selects the objects that it shows, and does not show this one any more: it is deleted, or goes on living without handlers.
     pub(super) async fn absent(&mut self, state: Pending) -> Due {
         let former = self.raw.clone();
-        match self.look(false).await {
+        match self.look(Patience::Endless).await {
             Look::Missing => {
                 // What is known of it is more than what a listing that lacks it can tell.
                 self.raw = if state.concluded { former } else { state.raw };
@@ -117,7 +118,7 @@ impl Worker {
 
     /// Write the outcomes that are not written yet, without another call.
     pub(super) async fn write_unwritten(&mut self) -> Due {
-        match self.look(false).await {
+        match self.look(Patience::Endless).await {
             Look::Missing => self.is_missing(None),
             Look::Interrupted => Due::Never,
             Look::Found | Look::Unreadable => self.deliver_unwritten().await,
@@ -133,7 +134,7 @@ impl Worker {
 
     /// The same where the operator stops: for the last time.
     pub(super) async fn write_unwritten_for_the_last_time(&mut self) {
-        let look = self.look(true).await;
+        let look = self.look(Patience::Last).await;
         if !matches!(look, Look::Found | Look::Unreadable) {
             return;
         }
@@ -147,7 +148,9 @@ impl Worker {
             if !(matches!(written, Written::Refused(_)) && is_split) {
                 return;
             }
-            self.write_for_background().await;
+            if let Err(Written::GivenUp(error)) = self.write_for_background(Patience::Last).await {
+                self.has_given_up(&error);
+            }
             self.memory.seen.forget_of_background();
         }
     }
@@ -159,10 +162,10 @@ impl Worker {
         self.settle(plan, Vec::new(), Patch::new()).ok()
     }
 
-    async fn look(&mut self, is_last: bool) -> Look {
+    async fn look(&mut self, patience: Patience) -> Look {
         let kind = self.kind.clone();
         self.missing = None;
-        match self.read(&kind, is_last).await {
+        match self.read(&kind, patience).await {
             Written::Outdated(Ok(raw)) => {
                 self.trouble.absences.reset();
                 self.know_answer(raw);

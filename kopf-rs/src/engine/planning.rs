@@ -129,6 +129,7 @@ impl Worker {
             suspended: &self.context.suspended(),
             ask_pause,
             now: setup.clock.now(),
+            wall_ahead: self.shared().wall.ahead(),
             random: self.shared().rng().next_f64(),
         };
         let code = of_plan(&setup.persistence, &setup.policy.lifecycle, kind);

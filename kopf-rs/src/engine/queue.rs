@@ -271,6 +271,33 @@ impl Queue {
         }
     }
 
+    /// Look at all objects that may have timers with a schedule: the workers that are to be started for them.
+    pub(crate) fn look_at_schedules(&self) -> Vec<WorkerStart> {
+        let mut started = Vec::new();
+        let mut state = self.lock();
+        let State {
+            slots,
+            timers,
+            streams,
+            ..
+        } = &mut *state;
+        for (key, slot) in slots {
+            let is_waiting = match &slot.work {
+                Work::Resting(memory) => memory.due().is_some(),
+                Work::Busy(_) => true,
+            };
+            if is_waiting
+                && let Some(stream) = streams.get(&slot.stream)
+                && stream.kind.has_schedules()
+                && let Some(origin) = slot.origin(key, &stream.kind)
+            {
+                started.extend(woken(timers, slot.post(key, Letter::Due(origin))));
+            }
+        }
+        state.busy += started.len();
+        started
+    }
+
     /// What waits for the object.
     pub(crate) fn take(&self, key: &Key) -> Option<Letter> {
         self.lock().mailbox(key)?.take()

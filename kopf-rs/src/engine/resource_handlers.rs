@@ -97,6 +97,12 @@ impl ResourceHandlers {
         handlers.any(|handler| handler.background().is_some())
     }
 
+    /// Whether timers with a schedule are among them.
+    pub(crate) fn has_schedules(&self) -> bool {
+        let mut timings = self.handlers.iter().filter_map(|it| it.background());
+        timings.any(|(_, it)| it.schedule.is_some())
+    }
+
     /// All that are for its objects.
     pub(crate) fn all_handlers(&self) -> Vec<Arc<Handler>> {
         let indexers = self.indexers.iter().flat_map(|it| &it.handlers);

@@ -46,7 +46,7 @@ use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::fast_path::FastPath;
 use crate::reaction::input::Policy;
-use crate::rt::clock::Clock;
+use crate::rt::clock::{Clock, WallClock};
 use crate::rt::gate::Gate;
 use crate::rt::rng::Rng;
 use crate::state::Persistence;
@@ -95,6 +95,8 @@ pub(crate) struct Shared {
     pub(super) indexing: Indexing,
     /// Closed when the operator stops: no new cycles, no retries, no sleeping.
     pub(crate) gate: Gate,
+    /// How far the wall clock is ahead by now.
+    pub(super) wall: WallClock,
     workers: Option<Arc<Semaphore>>,
     pub(super) turns: Turns,
     pub(super) tasks: TaskTracker,
@@ -125,6 +127,7 @@ impl Shared {
             queue: Queue::default(),
             invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
             gate: Gate::default(),
+            wall: WallClock::default(),
             workers: limits.workers.map(places),
             turns: Turns::new(),
             tasks: TaskTracker::new(),

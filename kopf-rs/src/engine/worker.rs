@@ -47,12 +47,13 @@ pub(crate) async fn work(shared: Arc<Shared>, mut start: WorkerStart) {
     loop {
         if let Some(newest) = shared.queue.peek(&start.key, newest).flatten() {
             let mut worker = Worker::new(shared, start, newest);
-            while let Some(turn) = worker.next().await {
-                // Boxed, as is the stop: a worker that waits for its next turn must be small.
-                Box::pin(worker.turn(turn)).await;
+            loop {
+                let next = worker.next().await;
+                // Boxed: a worker that waits for its next turn must be small.
+                if !Box::pin(worker.go_on(next)).await {
+                    return;
+                }
             }
-            Box::pin(worker.stop()).await;
-            return;
         }
         // Not watched any more before the worker could begin.
         match shared.queue.remove(&start.key) {
@@ -102,12 +103,23 @@ enum Halt {
     Later(Due),
 }
 
+/// How a worker goes on.
+enum Next {
+    Turn(Turn),
+    /// The operator stops.
+    Stop,
+    /// The object rests, or is forgotten. From that moment on it may have another worker, whose letters are not to be touched.
+    Released,
+}
+
 /// What to do next.
 enum Turn {
     /// Something has come in.
     Letter(Letter),
     /// Look again at the newest state known: a reply, or the same after a pause.
     Again,
+    /// Look after daemons and timers: all else pauses.
+    Background,
 }
 
 /// When to look again.
@@ -115,6 +127,8 @@ enum Turn {
 pub(super) enum Due {
     Now,
     At(Timestamp),
+    /// Not earlier, whatever daemons and timers do meanwhile: something has failed, or handlers change the object again and again.
+    Paused(Timestamp),
     /// When something comes in.
     Never,
     /// The object is no more.
@@ -159,28 +173,25 @@ impl Worker {
         worker
     }
 
-    /// Wait for the next thing to do, and for a place to do it in; `None` to end. What is planned is planned for the newest state.
-    async fn next(&mut self) -> Option<Turn> {
+    /// Wait for the next thing to do, and for a place to do it in. What is planned is planned for the newest state.
+    async fn next(&mut self) -> Next {
         self.context.leave_place();
         loop {
-            if self.due == Due::Gone {
-                self.shared().indexing.forget(&self.context.key);
-                let memory = self.shared().queue.remove(&self.context.key)?;
-                self.start_over(memory);
-            }
-            if self.due == Due::Unwatched {
-                self.shared().indexing.forget(&self.context.key);
-                let memory = self.rested();
-                let memory = self.shared().queue.forget(&self.context.key, memory)?;
-                self.recall(memory);
-                self.due = Due::Now;
+            if matches!(self.due, Due::Gone | Due::Unwatched) && self.forget().is_none() {
+                return Next::Released;
             }
             if self.due == Due::Stopped || !self.shared().gate.is_open() {
-                return None;
+                return Next::Stop;
             }
             let has_letter = self.let_a_storm_pass().await;
             if has_letter || self.due == Due::Now {
                 return self.begin(has_letter).await;
+            }
+            if let Due::Paused(at) = self.due {
+                if let Some(next) = self.pause(at).await {
+                    return next;
+                }
+                continue;
             }
             if let Due::At(at) = self.due {
                 let at = self.shared().setup.clock.instant(at);
@@ -208,9 +219,59 @@ impl Worker {
                 continue;
             }
             let memory = self.rested();
-            let memory = self.shared().queue.rest(&self.context.key, memory)?;
+            let Some(memory) = self.shared().queue.rest(&self.context.key, memory) else {
+                return Next::Released;
+            };
             self.recall(memory);
         }
+    }
+
+    /// The object is gone, or not watched any more. `None` where it is not there again by now.
+    fn forget(&mut self) -> Option<()> {
+        let (shared, key) = (self.context.shared.clone(), self.context.key.clone());
+        shared.indexing.forget(&key);
+        if self.due == Due::Gone {
+            self.start_over(shared.queue.remove(&key)?);
+        } else {
+            let memory = self.rested();
+            self.recall(shared.queue.forget(&key, memory)?);
+            self.due = Due::Now;
+        }
+        Some(())
+    }
+
+    /// Whether there is more to come.
+    async fn go_on(&mut self, next: Next) -> bool {
+        match next {
+            Next::Turn(turn) => {
+                self.turn(turn).await;
+                return true;
+            }
+            Next::Stop => self.stop().await,
+            Next::Released => {}
+        }
+        false
+    }
+
+    /// Sleep until `at`, or something comes in, or there is something to do for daemons and timers: that alone is done then.
+    async fn pause(&mut self, at: Timestamp) -> Option<Next> {
+        let at = self.shared().setup.clock.instant(at);
+        let now = Instant::now();
+        let background = self.background_due();
+        if at <= now {
+            self.due = Due::Now;
+        } else if background.is_some_and(|due| due <= now) {
+            let may_begin = self.context.begin().await;
+            return Some(if may_begin {
+                Next::Turn(Turn::Background)
+            } else {
+                Next::Stop
+            });
+        } else {
+            let at = background.map_or(at, |due| at.min(due));
+            self.context.sleep_until(at).await;
+        }
+        None
     }
 
     /// Whether the operator is to end, and waits for timers of the object.
@@ -221,13 +282,13 @@ impl Worker {
 
     /// Wait for a place; what is to be done by then. What only repeats what is known can wait for a look that is due: a handler that
     /// changes its object with every event would hold it off for ever.
-    async fn begin(&mut self, has_letter: bool) -> Option<Turn> {
+    async fn begin(&mut self, has_letter: bool) -> Next {
         if !has_letter {
             // Requests in memory are answered at once: without this, a busy object would leave nobody else on its thread a turn.
             tokio::task::yield_now().await;
         }
         if !self.context.begin().await {
-            return None;
+            return Next::Stop;
         }
         let (shared, key) = (&self.context.shared, &self.context.key);
         let is_news = |it: &Pending| it.is_absence() || !it.is_known_to(&self.memory);
@@ -238,7 +299,7 @@ impl Worker {
         } else {
             None
         };
-        Some(letter.map_or(Turn::Again, Turn::Letter))
+        Next::Turn(letter.map_or(Turn::Again, Turn::Letter))
     }
 
     /// Whether a letter has come in. A storm of changes is let pass first; a deletion does not wait.
@@ -293,6 +354,7 @@ impl Worker {
             }
             Turn::Letter(Letter::Returned(calls)) => self.returned(calls),
             Turn::Letter(Letter::ChildrenChanged(children)) => self.children_changed(&children),
+            Turn::Background => self.due = self.background_alone().await,
             Turn::Letter(Letter::Due(_)) | Turn::Again => {
                 self.due = match self.missing.take() {
                     Some(missing) => self.look_for_it(missing.event).await,
@@ -513,7 +575,7 @@ impl Worker {
     }
 
     fn report_sleep(&self, due: Due) {
-        if let Due::At(at) = due {
+        if let Due::At(at) | Due::Paused(at) = due {
             let pause = since(self.shared().setup.clock.now(), at);
             self.report_handling(Handling::Sleeps { pause });
         }
@@ -521,7 +583,7 @@ impl Worker {
 
     /// What has come in before the sleep began interrupts it as well, as in Kopf: whoever reads of the sleep reads of its end.
     fn report_interruption(&self) {
-        if let Due::At(at) = self.due {
+        if let Due::At(at) | Due::Paused(at) = self.due {
             let left = since(self.shared().setup.clock.now(), at);
             self.report_handling(Handling::SleepInterrupted { left });
         }
@@ -533,9 +595,10 @@ impl Worker {
         self.shared().setup.once && times >= ENOUGH
     }
 
+    /// Pause for so long.
     pub(super) fn after(&self, pause: Duration) -> Due {
         let now = self.shared().setup.clock.now();
-        Due::At(now.checked_add(pause).unwrap_or(Timestamp::MAX))
+        Due::Paused(now.checked_add(pause).unwrap_or(Timestamp::MAX))
     }
 
     fn recall(&mut self, mut memory: Memory) {

@@ -17,6 +17,7 @@ use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Trouble, Worker};
 use crate::engine::writer::Writer;
 use crate::engine::writer::job::{Job, Written};
+use crate::engine::writer::policy::Patience;
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::happening::patching::{PatchPart, Patching};
@@ -48,7 +49,7 @@ impl Worker {
         }
         self.look_into_the_mail();
         let finalizers = effects.expected_finalizers.as_deref();
-        let (left, written) = self.write(left, finalizers, false).await;
+        let (left, written) = self.write(left, finalizers, Patience::Endless).await;
         match written {
             Written::Landed(reply) => {
                 let has_changed = self.has_landed(effects.seen, reply);
@@ -70,46 +71,6 @@ impl Worker {
                 self.is_unwritten(written).await
             }
         }
-    }
-
-    /// The server has refused what handlers and what daemons and timers want in one patch: it has its say about each of them.
-    async fn write_apart(&mut self) -> Due {
-        self.unwritten_outcome = true;
-        if self.write_for_background().await {
-            return Due::Now;
-        }
-        let pause = self.trouble.refusals.next_pause(self.context.shared.rng());
-        self.after(pause)
-    }
-
-    /// Write what daemons and timers want changed, and nothing else, without patience: the place in the worker limit is kept. Whether that is
-    /// settled; else they still want it.
-    pub(super) async fn write_for_background(&mut self) -> bool {
-        let Some(wanted) = self.memory.seen.wanted_in_background().cloned() else {
-            return true;
-        };
-        let left = self.left_of(&wanted, None);
-        if !left.is_empty() {
-            match self.write(left, None, true).await {
-                (_, Written::Landed(reply)) => {
-                    // What waits is known by the reply from now on.
-                    self.look_into_the_mail();
-                    self.know_reply(reply);
-                }
-                (sent, Written::Refused(message)) => {
-                    self.report_refusal(&sent, &message);
-                    self.drop_wishes("daemons and timers", &message);
-                }
-                (_, Written::Outdated(Ok(found))) => {
-                    self.look_for_duplicates(&found);
-                    self.know(found);
-                    return false;
-                }
-                _ => return false,
-            }
-        }
-        self.memory.seen.forget_of_background();
-        true
     }
 
     /// Remember what has landed. Whether the object has changed by it.
@@ -137,7 +98,7 @@ impl Worker {
     }
 
     /// What was to be written is still to be written, unless that is pointless by now. When to look at the object again.
-    async fn is_unwritten(&mut self, written: Written) -> Due {
+    pub(super) async fn is_unwritten(&mut self, written: Written) -> Due {
         match written {
             Written::Outdated(found) => {
                 self.unwritten_outcome = true;
@@ -169,7 +130,7 @@ impl Worker {
             self.due = Due::Now;
             return;
         }
-        let (sent, written) = self.write(patch.clone(), None, false).await;
+        let (sent, written) = self.write(patch.clone(), None, Patience::Endless).await;
         match written {
             Written::Landed(reply) => {
                 if reply.facts().resource_version != self.raw.facts().resource_version {
@@ -200,7 +161,7 @@ impl Worker {
     }
 
     /// What handlers wanted of the object was refused: told in the report of an operator that is to end.
-    fn drop_wishes(&self, handlers: &str, message: &str) {
+    pub(super) fn drop_wishes(&self, handlers: &str, message: &str) {
         if self.shared().setup.once {
             let (resource, about) = (&self.kind.resource, &self.context.about);
             self.shared().give_up(format!(
@@ -236,7 +197,9 @@ impl Worker {
         if !effects.patch.is_empty() {
             let finalizers = effects.expected_finalizers.as_deref();
             let left = self.left_of(&effects.patch, None);
-            if let (_, Written::Landed(reply)) = self.write(left, finalizers, false).await {
+            if let (_, Written::Landed(reply)) =
+                self.write(left, finalizers, Patience::Endless).await
+            {
                 self.has_landed(effects.seen, reply);
                 return Due::Now;
             }
@@ -245,12 +208,12 @@ impl Worker {
         self.after(pause)
     }
 
-    /// Write this patch: what it says of the object, and what has become of it. The last time is for an operator that stops.
-    async fn write(
+    /// Write this patch, and what has become of it.
+    pub(super) async fn write(
         &mut self,
         patch: Patch,
         finalizers: Option<&[String]>,
-        is_last: bool,
+        patience: Patience,
     ) -> (Arc<Patch>, Written) {
         let patch = Arc::new(patch);
         let shown = self.resolved(&patch);
@@ -270,8 +233,9 @@ impl Worker {
         let written = match Job::write(&self.kind.resource, &self.raw, &plan, finalizers) {
             Err(message) => Written::Refused(message),
             Ok(mut job) => {
-                if is_last {
-                    job.make_last();
+                job.set_patience(patience);
+                if patience == Patience::None && self.writer.maybe_written {
+                    job.may_have_landed();
                 }
                 if job.is_outdated() {
                     Written::Outdated(Ok(self.raw.clone()))
@@ -317,7 +281,7 @@ impl Worker {
         }
         self.memory.seen = effects.seen_if_refused;
         let finalizers = effects.expected_finalizers.as_deref();
-        let (patch, written) = self.write(left, finalizers, true).await;
+        let (patch, written) = self.write(left, finalizers, Patience::Last).await;
         match &written {
             Written::Landed(reply) => {
                 self.has_landed(effects.seen, reply.clone());
@@ -331,7 +295,7 @@ impl Worker {
     }
 
     /// The operator stops, and this was the last try: told in the end, with all others that failed for that reason.
-    fn has_given_up(&self, error: &ClusterError) {
+    pub(super) fn has_given_up(&self, error: &ClusterError) {
         let resource = &self.kind.resource;
         let text = discreet(resource, error.to_string());
         let lost = &self.shared().lost_outcomes;
@@ -344,11 +308,9 @@ impl Worker {
     }
 
     /// The object as it is now, seen as one of `kind`.
-    pub(super) async fn read(&mut self, kind: &ResourceHandlers, is_last: bool) -> Written {
+    pub(super) async fn read(&mut self, kind: &ResourceHandlers, patience: Patience) -> Written {
         let mut job = Job::read(&kind.resource, &self.raw);
-        if is_last {
-            job.make_last();
-        }
+        job.set_patience(patience);
         let written = carry_out(&mut self.writer, &mut self.context, job).await;
         if matches!(written, Written::Outdated(Ok(_))) {
             self.memory.lately.answered = Some(Instant::now());
@@ -377,7 +339,7 @@ impl Worker {
     }
 
     /// Somebody may have written while handlers ran, even what is about to be written.
-    fn look_into_the_mail(&mut self) {
+    pub(super) fn look_into_the_mail(&mut self) {
         if let Some(raw) = self.news() {
             self.memory.lately.self_triggered.end();
             self.look_for_duplicates(&raw);
@@ -471,7 +433,7 @@ impl Worker {
         }
     }
 
-    fn report_refusal(&self, patch: &Patch, message: &str) {
+    pub(super) fn report_refusal(&self, patch: &Patch, message: &str) {
         const LONGEST: usize = 2000;
         let added = added_by_functions(&self.raw, patch);
         let patch = if is_secret(&self.kind.resource) {

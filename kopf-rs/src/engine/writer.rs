@@ -4,7 +4,7 @@
 //! not know what is written, nor what for.
 
 pub(super) mod job;
-mod policy;
+pub(super) mod policy;
 
 use std::time::Duration;
 
@@ -14,10 +14,11 @@ use crate::cluster::write::{Part, PatchRequest};
 use crate::engine::context::WorkerContext;
 use crate::engine::report::{report_of_operator, report_outage_over};
 use crate::engine::writer::job::{Job, Step, Written};
-use crate::engine::writer::policy::{Answer, Request};
+use crate::engine::writer::policy::{Answer, Patience, Request, is_told};
 use crate::happening::patching::Patching;
 use crate::happening::{self, Happening};
 use crate::object::raw::Raw;
+use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
 use crate::rt::outage::{Leaving, Membership};
 
@@ -72,8 +73,8 @@ impl Writer {
                     is_told,
                 } => {
                     let pause = backoff.next_pause_after(at_least, context.shared.rng());
-                    let waiting = self.join_outage(&job, &error, is_told);
-                    report_failure(context, request, &error, pause, waiting);
+                    let waiting = self.join_outage(job.resource, &error, is_told);
+                    report_failure(context, word(request), &error, pause, waiting);
                     if !rest(context, &mut job, pause).await {
                         if context.is_deleted() {
                             self.wait_no_more();
@@ -118,24 +119,45 @@ impl Writer {
     }
 
     /// How many fail for that reason, where people are to be told: when the first object does, or many more than before.
-    fn join_outage(&self, job: &Job<'_>, error: &ClusterError, is_told: bool) -> Option<usize> {
-        let outage = is_told.then(|| error.outage(job.resource))?;
+    fn join_outage(
+        &self,
+        resource: &Resource,
+        error: &ClusterError,
+        is_told: bool,
+    ) -> Option<usize> {
+        let outage = is_told.then(|| error.outage(resource))?;
         self.outage.join(&outage)
+    }
+
+    /// Tell of a write that was not repeated, after so many others that failed in a row. It is made again after that pause.
+    pub(super) fn report_given_up(
+        &self,
+        context: &WorkerContext,
+        (resource, error): (&Resource, &ClusterError),
+        (failures, pause): (u32, Duration),
+    ) {
+        let is_told = is_told(failures, error.retry_after().unwrap_or_default());
+        let waiting = self.join_outage(resource, error, is_told);
+        report_failure(context, happening::Request::Patch, error, pause, waiting);
+    }
+}
+
+fn word(request: Request) -> happening::Request {
+    match request {
+        Request::Patch(_) => happening::Request::Patch,
+        Request::Read(_) => happening::Request::Read,
     }
 }
 
 fn report_failure(
     context: &WorkerContext,
-    request: Request,
+    request: happening::Request,
     error: &ClusterError,
     pause: Duration,
     waiting: Option<usize>,
 ) {
     context.report(&Happening::RequestFailed {
-        request: match request {
-            Request::Patch(_) => happening::Request::Patch,
-            Request::Read(_) => happening::Request::Read,
-        },
+        request,
         error: error.to_string(),
         pause,
         waiting,
@@ -225,7 +247,7 @@ fn report_lost_status(cluster: &Cluster, job: &Job<'_>) {
 async fn rest(context: &mut WorkerContext, job: &mut Job<'_>, pause: Duration) -> bool {
     /// Nobody waits for longer when the operator stops.
     const SHORT: Duration = Duration::from_millis(500);
-    if job.tries.is_last {
+    if job.tries.patience == Patience::Last {
         tokio::time::sleep(pause.min(SHORT)).await;
         return true;
     }
@@ -233,6 +255,6 @@ async fn rest(context: &mut WorkerContext, job: &mut Job<'_>, pause: Duration) -
         // A state that has come in meanwhile is as good as one that is read.
         return !(job.is_for_reading() && context.has_state());
     }
-    job.make_last();
+    job.set_patience(Patience::Last);
     !context.is_deleted()
 }

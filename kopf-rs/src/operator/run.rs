@@ -556,6 +556,7 @@ impl CheckedOperator {
             ended = observer.run(self.once) => ended.map_err(|error| refused(&error)),
             never = engine.give_back_memory(), if self.on_mimalloc => match never {},
             never = engine.look_after_timers() => match never {},
+            never = engine.look_after_clock() => match never {},
             never = engine.look_after_indices() => match never {},
         };
         drop(observer);

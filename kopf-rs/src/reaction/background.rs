@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kopf_rs_schedule::Schedule;
 use serde_json::Value;
 
@@ -20,16 +20,17 @@ use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::reaction::exiting::Exiting;
 use crate::reaction::judge::Judge;
 use crate::reaction::member::since;
+use crate::reaction::moment::Moment;
 use crate::state::progress::Record;
 
 /// What is remembered of an object's daemons and timers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackgroundMemory {
-    pub(super) runs: Vec<BackgroundRun>,
+    pub(super) runs: Box<[BackgroundRun]>,
     /// What tells one essence from another.
     pub(super) essence: u64,
     /// When that has changed last, as far as this process has seen.
-    pub(super) changed: Timestamp,
+    pub(super) changed: Moment,
     /// Those that are level-triggered let handlers of changes go first.
     pub(super) reconcilers_wait: bool,
 }
@@ -39,14 +40,29 @@ pub(crate) struct BackgroundMemory {
 pub(super) struct BackgroundRun {
     pub(super) handler: Arc<Handler>,
     pub(super) phase: Phase,
-    /// Attempts that have failed since the last success.
-    pub(super) retries: u32,
-    /// When the first of these was made.
-    pub(super) started: Option<Timestamp>,
-    /// Of a level-triggered one: what has changed during the call.
-    pub(super) dirty: Dirty,
-    /// Of a level-triggered one: it has failed for good, for the object as it is.
+    /// Those since the last success. Boxed, as is all that does not rest: thousands do.
+    pub(super) attempts: Option<Box<Attempts>>,
+}
+
+/// Attempts of one call.
+#[derive(Clone, Debug)]
+pub(super) struct Attempts {
+    /// How many have failed.
+    pub(super) failed: u32,
+    /// When the first one was made.
+    pub(super) started: Timestamp,
+    /// Of a level-triggered handler: they have failed for good, for the object as it is. The next attempt is a first one.
     pub(super) gave_up: bool,
+}
+
+/// A call that runs.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) since: Moment,
+    /// It is to end.
+    pub(super) exiting: Option<Exiting>,
+    /// Of a level-triggered handler: what has changed since the call began.
+    pub(super) dirty: Dirty,
 }
 
 /// What has changed since the last call of a level-triggered handler began.
@@ -64,17 +80,28 @@ pub(super) enum Dirty {
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     /// It is called then, or once the object has been unchanged for long enough.
-    Waits(Timestamp),
+    Waits(Moment),
+    /// The same, at that time of the wall clock: as its schedule says.
+    Scheduled(Moment),
     /// It is called once after each change, and has been called after the last one.
     AwaitsChange,
-    Runs {
-        since: Timestamp,
-        /// Boxed: most are told to end once, and thousands rest.
-        exiting: Option<Box<Exiting>>,
-    },
+    Runs(Box<Running>),
     /// It is called no more; a timer that has failed is, once the object has changed, but not before that time: it may have changed the
     /// object itself.
-    Ended { revives: Option<Timestamp> },
+    Ended {
+        /// A time of the wall clock where the timer has a schedule.
+        revives: Option<Moment>,
+    },
+}
+
+/// When it is, and who says how long something waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    /// Goes on steadily.
+    pub(crate) now: Timestamp,
+    /// How far the wall clock is ahead of that.
+    pub(crate) wall_ahead: SignedDuration,
+    pub(crate) ask: AskPause,
 }
 
 /// What has come of a call.
@@ -115,7 +142,7 @@ pub(super) fn schedule(handler: &Handler) -> Option<&Schedule> {
     timing(handler)?.schedule.as_ref()
 }
 
-/// The run after `time`.
+/// The run after `time`, both of the wall clock.
 pub(super) fn next_run(schedule: &Schedule, time: Timestamp) -> Timestamp {
     schedule.next(time).unwrap_or(Timestamp::MAX)
 }
@@ -134,9 +161,9 @@ impl BackgroundMemory {
         runs.any(|run| match &run.phase {
             // Calls of a reconciler are waited for, and no more: without them, the object needs none of them.
             Phase::Waits(_) | Phase::AwaitsChange if is_reconcile(&run.handler) => false,
-            Phase::Runs { .. } if is_living && is_reconcile(&run.handler) => false,
-            Phase::Waits(_) | Phase::AwaitsChange => true,
-            Phase::Runs { exiting, .. } => !exiting.as_ref().is_some_and(|it| it.is_abandoned()),
+            Phase::Runs(_) if is_living && is_reconcile(&run.handler) => false,
+            Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange => true,
+            Phase::Runs(running) => !running.is_abandoned(),
             Phase::Ended { .. } => false,
         })
     }
@@ -148,11 +175,15 @@ impl BackgroundMemory {
     }
 
     /// When to look at them again, where nothing changes.
-    pub(crate) fn due(&self) -> Option<Timestamp> {
+    pub(crate) fn due(&self, wall_ahead: SignedDuration) -> Option<Timestamp> {
         let due = |run: &BackgroundRun| match &run.phase {
             Phase::Waits(_) if self.holds_reconcilers_back(run) => None,
-            Phase::Waits(at) => Some(self.not_before(run, *at)),
-            Phase::Runs { exiting, .. } => exiting.as_ref()?.next_look(),
+            Phase::Waits(at) => Some(self.not_before(run, at.time())),
+            Phase::Scheduled(at) => {
+                let at = later(at.time(), -wall_ahead);
+                Some(self.not_before(run, at))
+            }
+            Phase::Runs(running) => running.exiting.as_ref()?.next_look(),
             Phase::AwaitsChange | Phase::Ended { .. } => None,
         };
         self.runs.iter().filter_map(due).min()
@@ -164,8 +195,11 @@ impl BackgroundMemory {
             let is_daemon = matches!(run.handler.background(), Some((BackgroundKind::Daemon, _)));
             !is_daemon
                 && match &run.phase {
-                    Phase::Runs { exiting, .. } => exiting.is_none(),
-                    Phase::Waits(at) => run.retries > 0 || self.not_before(run, *at) <= now,
+                    Phase::Runs(running) => running.exiting.is_none(),
+                    // An operator that is to end is there for a moment: no clock is set meanwhile.
+                    Phase::Waits(at) | Phase::Scheduled(at) => {
+                        run.failed_attempts() > 0 || self.not_before(run, at.time()) <= now
+                    }
                     Phase::AwaitsChange | Phase::Ended { .. } => false,
                 }
         })
@@ -174,22 +208,56 @@ impl BackgroundMemory {
     /// When it is called that waits until `at`.
     pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
         let idle = timing(&run.handler).and_then(|timing| timing.idle);
-        idle.map_or(at, |idle| at.max(after(self.changed, idle)))
+        idle.map_or(at, |idle| at.max(after(self.changed.time(), idle)))
+    }
+}
+
+impl Running {
+    fn is_abandoned(&self) -> bool {
+        self.exiting.as_ref().is_some_and(Exiting::is_abandoned)
     }
 }
 
 impl BackgroundRun {
     pub(super) fn record(&self, now: Timestamp) -> Record {
-        let mut record = Record::begun(self.started.unwrap_or(now));
-        record.retries = self.retries;
+        let mut record = Record::begun(self.started().unwrap_or(now));
+        record.retries = self.failed_attempts();
         record
+    }
+
+    /// How many attempts have failed since the last success.
+    pub(super) fn failed_attempts(&self) -> u32 {
+        self.counted().map_or(0, |it| it.failed)
+    }
+
+    /// When the first attempt since the last success was made.
+    fn started(&self) -> Option<Timestamp> {
+        Some(self.counted()?.started)
+    }
+
+    /// The attempts that the next one belongs to.
+    fn counted(&self) -> Option<&Attempts> {
+        self.attempts.as_deref().filter(|it| !it.gave_up)
+    }
+
+    /// An attempt is made. When the first one was.
+    pub(super) fn attempted(&mut self, now: Timestamp) -> Timestamp {
+        self.attempts.take_if(|it| it.gave_up);
+        let attempts = self.attempts.get_or_insert_with(|| {
+            Box::new(Attempts {
+                failed: 0,
+                started: now,
+                gave_up: false,
+            })
+        });
+        attempts.started
     }
 
     /// It has failed for good: from when on a change of the object calls it again; nothing where it does not.
     pub(super) fn revives(
         &self,
         cause: &Cause,
-        (now, ask): (Timestamp, AskPause),
+        times: Times,
         told: &mut Vec<Handling>,
     ) -> Option<Timestamp> {
         let (kind, timing) = self.handler.background()?;
@@ -197,14 +265,30 @@ impl BackgroundRun {
             return None;
         }
         if let Some(schedule) = &timing.schedule {
-            return Some(next_run(schedule, now));
+            return Some(next_run(schedule, times.wall()));
         }
+        let ask = times.ask;
         let pause = match (&timing.interval, timing.idle) {
             (Some(interval), _) => asked((&self.handler, "interval"), ask(interval, cause), told),
             (None, Some(idle)) => idle,
             (None, None) => WITHOUT_AN_INTERVAL,
         };
-        Some(after(now, pause.max(SHORTEST_INTERVAL)))
+        Some(after(times.now, pause.max(SHORTEST_INTERVAL)))
+    }
+
+    /// It is called at `at`: at that time of the wall clock where it has a schedule.
+    pub(super) fn waits_until(&self, at: Timestamp) -> Phase {
+        match schedule(&self.handler) {
+            Some(_) => Phase::Scheduled(at.into()),
+            None => Phase::Waits(at.into()),
+        }
+    }
+}
+
+impl Times {
+    /// What the wall clock says.
+    pub(super) fn wall(&self) -> Timestamp {
+        later(self.now, self.wall_ahead)
     }
 }
 
@@ -232,8 +316,8 @@ impl BackgroundMemory {
     pub(crate) fn put_off(&mut self, handler: &Handler, at: Timestamp) {
         let mut runs = self.runs.iter_mut();
         if let Some(run) = runs.find(|run| is_same(&run.handler, handler)) {
-            run.phase = Phase::Waits(at);
-            run.started = run.started.filter(|_| run.retries > 0);
+            run.phase = Phase::Waits(at.into());
+            run.attempts = run.attempts.take().filter(|it| it.failed > 0);
         }
     }
 
@@ -242,24 +326,26 @@ impl BackgroundMemory {
         &mut self,
         call: &HandlerCall,
         outcome: Option<Outcome>,
-        (judge, ask): (Judge, AskPause),
+        (judge, times): (Judge, Times),
         told: &mut Vec<Handling>,
     ) -> Option<Returned> {
         let handler = &call.handler;
         let mut runs = self.runs.iter();
         let place = runs.position(|run| is_same(&run.handler, handler))?;
-        let Phase::Runs { since, exiting } = &self.runs[place].phase else {
+        let Phase::Runs(running) = &self.runs[place].phase else {
             return None;
         };
-        let has_changed = self.changed > *since;
-        let ran = self.runs[place].ran_since(*since);
+        let has_changed = self.changed > running.since;
+        let ran = self.runs[place].ran_since(running.since.time(), times);
         match outcome {
-            Some(outcome) if exiting.is_none() => {
+            Some(outcome) if running.exiting.is_none() => {
                 let run = &mut self.runs[place];
-                Some(run.judged(call, outcome, (judge, ask, has_changed), told))
+                Some(run.judged(call, outcome, (judge, times, has_changed), told))
             }
             last => {
-                self.runs.swap_remove(place);
+                let mut runs = std::mem::take(&mut self.runs).into_vec();
+                runs.swap_remove(place);
+                self.runs = runs.into();
                 let ran = ran.filter(|_| matches!(last, Some(Outcome::Succeeded(_))));
                 Some(Returned {
                     result: judge_the_last(handler, last, told),
@@ -274,21 +360,23 @@ impl BackgroundMemory {
     /// All that runs is told to end, and nothing is called any more; who does so goes through the stages. What has ended by itself is still known
     /// then, should the object be watched again.
     pub(crate) fn stop(&mut self, reason: StopReason, now: Timestamp) {
-        self.runs
-            .retain(|run| matches!(run.phase, Phase::Runs { .. } | Phase::Ended { .. }));
-        for run in &mut self.runs {
-            if let Phase::Runs { exiting, .. } = &mut run.phase {
-                let exiting = exiting.get_or_insert_with(|| Box::new(Exiting::begun(now)));
+        let mut runs = std::mem::take(&mut self.runs).into_vec();
+        runs.retain(|run| matches!(run.phase, Phase::Runs(_) | Phase::Ended { .. }));
+        for run in &mut runs {
+            if let Phase::Runs(running) = &mut run.phase {
+                let exiting = running.exiting.get_or_insert_with(|| Exiting::begun(now));
                 exiting.leave_to_engine(reason);
             }
         }
+        self.runs = runs.into();
     }
 }
 
 impl BackgroundRun {
-    /// When the attempts began of which the last one began at `since`, where a later process has to know.
-    fn ran_since(&self, since: Timestamp) -> Option<Timestamp> {
-        schedule(&self.handler).map(|_| self.started.unwrap_or(since))
+    /// When, by the wall clock, the attempts began of which the last one began at `since`, where a later process has to know.
+    fn ran_since(&self, since: Timestamp, times: Times) -> Option<Timestamp> {
+        schedule(&self.handler)?;
+        Some(later(self.started().unwrap_or(since), times.wall_ahead))
     }
 
     /// A call has ended by itself.
@@ -296,13 +384,14 @@ impl BackgroundRun {
         &mut self,
         call: &HandlerCall,
         outcome: Outcome,
-        (judge, ask, has_changed): (Judge, AskPause, bool),
+        (judge, times, has_changed): (Judge, Times, bool),
         told: &mut Vec<Handling>,
     ) -> Returned {
-        let Phase::Runs { since, .. } = self.phase else {
+        let Phase::Runs(running) = &self.phase else {
             return Returned::default();
         };
-        let ran = self.ran_since(since);
+        let since = running.since.time();
+        let ran = self.ran_since(since, times);
         let mut record = self.record(judge.now);
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
         if is_reconcile(&self.handler) {
@@ -314,19 +403,23 @@ impl BackgroundRun {
             };
         }
         self.phase = if record.success {
-            (self.retries, self.started) = (0, None);
-            let next = next_tick(call, (since, judge.now), (ask, has_changed), told);
+            self.attempts = None;
+            let next = next_tick(call, (since, times), has_changed, told);
             next.unwrap_or(Phase::Ended { revives: None })
         } else if !record.failure {
-            self.retries = record.retries;
-            Phase::Waits(record.delayed.unwrap_or(judge.now))
+            if let Some(attempts) = &mut self.attempts {
+                attempts.failed = record.retries;
+            }
+            Phase::Waits(record.delayed.unwrap_or(judge.now).into())
         } else {
-            match self.revives(&call.cause, (judge.now, ask), told) {
+            match self.revives(&call.cause, times, told) {
                 Some(at) if has_changed => {
-                    (self.retries, self.started) = (0, None);
-                    Phase::Waits(at)
+                    self.attempts = None;
+                    self.waits_until(at)
                 }
-                revives => Phase::Ended { revives },
+                revives => Phase::Ended {
+                    revives: revives.map(Moment::from),
+                },
             }
         };
         let is_over = matches!(self.phase, Phase::Ended { .. });
@@ -382,8 +475,8 @@ fn judge_the_last(
 /// When a timer that has succeeded is called next; nothing for a daemon, and for a timer that is called once.
 fn next_tick(
     call: &HandlerCall,
-    (began, now): (Timestamp, Timestamp),
-    (ask, has_changed): (AskPause, bool),
+    (began, times): (Timestamp, Times),
+    has_changed: bool,
     told: &mut Vec<Handling>,
 ) -> Option<Phase> {
     let (kind, timing) = call.handler.background()?;
@@ -391,12 +484,14 @@ fn next_tick(
         return None;
     }
     if let Some(schedule) = &timing.schedule {
-        return Some(Phase::Waits(next_run(schedule, now)));
+        let next = next_run(schedule, times.wall());
+        return Some(Phase::Scheduled(next.into()));
     }
+    let Times { now, ask, .. } = times;
     let Some(interval) = &timing.interval else {
         timing.idle?;
         return Some(if has_changed {
-            Phase::Waits(now)
+            Phase::Waits(now.into())
         } else {
             Phase::AwaitsChange
         });
@@ -411,11 +506,12 @@ fn next_tick(
         }));
         interval = SHORTEST_INTERVAL;
     }
-    Some(Phase::Waits(if timing.sharp {
+    let next = if timing.sharp {
         on_the_grid(began, interval, now)
     } else {
         after(now, interval)
-    }))
+    };
+    Some(Phase::Waits(next.into()))
 }
 
 /// The first time after `now` that is whole intervals after `began`.
@@ -431,4 +527,21 @@ fn on_the_grid(began: Timestamp, interval: Duration, now: Timestamp) -> Timestam
 
 pub(super) fn after(time: Timestamp, pause: Duration) -> Timestamp {
     time.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+/// So much later, or earlier.
+pub(super) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand timers may rest.
+    #[test]
+    fn a_timer_at_rest_takes_few_bytes() {
+        let sizes = (size_of::<BackgroundMemory>(), size_of::<BackgroundRun>());
+        assert_eq!(sizes, (40, 32));
+    }
 }

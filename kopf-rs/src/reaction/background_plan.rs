@@ -22,14 +22,15 @@ use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
 use crate::object::patch::Patch;
 use crate::reaction::background::{
-    BackgroundMemory, BackgroundRun, Dirty, Phase, after, asked, exited, is_reconcile, is_same,
-    next_run, schedule, timing,
+    BackgroundMemory, BackgroundRun, Dirty, Phase, Running, after, asked, exited, is_reconcile,
+    is_same, later, next_run, schedule, timing,
 };
 use crate::reaction::comparison::{first_attempt, object};
 use crate::reaction::exiting::{Exiting, Look, Order};
 use crate::reaction::input::Input;
 use crate::reaction::judge::{Judge, next_random};
 use crate::reaction::member::{Exhausted, Standing, since};
+use crate::reaction::moment::Moment;
 
 /// What is to be done.
 #[derive(Debug, Default)]
@@ -71,6 +72,8 @@ pub(crate) enum Step {
 
 /// For the objects that are there when the operator starts, first calls of timers are spread over at most that long.
 const LONGEST_SPREAD: Duration = Duration::from_secs(60);
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// One look at an object's daemons and timers.
 struct Looking<'a, 'b> {
     input: &'a Input<'a>,
@@ -102,10 +105,10 @@ pub(super) fn background(
     let has_changed = memory.essence != essence;
     let mut looking = Looking {
         memory: BackgroundMemory {
-            runs: Vec::with_capacity(memory.runs.len()),
+            runs: Box::default(),
             essence,
             changed: if has_changed {
-                input.now
+                input.now.into()
             } else {
                 memory.changed
             },
@@ -131,10 +134,10 @@ pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan, told: &mut
         ..Looking::new(input, true, told)
     };
     looking.memory.release_reconcilers();
-    for run in std::mem::take(&mut looking.memory.runs) {
-        let run = looking.called_if_due(run);
-        looking.memory.runs.push(run);
-    }
+    let runs = std::mem::take(&mut looking.memory.runs).into_vec();
+    let runs = runs.into_iter().map(|run| looking.called_if_due(run));
+    let runs: Vec<_> = runs.collect();
+    looking.memory.runs = runs.into();
     *plan = looking.planned(planned.suspended);
 }
 
@@ -186,7 +189,8 @@ impl Looking<'_, '_> {
         has_changed: bool,
     ) -> Vec<Arc<Handler>> {
         let mut suspended = Vec::new();
-        let mut left: Vec<BackgroundRun> = memory.runs.clone();
+        let mut left: Vec<BackgroundRun> = memory.runs.to_vec();
+        let mut runs = Vec::with_capacity(left.len());
         for (at, handler) in handlers.iter().enumerate() {
             let is_known = |other: &&&Arc<Handler>| is_same(other, handler);
             if handlers[..at].iter().any(|it| is_known(&it)) {
@@ -209,7 +213,7 @@ impl Looking<'_, '_> {
                     let mut run = self.go_on(run, wanted.is_some(), has_changed);
                     // Of the attributes of one function, the first that lets the object through says how it is called from now on.
                     if let (Some(run), Some(handler)) = (&mut run, wanted)
-                        && !matches!(run.phase, Phase::Runs { .. })
+                        && !matches!(run.phase, Phase::Runs(_))
                     {
                         run.handler = Arc::clone(handler);
                     }
@@ -219,14 +223,14 @@ impl Looking<'_, '_> {
                 (None, None) => None,
             };
             let run = run.map(|run| self.called_if_due(run));
-            self.memory.runs.extend(run);
+            runs.extend(run);
         }
         // Nobody declares these any more.
         for run in left {
             let run = self.go_on(run, false, has_changed);
-            self.memory.runs.extend(run);
+            runs.extend(run);
         }
-        self.memory.runs.shrink_to_fit();
+        self.memory.runs = runs.into();
         suspended
     }
 
@@ -253,19 +257,16 @@ impl Looking<'_, '_> {
 
     /// It is there from now on.
     fn begun(&mut self, handler: &Arc<Handler>) -> BackgroundRun {
-        let first = if let Some(schedule) = schedule(handler) {
+        let phase = if let Some(schedule) = schedule(handler) {
             self.first_run(handler, schedule)
         } else {
             let delay = timing(handler).map(|timing| self.delay(handler, timing));
-            after(self.input.now, delay.unwrap_or_default())
+            Phase::Waits(after(self.input.now, delay.unwrap_or_default()).into())
         };
         BackgroundRun {
             handler: handler.clone(),
-            phase: Phase::Waits(first),
-            retries: 0,
-            started: None,
-            dirty: Dirty::default(),
-            gave_up: false,
+            phase,
+            attempts: None,
         }
     }
 
@@ -274,8 +275,9 @@ impl Looking<'_, '_> {
         if let Some(delay) = &timing.initial_delay {
             return self.ask((handler, "initial delay"), delay);
         }
-        let is_spread =
-            self.input.is_first_listing() && self.input.policy.spreads_first_calls && !timing.sharp;
+        let is_spread = self.input.seen.is_new_to_background()
+            && self.input.policy.spreads_first_calls
+            && !timing.sharp;
         let interval = timing.interval.as_ref().filter(|_| is_spread);
         let span = interval.map(|interval| self.ask((handler, "interval"), interval));
         let Some(span) = span.or(timing.idle.filter(|_| is_spread)) else {
@@ -288,7 +290,7 @@ impl Looking<'_, '_> {
 
     /// The first run of a timer with a schedule: soon, where a former process has noted a run, and another one was due since then. What has
     /// matched the filters only since then has missed nothing.
-    fn first_run(&mut self, handler: &Arc<Handler>, schedule: &Schedule) -> Timestamp {
+    fn first_run(&mut self, handler: &Arc<Handler>, schedule: &Schedule) -> Phase {
         let Input {
             now,
             persistence,
@@ -296,30 +298,61 @@ impl Looking<'_, '_> {
             policy,
             ..
         } = *self.input;
-        let noted = if self.input.is_first_listing() {
+        let wall = self.input.times().wall();
+        let noted = if self.input.seen.is_new_to_background() {
             persistence.last_run(&handler.id, body)
         } else {
             None
         };
         let Some(noted) = noted else {
-            persistence.note_run(&handler.id, now, body, &mut self.patch);
-            return next_run(schedule, now);
+            persistence.note_run(&handler.id, wall, body, &mut self.patch);
+            return Phase::Scheduled(next_run(schedule, wall).into());
         };
         // The clock may have been set back.
-        let first = next_run(schedule, noted.min(now));
-        if first > now {
-            return first;
+        let first = next_run(schedule, noted.min(wall));
+        if first > wall {
+            return Phase::Scheduled(first.into());
         }
         let missed = BackgroundHandling::MissedRuns {
             handler: handler.clone(),
             first,
-            more: next_run(schedule, first) <= now,
+            more: next_run(schedule, first) <= wall,
         };
         self.told.push(Handling::Background(missed));
-        if policy.spreads_first_calls {
-            after(now, self.random_part(LONGEST_SPREAD))
+        let spread = if policy.spreads_first_calls {
+            self.random_part(LONGEST_SPREAD)
         } else {
-            now
+            Duration::ZERO
+        };
+        Phase::Waits(after(now, spread).into())
+    }
+
+    /// When the run was noted that was made last, by whomever.
+    fn last_run(&self, handler: &Handler) -> Option<Timestamp> {
+        let Input {
+            persistence, body, ..
+        } = self.input;
+        persistence.last_run(&handler.id, body)
+    }
+
+    /// Where the run that is due now was made by another instance of the operator: the one after it.
+    fn next_after_others(&self, run: &BackgroundRun) -> Option<Timestamp> {
+        let schedule = schedule(&run.handler).filter(|_| run.failed_attempts() == 0)?;
+        let wall = self.input.times().wall();
+        let noted = self.last_run(&run.handler).filter(|noted| *noted <= wall)?;
+        Some(next_run(schedule, noted)).filter(|next| *next > wall)
+    }
+
+    /// When a timer with a schedule is called that waits until `at`. A clock that is set back a little makes no run twice; one that was
+    /// ahead by more than a day was wrong.
+    fn scheduled(&self, handler: &Handler, at: Timestamp) -> Timestamp {
+        let wall = self.input.times().wall();
+        let was_ahead = |noted: Timestamp| after(wall, A_DAY) < noted;
+        match schedule(handler) {
+            Some(schedule) if self.last_run(handler).is_some_and(was_ahead) => {
+                at.min(next_run(schedule, wall))
+            }
+            _ => at,
         }
     }
 
@@ -346,14 +379,11 @@ impl Looking<'_, '_> {
             run.object_changed(self.input.event.is_some(), now);
         }
         match &mut run.phase {
-            Phase::Runs { exiting, .. } => {
-                if !is_wanted || exiting.is_some() {
-                    let mut order = exiting
-                        .take()
-                        .unwrap_or_else(|| Box::new(Exiting::begun(now)));
+            Phase::Runs(running) => {
+                if !is_wanted || running.exiting.is_some() {
+                    let exiting = running.exiting.get_or_insert_with(|| Exiting::begun(now));
                     let reason = self.reason(is_wanted);
-                    self.exit(&run.handler, &mut order, reason);
-                    *exiting = Some(order);
+                    self.exit(&run.handler, exiting, reason);
                 }
             }
             Phase::Ended { revives } => {
@@ -364,20 +394,24 @@ impl Looking<'_, '_> {
                     if !is_wanted {
                         return None;
                     }
-                    run.phase = Phase::Waits(match schedule(&run.handler) {
-                        Some(schedule) if at <= now => next_run(schedule, now),
-                        _ => at.max(now),
-                    });
-                    (run.retries, run.started) = (0, None);
+                    let wall = self.input.times().wall();
+                    let next = match (schedule(&run.handler), at.time()) {
+                        (Some(schedule), at) if at <= wall => next_run(schedule, wall),
+                        (Some(_), at) => at,
+                        (None, at) => at.max(now),
+                    };
+                    run.phase = run.waits_until(next);
+                    run.attempts = None;
                 }
             }
-            Phase::Waits(_) | Phase::AwaitsChange if !is_wanted => {
-                if run.retries > 0 {
+            Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange if !is_wanted => {
+                if run.failed_attempts() > 0 {
                     self.told.push(exited(&run.handler, true));
                 }
                 return None;
             }
-            Phase::AwaitsChange if has_changed => run.phase = Phase::Waits(now),
+            Phase::AwaitsChange if has_changed => run.phase = Phase::Waits(now.into()),
+            Phase::Scheduled(at) => *at = self.scheduled(&run.handler, at.time()).into(),
             Phase::Waits(_) | Phase::AwaitsChange => {}
         }
         Some(run)
@@ -415,8 +449,10 @@ impl Looking<'_, '_> {
 
     /// Call it, where it is time for that.
     fn called_if_due(&mut self, mut run: BackgroundRun) -> BackgroundRun {
-        let Phase::Waits(at) = run.phase else {
-            return run;
+        let at = match run.phase {
+            Phase::Waits(at) => at.time(),
+            Phase::Scheduled(at) => later(at.time(), -self.input.wall_ahead),
+            _ => return run,
         };
         if self.memory.holds_reconcilers_back(&run) {
             return run;
@@ -425,6 +461,10 @@ impl Looking<'_, '_> {
         // What a former attempt wants changed is to be seen by the next one.
         let is_to_be_written = self.input.seen.wanted_in_background().is_some();
         if self.memory.not_before(&run, at) > now || is_to_be_written {
+            return run;
+        }
+        if let Some(next) = self.next_after_others(&run) {
+            run.phase = Phase::Scheduled(next.into());
             return run;
         }
         let mut record = run.record(now);
@@ -441,26 +481,29 @@ impl Looking<'_, '_> {
                 return run;
             }
             let cause = self.cause(&run.handler).cause;
-            let revives = run.revives(&cause, (now, self.input.ask_pause), self.told);
-            run.phase = Phase::Ended { revives };
+            let revives = run.revives(&cause, self.input.times(), self.told);
+            run.phase = Phase::Ended {
+                revives: revives.map(Moment::from),
+            };
             self.told.push(exited(&run.handler, false));
             return run;
         }
-        let started = *run.started.get_or_insert(now);
+        let started = run.attempted(now);
+        let retry = run.failed_attempts();
         self.steps.push(Step::Call {
             handler: run.handler.clone(),
             attempt: Attempt {
-                retry: run.retries,
-                is_first: run.retries == 0,
+                retry,
+                is_first: retry == 0,
                 started,
                 runtime: since(started, now),
             },
         });
-        run.reconciles();
-        run.phase = Phase::Runs {
-            since: now,
+        run.phase = Phase::Runs(Box::new(Running {
+            since: now.into(),
             exiting: None,
-        };
+            dirty: Dirty::Clean,
+        }));
         run
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
@@ -12,7 +12,7 @@ use crate::handler::timing::AskPause;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
-use crate::reaction::background::BackgroundMemory;
+use crate::reaction::background::{BackgroundMemory, Times};
 use crate::reaction::member::Standing;
 use crate::reaction::memory::ObjectMemory;
 use crate::reaction::suspension::{Suspension, state_for};
@@ -44,6 +44,8 @@ pub(crate) struct Input<'a> {
     /// Asks functions of users for spans of time.
     pub(crate) ask_pause: AskPause,
     pub(crate) now: Timestamp,
+    /// How far the wall clock is ahead of `now`: it was set since the process began, or the machine was suspended.
+    pub(crate) wall_ahead: SignedDuration,
     /// A random number in `0.0..1.0`, for jitter and random lifecycles.
     pub(crate) random: f64,
 }
@@ -61,9 +63,13 @@ pub(crate) struct Policy {
 }
 
 impl Input<'_> {
-    /// Whether the object was there before the operator, and is seen for the first time.
-    pub(super) fn is_first_listing(&self) -> bool {
-        self.event == Some(EventType::Listed) && self.seen.is_initial()
+    /// When it is for daemons and timers.
+    pub(super) fn times(&self) -> Times {
+        Times {
+            now: self.now,
+            wall_ahead: self.wall_ahead,
+            ask: self.ask_pause,
+        }
     }
 
     /// Whether the handler may be called for the object as it is.

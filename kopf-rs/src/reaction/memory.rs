@@ -18,8 +18,17 @@ pub(crate) struct ObjectMemory {
     pub(super) handled_once: bool,
     /// Whether its deletion has been handled.
     pub(super) deletion_was_handled: bool,
+    pub(super) background: Background,
     /// Boxed: most objects are at rest and have none of this.
     pub(super) in_progress: Option<Box<InProgress>>,
+}
+
+/// Whether the daemons and timers of an object have been planned in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Background {
+    #[default]
+    Unplanned,
+    Planned,
 }
 
 /// What is remembered of an unfinished cycle, or of what could not be written.
@@ -118,6 +127,14 @@ impl ObjectMemory {
     }
     pub(super) fn is_initial(&self) -> bool {
         self.listed && !self.handled_once
+    }
+    /// Whether the object was there before the operator, and its daemons and timers are planned for the first time.
+    pub(super) fn is_new_to_background(&self) -> bool {
+        self.listed && self.background == Background::Unplanned
+    }
+    /// Its daemons and timers are planned.
+    pub(crate) fn background_is_planned(&mut self) {
+        self.background = Background::Planned;
     }
 }
 

@@ -21,6 +21,7 @@ use crate::reaction::facts::{ChangeFacts, Facts, Life, life, observe};
 use crate::reaction::input::Input;
 use crate::reaction::ledger::Ledger;
 use crate::reaction::member::{Member, Standing};
+use crate::reaction::memory::{Background, ObjectMemory};
 use crate::reaction::planned::{Plan, PlanContext};
 
 /// Detect the cause, pick the due calls, decide on the finalizer.
@@ -57,7 +58,10 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             body: input.body.clone(),
             gone: facts.life == Life::Gone,
             is_held_in_background: facts.is_held_in_background,
-            seen: input.seen.clone(),
+            seen: ObjectMemory {
+                background: Background::Planned,
+                ..input.seen.clone()
+            },
         },
     };
     prepare(input, facts, &mut plan);

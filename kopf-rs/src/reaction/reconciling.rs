@@ -11,7 +11,7 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::subject::Subject;
 use crate::object::resource::Resource;
 use crate::reaction::background::{
-    BackgroundMemory, BackgroundRun, Dirty, Phase, after, is_reconcile, timing,
+    Attempts, BackgroundMemory, BackgroundRun, Dirty, Phase, after, is_reconcile, timing,
 };
 use crate::reaction::judge::Judge;
 use crate::state::progress::Record;
@@ -51,47 +51,50 @@ impl BackgroundMemory {
 
 impl BackgroundRun {
     fn child_changed(&mut self, now: Timestamp) {
+        let is_patient = match &self.attempts {
+            Some(attempts) => attempts.gave_up || attempts.failed >= PATIENT,
+            None => false,
+        };
         match &mut self.phase {
-            Phase::Runs { .. } => self.dirty = self.dirty.max(Dirty::Child),
-            Phase::Waits(at) if !self.gave_up && self.retries < PATIENT => *at = now.min(*at),
-            Phase::Waits(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
+            Phase::Runs(running) => running.dirty = running.dirty.max(Dirty::Child),
+            Phase::Waits(at) if !is_patient => *at = (*at).min(now.into()),
+            _ => {}
         }
     }
 
     /// The object has changed. By somebody else: then what has failed so far counts no more.
     pub(super) fn object_changed(&mut self, by_somebody_else: bool, now: Timestamp) {
         match &mut self.phase {
-            Phase::Runs { .. } => self.dirty = Dirty::Object,
+            Phase::Runs(running) => running.dirty = Dirty::Object,
             Phase::Waits(at) => {
-                *at = now.min(*at);
+                *at = (*at).min(now.into());
                 if by_somebody_else {
-                    (self.retries, self.started) = (0, None);
+                    self.attempts = None;
                 }
             }
-            Phase::AwaitsChange | Phase::Ended { .. } => {}
+            Phase::Scheduled(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
         }
-    }
-
-    /// A call begins.
-    pub(super) fn reconciles(&mut self) {
-        self.dirty = Dirty::Clean;
-        self.gave_up = false;
     }
 
     /// A call has ended, and this is its record.
     pub(super) fn reconciled(&mut self, call: &HandlerCall, record: &Record, judge: Judge) {
-        let dirty = std::mem::take(&mut self.dirty);
+        let dirty = match &self.phase {
+            Phase::Runs(running) => running.dirty,
+            _ => Dirty::Clean,
+        };
         let resync = self.next_resync(judge);
         if record.success {
-            (self.retries, self.started) = (0, None);
+            self.attempts = None;
             let again = asked(call).map(|pause| after(judge.now, pause));
             let next = again.map_or(resync, |again| again.min(resync));
-            self.phase = Phase::Waits(next.max(judge.now));
+            self.phase = Phase::Waits(next.max(judge.now).into());
         } else if record.failure {
             self.give_up(judge);
         } else {
-            self.retries = record.retries;
-            self.phase = Phase::Waits(record.delayed.unwrap_or(judge.now));
+            if let Some(attempts) = &mut self.attempts {
+                attempts.failed = record.retries;
+            }
+            self.phase = Phase::Waits(record.delayed.unwrap_or(judge.now).into());
         }
         match dirty {
             Dirty::Clean => {}
@@ -102,9 +105,12 @@ impl BackgroundRun {
 
     /// It has failed for good: only another object, or a resync, calls it again.
     pub(super) fn give_up(&mut self, judge: Judge) {
-        (self.retries, self.started) = (0, None);
-        self.gave_up = true;
-        self.phase = Phase::Waits(self.next_resync(judge));
+        self.attempts = Some(Box::new(Attempts {
+            failed: 0,
+            started: judge.now,
+            gave_up: true,
+        }));
+        self.phase = Phase::Waits(self.next_resync(judge).into());
     }
 
     fn next_resync(&self, judge: Judge) -> Timestamp {

@@ -1,9 +1,13 @@
 //! The one clock: a wall anchor taken at start plus tokio's elapsed time, so that paused time moves it.
 //!
+//! The system's wall clock may be set, and this one stops while the machine is suspended: [`WallClock`] says how far the two are apart.
+//!
 //! Promises that an operator which is started again under paused time goes on with the time of the former one, so that what is played
 //! under such time is the same each time, however long it takes.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
 use tokio::time::Instant;
@@ -13,7 +17,12 @@ use tokio::time::Instant;
 pub(crate) struct Clock {
     wall: Timestamp,
     start: Instant,
+    is_virtual: bool,
 }
+
+/// How far the system's wall clock is ahead of an operator's [`Clock`], in microseconds, as it was seen last.
+#[derive(Debug, Default)]
+pub(crate) struct WallClock(AtomicI64);
 
 thread_local! {
     /// The first clock of this thread. Where time is paused, the whole runtime is on one thread.
@@ -26,11 +35,12 @@ impl Clock {
         let mut clock = Self {
             wall: Timestamp::now(),
             start: Instant::now(),
+            is_virtual: is_virtual(),
         };
         let first = FIRST.get();
         let wall = match first {
             None => clock.wall,
-            Some(first) if is_virtual() => first.now(),
+            Some(first) if clock.is_virtual => first.now(),
             // Ahead of the system only where the system's clock was set back.
             Some(first) => clock.wall.max(first.now()),
         };
@@ -45,10 +55,37 @@ impl Clock {
         let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
+    /// Wait for the next look at the wall clock. Virtual time has none.
+    pub(crate) async fn wait_for_the_wall(&self) {
+        if self.is_virtual {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
     /// When `at` will be, for sleeping; now where it is past.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         Instant::now()
             + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
+    }
+}
+
+/// How often the wall clock is looked at.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
+
+impl WallClock {
+    pub(crate) fn ahead(&self) -> SignedDuration {
+        SignedDuration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Whether it has been set since it was seen last, or the machine has been suspended. Less than a second is no step.
+    pub(crate) fn has_moved(&self, clock: Clock) -> bool {
+        let ahead = Timestamp::now().duration_since(clock.now());
+        let has_moved = (ahead - self.ahead()).abs() >= SignedDuration::from_secs(1);
+        if has_moved {
+            let micros = i64::try_from(ahead.as_micros()).unwrap_or_default();
+            self.0.store(micros, Ordering::Relaxed);
+        }
+        has_moved
     }
 }
 
@@ -75,9 +112,26 @@ fn next_millisecond(wall: Timestamp) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[tokio::test]
+    async fn the_wall_clock_is_ahead_where_it_was_set_since() {
+        let clock = Clock::start();
+        let wall = WallClock::default();
+        assert!(!wall.has_moved(clock));
+        for hours in [2, -1] {
+            let ahead = SignedDuration::from_hours(hours);
+            let anchor = Timestamp::now() - ahead;
+            let set = Clock {
+                wall: anchor,
+                start: Instant::now(),
+                ..clock
+            };
+            assert!(wall.has_moved(set) && !wall.has_moved(set), "once");
+            let apart = (wall.ahead() - ahead).abs();
+            assert!(apart < SignedDuration::from_secs(1), "{apart}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_later_clock_tells_no_earlier_time() {

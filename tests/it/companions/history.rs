@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
+use kopf_rs::{Index, IndexValues};
 use kopf_rs_apiserver::{Fault, FaultHandle, Verb};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::record::{End, Record};
 use super::roles::Role;
-use super::simulation::{OBJECTS, Simulation, USER};
+use super::simulation::{OBJECTS, Simulation, USER, index_key};
 use crate::operating::{KIND, Working};
 use crate::random::dice::Dice;
 use crate::random::{Seed, verdict};
@@ -254,6 +255,11 @@ impl History {
                 wrong.push(format!("{name} does not go: {object}"));
             }
         }
+        let index = self.simulation.state().index.take();
+        let left = index.as_ref().map(pairs).unwrap_or_default();
+        if !left.is_empty() {
+            wrong.push(format!("the index still has {left:?}"));
+        }
         if let Some(working) = self.working.take() {
             working.stop().await;
         }
@@ -274,16 +280,23 @@ impl History {
         self.simulation.tell(format!("all is looked at, {when}"));
         let (from, mut wrong) = (Instant::now(), Vec::new());
         self.wait(WINDOW).await;
-        let mut known = Vec::new();
+        let (mut known, mut indexed) = (Vec::new(), Vec::new());
         for name in self.objects {
             let Some(object) = self.simulation.look(name).await else {
                 wrong.push(format!("{name} is gone"));
                 continue;
             };
             self.check_object(&object, from, &mut wrong);
-            known.push(super::record::uid(&object).to_owned());
+            let uid = super::record::uid(&object).to_owned();
+            indexed.extend(index_key(&object).map(|key| (key, uid.clone())));
+            known.push(uid);
         }
         let state = self.simulation.state();
+        let found = state.index.as_ref().map(pairs).unwrap_or_default();
+        indexed.sort();
+        if found != indexed {
+            wrong.push(format!("the index has {found:?}, and not {indexed:?}"));
+        }
         let others = state
             .record
             .running()
@@ -333,6 +346,17 @@ impl History {
             wrong.push(format!("{name} is held: {is_held}, needed: {is_needed}"));
         }
     }
+}
+
+/// All that is in an index.
+fn pairs(index: &Index<String, String>) -> Vec<(String, String)> {
+    let of_key = |(key, uids): (String, IndexValues<String>)| {
+        let uids = uids.to_vec().into_iter();
+        uids.map(move |uid| (key.clone(), uid)).collect::<Vec<_>>()
+    };
+    let mut pairs: Vec<_> = index.iter().flat_map(of_key).collect();
+    pairs.sort();
+    pairs
 }
 
 /// Whether its last call by the operator that works now has ended for good, by itself.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kopf_rs::{
-    Callback, Context, HandlerResult, Operator, PermanentError, Registry, Settings, TemporaryError,
-    handler,
+    Callback, Cause, Context, HandlerError, HandlerResult, Index, Operator, PermanentError,
+    Registry, Settings, TemporaryError, handler, indexer,
 };
 use kopf_rs_apiserver::ApiServer;
 use kube::Client;
@@ -41,6 +41,8 @@ pub(super) struct State {
     /// Calls fail, and take their time.
     pub(super) failures: bool,
     pub(super) troubles: usize,
+    /// The index of the operator that works now.
+    pub(super) index: Option<Index<String, String>>,
 }
 
 /// What a call does.
@@ -91,6 +93,7 @@ impl Simulation {
             calm: false,
             failures,
             troubles: 0,
+            index: None,
         };
         Self {
             client: Client::new(server.service(), "default"),
@@ -124,6 +127,9 @@ impl Simulation {
             let callback = self.callback(place, role.clone());
             registry = role.add(registry, (GROUP, "v1", KIND), callback);
         }
+        registry = registry
+            .index((GROUP, "v1", KIND), self.indexer())
+            .on_startup(self.index_keeper());
         let operator = Operator::new(registry).name(NAME).seed(seed);
         let settings = Settings::with(|it| it.scanning.disabled = true);
         let operator = operator.settings(settings).namespaces(["default"]);
@@ -211,6 +217,28 @@ impl Simulation {
         self.patch(name, &merge).await;
     }
 
+    // === the index ===
+
+    /// The uids of objects by what they are like.
+    fn indexer(&self) -> Callback {
+        let simulation = self.clone();
+        indexer(INDEX, move |cause: &Cause| {
+            simulation.state().fails_to_index()?;
+            let uid = cause.uid().to_owned();
+            Ok::<_, HandlerError>(index_key(cause.body()).map(|key| (key, uid)))
+        })
+    }
+
+    /// Keeps the index for the checks.
+    fn index_keeper(&self) -> Callback {
+        let simulation = self.clone();
+        handler("keep", move |context: Context| {
+            let index = context.index(INDEX).ok();
+            simulation.state().index = index;
+            async { Ok(()) }
+        })
+    }
+
     // === handlers ===
 
     fn callback(&self, place: usize, role: Role) -> Callback {
@@ -264,10 +292,31 @@ impl Simulation {
     }
 }
 
+/// The name of the index.
+const INDEX: &str = "by_tier";
+
+/// Where the index has the object, if it has.
+pub(super) fn index_key(object: &Value) -> Option<String> {
+    let tier = object["metadata"]["labels"][LABEL].as_str()?;
+    Some(format!("{tier}/{}", object["spec"]["a"]))
+}
+
 /// Who makes the requests of users.
 pub(super) const USER: &str = "user";
 
 impl State {
+    /// An index function that fails has its object out of the index for a while, or as it was.
+    fn fails_to_index(&mut self) -> Result<(), HandlerError> {
+        if self.calm || !self.failures {
+            return Ok(());
+        }
+        match self.dice.roll(12) {
+            0 => Err(TemporaryError::new("as the dice fell").delay(2.0).into()),
+            1 => Err("as the dice fell")?,
+            _ => Ok(()),
+        }
+    }
+
     fn act(&mut self, role: &Role) -> Act {
         let mut act = Act {
             runs: (!role.is_daemon).then_some(Duration::ZERO),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::write::{Changes, Part, PatchRequest};
-use crate::engine::writer::policy::{Answer, Next, Request, Sight, Tries, Why, after};
+use crate::engine::writer::policy::{Answer, Next, Patience, Request, Sight, Tries, Why, after};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
@@ -110,9 +110,14 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Nothing is waited for: the operator stops.
-    pub(crate) fn make_last(&mut self) {
-        self.tries.is_last = true;
+    /// Failures are repeated for so long.
+    pub(crate) fn set_patience(&mut self, patience: Patience) {
+        self.tries.patience = patience;
+    }
+
+    /// An earlier request for the same had no answer.
+    pub(crate) fn may_have_landed(&mut self) {
+        self.may_have_landed = true;
     }
 
     /// Whether the state known has other finalizers than the changes replace.

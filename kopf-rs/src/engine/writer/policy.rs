@@ -28,7 +28,8 @@
 //! Pauses grow from `Settings::networking.first_backoff` to its `longest_backoff`, beside what `Retry-After` asks for; the first [`QUIET`] failures are told at DEBUG only,
 //! unless they mean a long wait. `Retry-After` is limited in `ClusterError::retry_after`. What is planned anew waits for a pause of its
 //! own, so that at most eleven requests follow each other without one. An operator that stops repeats only what fails for less than
-//! that: the first [`QUIET`] failures.
+//! that: the first [`QUIET`] failures. What is written while handlers of the object run is not repeated here: its next try is made of what is
+//! wanted by then.
 //!
 //! Pure: no clock, no requests.
 
@@ -110,8 +111,19 @@ pub(super) struct Tries {
     pub(super) is_status_again: bool,
     /// The operator is to end: what is forbidden is not tried for ever.
     pub(super) once: bool,
-    /// The operator stops: nothing is waited for.
-    pub(super) is_last: bool,
+    pub(super) patience: Patience,
+}
+
+/// For how long a request that fails is repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until it is answered for good.
+    #[default]
+    Endless,
+    /// The operator stops: a few times, and nothing is waited for.
+    Last,
+    /// Not at all: who asks for it has other things to do meanwhile, and asks again.
+    None,
 }
 
 /// The next step.
@@ -212,12 +224,17 @@ fn after_read(sight: Sight, why: Why, tries: &Tries) -> Next {
 }
 
 fn again(at_least: Duration, tries: &Tries) -> Next {
-    let is_told = tries.failures >= QUIET || at_least >= LONG;
-    if tries.is_last && is_told {
-        Next::GiveUp
-    } else {
-        Next::Again { at_least, is_told }
+    let is_told = is_told(tries.failures, at_least);
+    match tries.patience {
+        Patience::None => Next::GiveUp,
+        Patience::Last if is_told => Next::GiveUp,
+        Patience::Last | Patience::Endless => Next::Again { at_least, is_told },
     }
+}
+
+/// Whether people are told of another failure after so many in a row, where the server asks to wait for so long.
+pub(super) fn is_told(failures: u32, at_least: Duration) -> bool {
+    failures >= QUIET || at_least >= LONG
 }
 
 #[cfg(test)]

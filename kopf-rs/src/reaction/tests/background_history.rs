@@ -90,7 +90,7 @@ impl History {
             }
             6 => world.refuse = 1,
             7 | 8 => {
-                if let Some(due) = world.background.due() {
+                if let Some(due) = world.background.due(world.wall_ahead) {
                     world.now = world.now.max(due);
                     world.again();
                 }

@@ -11,10 +11,10 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::live::Live;
 use crate::handler::stopped::Stopped;
 use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
-use crate::handler::timing::AskPause;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
+use crate::reaction::background::Times;
 use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
@@ -70,10 +70,14 @@ impl World {
         };
         let outcome = (outcome != "cut off").then(|| outcome_of(outcome));
         let mut told = Vec::new();
-        let ask: AskPause = |pause, cause| Ok(pause.length(cause));
+        let times = Times {
+            now: self.now,
+            wall_ahead: self.wall_ahead,
+            ask: |pause, cause| Ok(pause.length(cause)),
+        };
         let returned = self
             .background
-            .returned(&call, outcome, (judge, ask), &mut told);
+            .returned(&call, outcome, (judge, times), &mut told);
         self.hear(&told);
         let returned = returned.unwrap();
         let mut patch = Patch::new();
@@ -95,12 +99,14 @@ impl World {
 
     /// After how many seconds something is due.
     pub(super) fn due(&self) -> Option<i64> {
-        Some((self.background.due()?.duration_since(self.now)).as_secs())
+        let due = self.background.due(self.wall_ahead)?;
+        Some(due.duration_since(self.now).as_secs())
     }
 
     /// Sleep until something is due, and look.
     pub(super) fn wake(&mut self) -> &mut Self {
-        let due = self.background.due().expect("something is due");
+        let due = self.background.due(self.wall_ahead);
+        let due = due.expect("something is due");
         self.now = self.now.max(due);
         self.again()
     }

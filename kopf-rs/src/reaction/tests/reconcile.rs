@@ -33,7 +33,11 @@ impl World {
             ..Resource::default()
         };
         self.background.child_changed(&kind, self.now);
-        if self.background.due().is_some_and(|due| due <= self.now) {
+        if self
+            .background
+            .due(self.wall_ahead)
+            .is_some_and(|due| due <= self.now)
+        {
             self.again();
         }
         self
@@ -47,7 +51,7 @@ impl World {
     }
 
     fn due_at(&self) -> Timestamp {
-        self.background.due().unwrap()
+        self.background.due(self.wall_ahead).unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Timers with a schedule: when they are called, what is noted of it, and what becomes of runs that nobody made.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::background::{ON, label, labelled, timer};
@@ -190,6 +190,49 @@ fn a_clock_that_was_ahead_misses_nothing_for_long() {
     world.now = "2025-12-24T12:00:00Z".parse::<Timestamp>().unwrap();
     world.restart();
     assert_eq!((world.missed(), world.due()), (vec![], Some(13 * 3600)));
+}
+
+#[test]
+fn runs_are_made_when_the_wall_clock_says_so() {
+    let mut world = nightly(|_| {});
+    world.create(json!({}));
+    assert_eq!(world.due(), Some(3600));
+    // The machine was suspended for two hours.
+    world.wall_ahead = SignedDuration::from_hours(2);
+    world.again().ends("x", "ok");
+    assert_eq!(
+        (world.calls(), world.due()),
+        ("x#0".into(), Some(DAY - 3600))
+    );
+    assert_eq!(world.noted(), "2026-01-01T02:00:00Z");
+    // Set back a little: the run that was made comes again on the clock.
+    world.wall_ahead = SignedDuration::from_mins(30);
+    world.again();
+    assert_eq!(
+        (world.calls(), world.due()),
+        (String::new(), Some(DAY + 1800))
+    );
+    // It was wrong by days.
+    world.wall_ahead = SignedDuration::from_hours(-72);
+    world.again();
+    assert_eq!((world.calls(), world.due()), (String::new(), Some(3600)));
+    world.wake().ends("x", "ok");
+    assert_eq!((world.calls(), world.due()), ("x#0".into(), Some(DAY)));
+}
+
+#[test]
+fn a_run_that_another_instance_has_made_is_not_made_again() {
+    let mut world = nightly(|_| {});
+    world.create(json!({})).wake().ends("x", "ok").calls();
+    world.sleep(86_400 + 7).restart();
+    assert_eq!(world.missed().len(), 1);
+    let noted = json!({"op.kopf.rs/last-run.x": "2026-01-02T01:00:00Z"});
+    world.edit(json!({"metadata": {"annotations": noted}}));
+    world.sleep(60).again();
+    assert_eq!(
+        (world.calls(), world.due()),
+        (String::new(), Some(DAY - 67))
+    );
 }
 
 #[test]

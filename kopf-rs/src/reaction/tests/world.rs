@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tracing::Level;
 
@@ -58,6 +58,7 @@ pub(super) struct World {
     pub(super) policy: Policy,
     pub(super) object: Option<Value>,
     pub(super) now: Timestamp,
+    pub(super) wall_ahead: SignedDuration,
     /// Outcomes to come, per handler: `ok`, `t5` (temporary, 5 s), `e` (arbitrary), `p` (permanent), `late` (permanent, after its
     /// sub-handlers), `x` (timed out), JSON (a result).
     pub(super) script: BTreeMap<String, VecDeque<String>>,
@@ -186,6 +187,7 @@ impl World {
             policy: Policy::default(),
             object: None,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            wall_ahead: SignedDuration::ZERO,
             script: BTreeMap::new(),
             calls: Vec::new(),
             told: Vec::new(),
@@ -381,6 +383,7 @@ impl World {
             suspended: &self.suspended,
             ask_pause: |pause, cause| Ok(pause.length(cause)),
             now: self.now,
+            wall_ahead: self.wall_ahead,
             random: 0.5,
         })
     }

@@ -94,7 +94,7 @@ fn an_operator_that_is_to_end_or_stops_does_not_wait_for_ever() {
     assert_eq!(after(Answer::Forbidden, OBJECT, &once(3)), QUIETLY);
     assert_eq!(after(Answer::Forbidden, OBJECT, &once(4)), Next::Forbidden);
     let last = |failures| Tries {
-        is_last: true,
+        patience: Patience::Last,
         failures,
         ..Tries::default()
     };
