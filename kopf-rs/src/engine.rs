@@ -14,7 +14,7 @@ mod duplicate_detection;
 mod duplicates;
 pub(crate) mod failures;
 mod index_looks;
-mod indexing;
+pub(crate) mod indexing;
 pub(crate) mod invoke;
 pub(crate) mod key;
 pub(crate) mod last_errors;
@@ -57,6 +57,8 @@ use tokio_util::sync::DropGuard;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
 use crate::engine::failures::Failure;
+use crate::engine::indexing::objects::facts::IndexFacts;
+use crate::engine::key::Key;
 use crate::engine::last_errors::{LastError, LastErrors};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::facts::QueueFacts;
@@ -116,8 +118,11 @@ impl Engine {
 
     /// A watch that is ended: what it was for is not watched any more, and may well be there.
     pub(crate) fn close(&self, stream: StreamId) {
-        self.0.indexing.close(stream);
-        for start in self.0.queue.close(stream) {
+        let queue = &self.0.queue;
+        let started = queue.close(stream);
+        let has_worker = |key: &Key| queue.peek(key, |_| ()).is_some();
+        self.0.indexing.close(stream, has_worker);
+        for start in started {
             start_worker(&self.0, start);
         }
     }
@@ -216,6 +221,11 @@ impl Engine {
             versions.into_iter().any(|it| it.covers(version))
         };
         self.0.queue.facts(is_handled)
+    }
+
+    /// Which indices are filled, and what the others lack.
+    pub(crate) fn index_facts(&self) -> Vec<IndexFacts> {
+        self.0.indexing.facts()
     }
 
     /// The calls of daemons and timers that run now.

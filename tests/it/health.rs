@@ -1,5 +1,7 @@
 //! How an operator is, as it says over HTTP: probes of users, `/livez`, `/readyz`, `/statusz`.
 
+mod troubles;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -9,9 +11,9 @@ use std::time::Duration;
 
 use kopf_rs::{
     Callback, Operator, OperatorError, PermanentError, Registry, Settings, TemporaryError, handler,
-    handler_blocking,
+    handler_blocking, indexer, indexer_async,
 };
-use kopf_rs_apiserver::{ApiServer, Fault};
+use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios, subscriber};
 use serde_json::{Value, json};
 
@@ -96,7 +98,12 @@ pub(crate) fn port_in(line: &str) -> u16 {
 
 /// Ask a port of this machine.
 pub(crate) async fn get(port: u16, path: &str) -> Answer {
-    let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    get_with(port, path, "Host: localhost").await
+}
+
+/// The same with these headers.
+async fn get_with(port: u16, path: &str, head: &str) -> Answer {
+    let asked = format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n");
     let answer = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
         stream.write_all(asked.as_bytes()).expect("it is read");

@@ -1,5 +1,7 @@
 //! Indices: fed before any handler can see what feeds them, whatever way it comes in, and complete before the first handler is called.
 
+mod troubles;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -6,13 +6,14 @@ use kopf_rs::{Cause, Memo, Registry, handler, indexer};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::json;
 
-use crate::operating::TestOperator;
+use crate::operating::{Gate, TestOperator, definition, is_handled};
 
 scenarios! {
     a_memo_is_shared_by_all_handlers_of_an_object_and_by_no_other;
     a_memo_begins_with_the_values_of_the_operators;
     an_object_of_the_same_name_has_a_memo_of_its_own;
     a_memo_outlives_the_rest_of_an_indexed_object;
+    a_memo_outlives_the_watch_of_an_object_that_is_worked_on [memory tcp];
 }
 
 /// How many events of an object were told.
@@ -137,4 +138,47 @@ async fn a_memo_outlives_the_rest_of_an_indexed_object(cluster: TestCluster) {
     working.stop().await;
     let expected = ["1 of a", "1 of b", "2 of a", "2 of a"];
     assert_eq!(test.calls.all(), expected);
+}
+
+async fn a_memo_outlives_the_watch_of_an_object_that_is_worked_on(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let calls = test.calls.clone();
+    let index = indexer("places", move |cause| {
+        calls.note(format!("indexed with {}", events(cause)));
+        (cause.name().to_owned(), ())
+    });
+    let held = gate.clone();
+    let create = test.handler("c", move |cause| {
+        let gate = held.clone();
+        async move {
+            cause.memo().insert(Events(7));
+            gate.pass().await;
+            cause.memo().insert(Events(8));
+            Ok(json!(null))
+        }
+    });
+    let registry = Registry::new()
+        .index(test.selector(), index)
+        .on_create(test.selector(), create);
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls_until("c a").await;
+    let mut crd = definition(&test.group);
+    let mut other = crd["spec"]["versions"][0].clone();
+    (other["name"], other["storage"]) = (json!("v2"), json!(false));
+    let versions = crd["spec"]["versions"].as_array_mut();
+    versions.expect("versions are a list").push(other);
+    crd["spec"]["versions"][0]["served"] = json!(false);
+    test.cluster.apply(&crd.to_string()).await;
+    test.line("Stopping the watch-stream for kopf").await;
+    crd["spec"]["versions"][0]["served"] = json!(true);
+    test.cluster.apply(&crd.to_string()).await;
+    // It is listed, and its handler has not ended.
+    test.calls_until("indexed with 7").await;
+    gate.open(1);
+    test.until("it is handled", "a", is_handled).await;
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.calls_until("indexed with 8").await;
+    working.stop().await;
 }

@@ -1,5 +1,7 @@
 //! Watching a part of the objects: by selectors of the settings, and by filters that all handlers share. What leaves the part is not deleted.
 
+mod absences;
+
 use kopf_rs::{Callback, Context, EventType, OperatorError, PRESENT, Registry, Settings, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};

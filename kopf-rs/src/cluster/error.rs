@@ -1,5 +1,6 @@
 //! What can go wrong between us and the API server, in our words.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub(crate) enum ClusterError {
     OtherObject(String),
     /// 404: object, kind or namespace is not there.
     #[error("not found: {0}")]
-    NotFound(String),
+    NotFound(NotFound),
     /// 410: the version asked for is too old.
     #[error("gone: {0}")]
     Gone(String),
@@ -44,6 +45,14 @@ pub(crate) enum ClusterError {
     /// No answer: connection refused, reset, timed out. The request may have been carried out.
     #[error("unreachable: {0}")]
     Unreachable(String),
+}
+
+/// What a server says of what is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotFound {
+    message: String,
+    /// The object that is not there; `None` where its kind is not served, or the answer does not say.
+    object: Option<String>,
 }
 
 /// What was asked for, so that a refusal can name the rule that is missing.
@@ -88,6 +97,7 @@ struct Details {
     #[serde(rename = "retryAfterSeconds")]
     retry_after: Option<u64>,
     causes: Option<Vec<StatusCause>>,
+    name: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -108,6 +118,22 @@ impl ClusterError {
     pub(crate) fn may_have_landed(&self) -> bool {
         matches!(self, Self::Busy { code, .. } if *code != 429)
             || matches!(self, Self::Unreachable(_))
+    }
+
+    /// Whether waiting alone will not help, before somebody grants or defines something.
+    ///
+    /// Refused credentials do not count: new ones are asked for below, files of tokens are read anew, and a server whose authentication is out
+    /// refuses good ones, too.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            Self::Denied { .. } | Self::NotFound(_) | Self::Invalid(_)
+        )
+    }
+
+    /// Whether the server says that the object of this name is not there, and not only that it does not serve such objects.
+    pub(crate) fn says_gone(&self, name: &str) -> bool {
+        matches!(self, Self::NotFound(absence) if absence.object.as_deref() == Some(name))
     }
 
     /// The outage that this is a part of, where requests for a resource fail: those that fail for the same reason have the same name.
@@ -134,6 +160,33 @@ impl ClusterError {
             }
             _ => None,
         }
+    }
+}
+
+// === impl NotFound ===
+
+impl NotFound {
+    /// The object of this name is not there.
+    pub(crate) fn of_object(name: &str, message: String) -> Self {
+        Self {
+            message,
+            object: Some(name.to_owned()),
+        }
+    }
+}
+
+impl From<String> for NotFound {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            object: None,
+        }
+    }
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 
@@ -170,7 +223,10 @@ impl Status {
                 rule: asked.rule(&message),
                 message,
             },
-            404 => ClusterError::NotFound(message),
+            404 => ClusterError::NotFound(NotFound {
+                message,
+                object: self.details.and_then(|details| details.name),
+            }),
             409 => ClusterError::Conflict(message),
             410 => ClusterError::Gone(message),
             422 if other_object => ClusterError::OtherObject(message),
@@ -269,6 +325,21 @@ mod tests {
             panic!("not a denial");
         };
         assert_eq!(rule, "");
+    }
+
+    #[test]
+    fn only_an_object_that_is_named_is_not_there() {
+        let of_object = r#"{"reason":"NotFound","message":"myapps \"a\" not found","details":{"name":"a","kind":"myapps"}}"#;
+        assert!(error(404, of_object).says_gone("a"));
+        assert!(!error(404, of_object).says_gone("b"));
+        for other in [
+            r#"{"reason":"NotFound","message":"the server could not find the requested resource","details":{}}"#,
+            r#"{"reason":"NotFound","message":"namespaces \"x\" not found","details":{"name":"x","kind":"namespaces"}}"#,
+            "404 page not found\n",
+            "",
+        ] {
+            assert!(!error(404, other).says_gone("a"), "{other}");
+        }
     }
 
     #[test]

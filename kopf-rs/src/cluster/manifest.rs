@@ -157,9 +157,10 @@ impl Cluster {
             let group = api_version.split_once('/').map_or("", |(group, _)| group);
             let is_coming = self.shared.defined.has(&format!("{kind}.{group}"));
             if !is_coming || Instant::now() > deadline {
-                return Err(ClusterError::NotFound(format!(
+                let message = format!(
                     "no kind \"{kind}\" in {api_version} is served: is its CustomResourceDefinition applied?"
-                )));
+                );
+                return Err(ClusterError::NotFound(message.into()));
             }
             sleep(backoff.next_pause(self.rng())).await;
         }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::error::{Asked, ClusterError, NotFound};
 use crate::cluster::request::{Call, escaped};
 use crate::cluster::watch::pages::read_page;
 use crate::object::raw::Raw;
@@ -67,7 +67,10 @@ impl Cluster {
             Ok(())
         });
         read.map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
-        found.ok_or_else(|| ClusterError::NotFound(format!("{resource} \"{name}\" not found")))
+        found.ok_or_else(|| {
+            let message = format!("{resource} \"{name}\" not found");
+            ClusterError::NotFound(NotFound::of_object(name, message))
+        })
     }
 
     /// One object, asked for a few times; `None` where it is not there.

@@ -37,6 +37,17 @@ struct LastLook {
     failed: u32,
 }
 
+/// When to look at them next.
+#[derive(Default)]
+struct NextLook {
+    /// At once, whatever is indexed.
+    is_urgent: bool,
+    /// To plan what they are to do.
+    plan_at: Option<Instant>,
+    /// To write what they want changed.
+    write_at: Option<Instant>,
+}
+
 impl Worker {
     /// Await the calls of handlers. What they come to is settled and written in a turn, as with `WorkerContext::call`.
     pub(super) async fn call_beside_background<T>(&mut self, calls: impl Future<Output = T>) -> T {
@@ -78,55 +89,65 @@ impl Worker {
             if last.is_over || !gate.is_open() {
                 return pending().await;
             }
-            let at = self.next_look(last);
-            if at.is_some_and(|at| at <= Instant::now()) {
+            let Some(next) = self.next_look(last) else {
+                return pending().await;
+            };
+            if next.is_urgent {
                 return;
             }
-            let is_time = async {
-                match at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => pending().await,
-                }
+            let is_time_to_plan = async {
+                time(next.plan_at).await;
+                // No function sees a state that is not indexed; whoever waits here keeps nobody else waiting.
+                let indexing = &self.shared().indexing;
+                indexing.object_indexed(&self.context.key).await;
             };
             tokio::select! {
                 biased;
                 () = gate.closed() => {}
                 () = self.context.woken() => {}
-                () = is_time => return,
+                () = time(next.write_at) => return,
+                () = is_time_to_plan => return,
             }
         }
     }
 
-    /// When to look at them next, as far as is known now.
-    fn next_look(&self, last: &LastLook) -> Option<Instant> {
+    /// When to look at them next, as far as is known now; `None` where the object is forgotten.
+    fn next_look(&self, last: &LastLook) -> Option<NextLook> {
         let look = |mailbox: &Mailbox| {
             let is_urgent = mailbox.has_returned()
                 || mailbox.is_deletion()
                 || mailbox.is_unwatched() != last.is_unwatched;
             let is_news = |state: &Pending| {
                 let version = Version::of(&state.raw.facts().resource_version);
-                !state.is_known_to(&self.memory) && version != last.version
+                self.is_news(state) && version != last.version
             };
             (is_urgent, mailbox.state().is_some_and(is_news))
         };
         let (is_urgent, has_changed) = self.shared().queue.peek(&self.context.key, look)?;
-        if is_urgent {
-            return Some(Instant::now());
+        let mut next = NextLook {
+            is_urgent,
+            ..NextLook::default()
+        };
+        if !last.is_unwatched {
+            let changed = has_changed.then(|| last.at + BETWEEN);
+            let due = self.memory.due();
+            next.plan_at = changed.into_iter().chain(due).min();
+            let wanted = self.memory.seen.wanted_in_background();
+            next.write_at = wanted.map(|_| last.write_at);
         }
-        if last.is_unwatched {
-            return None;
-        }
-        let changed = has_changed.then(|| last.at + BETWEEN);
-        let wanted = self.memory.seen.wanted_in_background();
-        let wanted = wanted.map(|_| last.write_at);
-        let times = [changed, wanted, self.memory.due()];
-        times.into_iter().flatten().min()
+        Some(next)
+    }
+
+    /// Whether a state tells something new. That a server which selects the objects does not show the object any more is no state: it may be
+    /// deleted, or live on, which the worker finds out once the handlers have ended.
+    fn is_news(&self, state: &Pending) -> bool {
+        !state.is_absence() && !state.is_known_to(&self.memory)
     }
 
     /// One look at them.
     async fn look_after_background(&mut self, last: &mut LastLook) {
         // The turn ends with the look: the calls themselves need none.
-        if !(self.context.is_indexed().await && self.context.go_on_with_turn().await) {
+        if !self.context.go_on_with_turn().await {
             return;
         }
         self.background_went_on = true;
@@ -145,7 +166,10 @@ impl Worker {
                     return;
                 }
             }
-            last.version = self.plan_for_background();
+            // Else what has come in meanwhile is awaited before the next look.
+            if !self.shared().indexing.is_behind(&self.context.key) {
+                last.version = self.plan_for_background();
+            }
         }
         last.at = Instant::now();
         self.context.turn().give_back();
@@ -173,9 +197,8 @@ impl Worker {
 
     /// The newest state there is, read or not.
     fn newest(&self) -> Origin {
-        let is_news = |state: &&Pending| !state.is_deletion() && !state.is_known_to(&self.memory);
         let news = |mailbox: &Mailbox| {
-            let state = mailbox.state().filter(is_news)?;
+            let state = mailbox.state().filter(|state| self.is_news(state))?;
             Some(Origin {
                 raw: state.raw.clone(),
                 kind: state.kind.clone(),
@@ -183,6 +206,14 @@ impl Worker {
         };
         let news = self.shared().queue.peek(&self.context.key, news).flatten();
         news.unwrap_or_else(|| self.origin())
+    }
+}
+
+/// Wait until then; without a time, for ever.
+async fn time(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => pending().await,
     }
 }
 

@@ -103,10 +103,13 @@ impl WorkerContext {
         shared.gate.admit(ready).await.is_some()
     }
 
-    /// Wait until what has come in meanwhile is indexed. `false` where nothing is to begin any more.
-    pub(super) async fn is_indexed(&self) -> bool {
-        let indexed = self.shared.indexing.object_indexed(&self.key);
-        self.shared.gate.admit(indexed).await.is_some()
+    /// Wait until what has come in meanwhile is indexed, without anything that others wait for. `false` where nothing is to begin any more.
+    pub(super) async fn is_indexed(&mut self) -> bool {
+        if !self.shared.indexing.is_behind(&self.key) {
+            return self.shared.gate.is_open();
+        }
+        self.leave_place();
+        self.begin().await
     }
 
     /// Begin anew where the place, or what else a turn needs, was left since. `false` where nothing is to begin any more.
@@ -138,6 +141,11 @@ impl WorkerContext {
     /// The permit for requests, to be held for a while only: others wait for it.
     pub(super) fn turn(&self) -> TurnPermit {
         self.turn.clone()
+    }
+
+    /// A request has failed and will be repeated: what waits for the object waits for the server.
+    pub(super) fn is_held_up(&self) {
+        self.shared.queue.is_held_up(&self.key);
     }
 
     /// Give the place to whoever waits for one.

@@ -5,6 +5,7 @@
 //! limit. Must not know what an outcome means, nor who waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
@@ -22,6 +23,7 @@ use crate::engine::turns::TurnPermit;
 use crate::engine::watchdog::watched;
 use crate::handler::cause::CauseContext;
 use crate::handler::logger::Logger;
+use crate::handler::outcome::Outcome;
 use crate::handler::subject::SubjectObject;
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
@@ -31,6 +33,9 @@ use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::indexing::{Effect, IndexAttempts, IndexLook};
 use crate::reaction::judge::Judge;
+
+/// Handlers of an object wait for its index functions: a call that takes longer is cut off, unless its function has a `timeout` of its own.
+const LONGEST_CALL: Duration = Duration::from_secs(60);
 
 impl Shared {
     /// Take in what a watch tells, before the queue does.
@@ -163,7 +168,19 @@ impl Looking<'_> {
         } else {
             let Shared { invoker, setup, .. } = self.shared;
             let mut none = Patch::new();
-            attempt(invoker, setup.clock, &self.about, call, &mut none, || false).await?
+            let attempt = attempt(invoker, setup.clock, &self.about, call, &mut none, || false);
+            let longest = call
+                .handler
+                .timeout()
+                .unwrap_or(LONGEST_CALL)
+                .max(LONGEST_CALL);
+            // Boxed: what is moved into a future is stored in it twice.
+            match tokio::time::timeout(longest, Box::pin(attempt)).await {
+                Ok(outcome) => outcome?,
+                Err(_) => Outcome::Arbitrary {
+                    message: format!("it has not returned within {} seconds", longest.as_secs()),
+                },
+            }
         };
         Ok(self.at_this_moment().ended(chosen, outcome, attempts, told))
     }

@@ -3,7 +3,8 @@
 //!
 //! They wait before they ask for a place in any limit, and what they wait for needs none. Must not know how index functions are called.
 
-pub(super) mod objects;
+mod leftovers;
+pub(crate) mod objects;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::indexing::objects::{IndexedObjects, Readiness};
 use crate::engine::key::Key;
 use crate::engine::queue::StreamId;
@@ -61,8 +63,9 @@ impl Indexing {
         self.change(|objects| objects.open(stream, kind, replaces));
     }
 
-    pub(crate) fn close(&self, stream: StreamId) {
-        self.change(|objects| objects.close(stream));
+    /// A watch is ended. What `has_worker` is still worked on.
+    pub(crate) fn close(&self, stream: StreamId, has_worker: impl Fn(&Key) -> bool) {
+        self.change(|objects| objects.close(stream, has_worker));
     }
 
     /// All watches that there are to be at the start have begun.
@@ -101,6 +104,20 @@ impl Indexing {
         }
     }
 
+    /// Whether something that has come in of this object is not indexed yet.
+    pub(super) fn is_behind(&self, key: &Key) -> bool {
+        self.is_used && self.lock().waiting(key).is_some()
+    }
+
+    /// Which indices are filled.
+    pub(super) fn facts(&self) -> Vec<IndexFacts> {
+        if self.is_used {
+            self.lock().facts()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// Wait until all that has come in of this object is indexed.
     pub(super) async fn object_indexed(&self, key: &Key) {
         if self.is_used {
@@ -129,11 +146,9 @@ impl Indexing {
         kept.filter(|memo| !memo.is_idle())
     }
 
-    /// The worker of a deleted object is done.
+    /// The worker of an object that is deleted, or not watched any more, is done.
     pub(super) fn forget(&self, key: &Key) {
-        if self.is_used {
-            self.lock().forget(key);
-        }
+        self.change(|objects| objects.forget(key));
     }
 
     /// Change what is indexed, which may be what handlers wait for.
@@ -141,7 +156,11 @@ impl Indexing {
         if !self.is_used {
             return T::default();
         }
-        let changed = change(&mut self.lock());
+        let mut objects = self.lock();
+        let changed = change(&mut objects);
+        let leftovers = objects.take_leftovers();
+        drop(objects);
+        leftovers.see_to();
         if !self.ready.is_cancelled() {
             self.changed.notify_one();
         }

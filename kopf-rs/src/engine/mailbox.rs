@@ -101,7 +101,7 @@ impl Letter {
 impl Mailbox {
     pub(crate) fn post(&mut self, letter: Letter) {
         match letter {
-            Letter::State(newer) if self.ended && newer.is_deletion() => {
+            Letter::State(newer) if self.ended && newer.is_absence() => {
                 self.state = None;
             }
             Letter::State(newer) => {
@@ -149,6 +149,12 @@ impl Mailbox {
         let children = || self.children.take().map(Letter::ChildrenChanged);
         let letter = letter.or_else(children);
         letter.or_else(|| self.due.take().map(Letter::Due))
+    }
+
+    /// The object is gone, as the server says: a deletion that waits, or will come in, tells nothing.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+        self.state.take_if(|state| state.is_absence());
     }
 
     /// The calls that have ended, without anything else.
@@ -294,6 +300,28 @@ mod tests {
         ] {
             assert_eq!(read(letters), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_is_told_of_once() {
+        let mut mailbox = Mailbox::default();
+        let selected = |letter: Letter| {
+            let Letter::State(pending) = letter else {
+                unreachable!("a state is a state")
+            };
+            let kind = ResourceHandlers::new(0, Arc::default(), Vec::new());
+            let kind = Arc::new(kind.selected(true));
+            Letter::State(Pending { kind, ..pending })
+        };
+        mailbox.post(selected(state(EventType::Deleted, 2)));
+        assert!(mailbox.take().is_some());
+        // A listing lacks it, too, before the server has said what has become of it, and another one does afterwards.
+        mailbox.post(selected(concluded()));
+        mailbox.end();
+        mailbox.post(selected(concluded()));
+        assert!(mailbox.is_empty());
+        mailbox.post(selected(state(EventType::Listed, 3)));
+        assert!(mailbox.take().is_some(), "it is there again");
     }
 
     #[tokio::test(start_paused = true)]

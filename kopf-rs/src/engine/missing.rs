@@ -25,6 +25,8 @@ enum Look {
     Found,
     /// The server does not have it.
     Missing,
+    /// The server does not serve it: it may well be there.
+    Unserved,
     /// It must not be read.
     Unreadable,
     /// Something has come in, or the operator stops.
@@ -62,6 +64,7 @@ impl Worker {
                 // What is known of it is more than what a listing that lacks it can tell.
                 self.raw = if state.concluded { former } else { state.raw };
                 self.kind = state.kind;
+                self.shared().queue.is_gone(&self.context.key);
                 self.deleted().await
             }
             Look::Found => {
@@ -73,14 +76,14 @@ impl Worker {
                 }
             }
             // Nobody can tell: what is not watched is not deleted.
-            Look::Unreadable => self.unwatched().await,
+            Look::Unserved | Look::Unreadable => self.unwatched().await,
             Look::Interrupted => Due::Now,
         }
     }
 
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
         match look {
-            Look::Missing => self.is_missing(event),
+            Look::Missing | Look::Unserved => self.is_missing(event),
             // What is known of it is old, or no more than its name: its watch will tell more.
             Look::Unreadable if self.outdated => {
                 self.leave_background();
@@ -119,7 +122,7 @@ impl Worker {
     /// Write the outcomes that are not written yet, without another call.
     pub(super) async fn write_unwritten(&mut self) -> Due {
         match self.look(Patience::Endless).await {
-            Look::Missing => self.is_missing(None),
+            Look::Missing | Look::Unserved => self.is_missing(None),
             Look::Interrupted => Due::Never,
             Look::Found | Look::Unreadable => self.deliver_unwritten().await,
         }
@@ -175,7 +178,8 @@ impl Worker {
                 self.tell_unreadable(&error);
                 Look::Unreadable
             }
-            Written::Gone => Look::Missing,
+            Written::Gone { is_certain: true } => Look::Missing,
+            Written::Gone { .. } => Look::Unserved,
             _ => Look::Interrupted,
         }
     }

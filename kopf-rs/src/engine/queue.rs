@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::key::{Key, full_name};
 use crate::engine::mailbox::{ChangedChildren, Letter, Mailbox, Origin, Pending, ReturnedCall};
@@ -78,6 +77,8 @@ struct Busy {
     wake: Arc<Notify>,
     /// Another version, or other handlers, have taken over since the last state came in.
     stale: bool,
+    /// When the worker has last had to wait for the server, since it has last taken a letter.
+    held_up: Option<Instant>,
 }
 
 struct Stream {
@@ -156,7 +157,7 @@ impl Queue {
             WatchEvent::Silent | WatchEvent::Bookmark => {}
             WatchEvent::Resumed => found.troubled = false,
             WatchEvent::Trouble(error) => {
-                found.troubled = is_lasting(&error);
+                found.troubled = error.is_lasting();
                 self.changed.notify_waiters();
             }
         }
@@ -300,7 +301,24 @@ impl Queue {
 
     /// What waits for the object.
     pub(crate) fn take(&self, key: &Key) -> Option<Letter> {
-        self.lock().mailbox(key)?.take()
+        let mut state = self.lock();
+        let busy = state.busy_slot(key)?;
+        busy.held_up = None;
+        busy.mailbox.take()
+    }
+
+    /// The server has said that the object is gone: what else tells so is no news.
+    pub(crate) fn is_gone(&self, key: &Key) {
+        if let Some(mailbox) = self.lock().mailbox(key) {
+            mailbox.end();
+        }
+    }
+
+    /// A request about the object has failed and will be repeated: what waits for it waits for the server.
+    pub(crate) fn is_held_up(&self, key: &Key) {
+        if let Some(busy) = self.lock().busy_slot(key) {
+            busy.held_up = Some(Instant::now());
+        }
     }
 
     /// Look at what waits for the object; `None` where it has no worker.
@@ -426,8 +444,12 @@ impl State {
     }
 
     fn mailbox(&mut self, key: &Key) -> Option<&mut Mailbox> {
+        Some(&mut self.busy_slot(key)?.mailbox)
+    }
+
+    fn busy_slot(&mut self, key: &Key) -> Option<&mut Busy> {
         match &mut self.slots.get_mut(key)?.work {
-            Work::Busy(busy) => Some(&mut busy.mailbox),
+            Work::Busy(busy) => Some(busy),
             Work::Resting(_) => None,
         }
     }
@@ -561,6 +583,7 @@ impl Slot {
                     mailbox,
                     wake: wake.clone(),
                     stale: false,
+                    held_up: None,
                 }));
                 let key = key.clone();
                 Some(WorkerStart { key, memory, wake })
@@ -605,17 +628,6 @@ fn woken(timers: &mut Timers, worker: Option<WorkerStart>) -> Option<WorkerStart
         timers.forget(memory, key);
     }
     worker
-}
-
-/// Whether waiting alone will not help.
-fn is_lasting(error: &ClusterError) -> bool {
-    matches!(
-        error,
-        ClusterError::Denied { .. }
-            | ClusterError::NotFound(_)
-            | ClusterError::Unauthorized(_)
-            | ClusterError::Invalid(_)
-    )
 }
 
 #[cfg(test)]

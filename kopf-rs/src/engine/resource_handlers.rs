@@ -103,13 +103,6 @@ impl ResourceHandlers {
         timings.any(|(_, it)| it.schedule.is_some())
     }
 
-    /// All that are for its objects.
-    pub(crate) fn all_handlers(&self) -> Vec<Arc<Handler>> {
-        let indexers = self.indexers.iter().flat_map(|it| &it.handlers);
-        let all = self.handlers.iter().chain(indexers).chain(&self.withheld);
-        all.cloned().collect()
-    }
-
     /// Whether nothing but indices wants to know of its objects.
     pub(crate) fn is_only_indexed(&self) -> bool {
         self.handlers.is_empty() && self.withheld.is_empty() && !self.indexers.is_empty()

@@ -229,12 +229,16 @@ impl Worker {
     /// The object is gone, or not watched any more. `None` where it is not there again by now.
     fn forget(&mut self) -> Option<()> {
         let (shared, key) = (self.context.shared.clone(), self.context.key.clone());
-        shared.indexing.forget(&key);
         if self.due == Due::Gone {
+            shared.indexing.forget(&key);
             self.start_over(shared.queue.remove(&key)?);
         } else {
             let memory = self.rested();
-            self.recall(shared.queue.forget(&key, memory)?);
+            let again = shared.queue.forget(&key, memory);
+            if again.is_none() {
+                shared.indexing.forget(&key);
+            }
+            self.recall(again?);
             self.due = Due::Now;
         }
         Some(())

@@ -105,7 +105,7 @@ impl Worker {
                 self.plan_anew(found).await
             }
             Written::Forbidden(error) => self.give_up(&error),
-            Written::Gone => {
+            Written::Gone { .. } => {
                 self.report(Patching::Skipped);
                 self.unwritten_outcome = true;
                 self.is_missing(None)
@@ -150,9 +150,9 @@ impl Worker {
                 self.memory.seen.keep_for_later(patch.clone());
                 self.due = self.is_unwritten(Written::Outdated(found)).await;
             }
-            Written::Gone => {
+            gone @ Written::Gone { .. } => {
                 self.memory.seen.keep_for_later(patch.clone());
-                self.due = self.is_unwritten(Written::Gone).await;
+                self.due = self.is_unwritten(gone).await;
             }
             written => {
                 self.is_unwritten(written).await;

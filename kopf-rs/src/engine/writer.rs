@@ -72,6 +72,7 @@ impl Writer {
                     at_least,
                     is_told,
                 } => {
+                    context.is_held_up();
                     let pause = backoff.next_pause_after(at_least, context.shared.rng());
                     let waiting = self.join_outage(job.resource, &error, is_told);
                     report_failure(context, word(request), &error, pause, waiting);

@@ -6,13 +6,15 @@
 pub(crate) mod erased;
 pub(crate) mod returned;
 pub(crate) mod table;
+pub(crate) mod values;
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::handler::index::table::{Table, Values};
+use crate::handler::index::table::{Contribution, Entry, Table};
+use crate::handler::index::values::{Values, ValuesIter};
 
 /// What an index function has made of all its objects: values by keys, for reading. Clones show the same index.
 ///
@@ -50,11 +52,11 @@ pub struct Index<K, V> {
 
 /// The values under one key of an [`Index`], one for each object: as they were when they were read.
 pub struct IndexValues<V> {
-    values: Option<Values<V>>,
+    values: Values<V>,
 }
 
 /// Goes through [`IndexValues`].
-pub struct IndexValuesIter<'a, V>(std::slice::Iter<'a, (u64, V)>);
+pub struct IndexValuesIter<'a, V>(ValuesIter<'a, V>);
 
 // === impl Index ===
 
@@ -66,7 +68,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let values = self.read().get(key).cloned();
+        let values = self.read().get(key).cloned().unwrap_or_default();
         IndexValues { values }
     }
 
@@ -109,7 +111,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
     {
         let read = self.read();
         let snapshot = |(key, values): (&K, &Values<V>)| {
-            let values = Some(values.clone());
+            let values = values.clone();
             (key.clone(), IndexValues { values })
         };
         let all: Vec<_> = read.iter().map(snapshot).collect();
@@ -138,11 +140,13 @@ impl<K, V> Index<K, V> {
 impl<K: Eq + Hash, V: Clone> FromIterator<(K, V)> for Index<K, V> {
     fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Self {
         let index = Self::new();
-        let mut table = index.write();
         for (object, pair) in (0..).zip(pairs) {
-            table.replace(object, &mut table::Contribution::default(), [pair]);
+            let entry = Entry::of(pair);
+            let replaced = index
+                .write()
+                .replace(object, &mut Contribution::default(), vec![entry]);
+            drop(replaced);
         }
-        drop(table);
         index
     }
 }
@@ -193,19 +197,19 @@ impl<V> IndexValues<V> {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.all().len()
+        self.values.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.all().is_empty()
+        self.values.is_empty()
     }
 
     /// One after the other, those of the objects that were seen first coming first.
     #[must_use]
     pub fn iter(&self) -> IndexValuesIter<'_, V> {
-        IndexValuesIter(self.all().iter())
+        IndexValuesIter(self.values.iter())
     }
 
     /// That of the object that was seen first.
@@ -230,10 +234,6 @@ impl<V> IndexValues<V> {
         V: Clone,
     {
         self.iter().cloned().collect()
-    }
-
-    fn all(&self) -> &[(u64, V)] {
-        self.values.as_deref().map_or(&[], Vec::as_slice)
     }
 }
 
@@ -267,7 +267,9 @@ impl<V> Clone for IndexValues<V> {
 
 impl<V> Default for IndexValues<V> {
     fn default() -> Self {
-        Self { values: None }
+        Self {
+            values: Values::default(),
+        }
     }
 }
 
@@ -285,15 +287,25 @@ impl<V: fmt::Debug> fmt::Debug for IndexValuesIter<'_, V> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    fn put<K: Eq + Hash, V: Clone, const N: usize>(
+        index: &Index<K, V>,
+        object: usize,
+        contribution: &mut Contribution,
+        pairs: [(K, V); N],
+    ) {
+        let entries = pairs.into_iter().map(Entry::of).collect();
+        index.write().replace(object as u64, contribution, entries);
+    }
 
     #[test]
     fn what_is_read_is_a_snapshot() {
         let index = Index::from([("a", 1), ("a", 2), ("b", 3)]);
         let (values, all) = (index.get("a"), index.iter());
-        index
-            .write()
-            .replace(0, &mut table::Contribution::One(0), [("c", 4)]);
+        put(&index, 0, &mut Contribution::One(0), [("c", 4)]);
         assert_eq!(values.to_vec(), [1, 2]);
         assert_eq!(all.len(), 2);
         assert_eq!(index.get("a").to_vec(), [2]);
@@ -305,6 +317,45 @@ mod tests {
         let mut keys = index.keys();
         keys.sort_unstable();
         assert_eq!(keys, ["a", "b", "c"]);
+    }
+
+    /// A value that counts its clones.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Self(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn a_change_under_a_key_of_many_objects_is_a_small_one() {
+        const OBJECTS: usize = 4000;
+        let clones = Arc::new(AtomicUsize::new(0));
+        let index = Index::<&str, Counted>::new();
+        let mut contributions = Vec::new();
+        // Each change comes while somebody holds what was there before it.
+        for object in 0..OBJECTS {
+            let held = index.get("hot");
+            let mut contribution = Contribution::default();
+            put(
+                &index,
+                object,
+                &mut contribution,
+                [("hot", Counted(clones.clone()))],
+            );
+            contributions.push(contribution);
+            assert_eq!((held.len(), index.get("hot").len()), (object, object + 1));
+        }
+        for (object, contribution) in contributions.iter_mut().enumerate() {
+            let held = index.get("hot");
+            put(&index, object, contribution, []);
+            assert_eq!(held.len(), OBJECTS - object);
+        }
+        assert!(index.is_empty());
+        let each = clones.load(Ordering::Relaxed) / OBJECTS;
+        assert!(each < 64, "{each} clones for each object");
     }
 
     #[test]

@@ -50,6 +50,13 @@ pub(crate) enum Serving {
     Begun { resources: Vec<Resource> },
     /// All objects that were there at the start are indexed, but for what is missing in these: handlers may be called.
     Indexed { missing: Vec<MissingIndex> },
+    /// A key or a value of an index has panicked: the object that has put it in has nothing there, or what it has had.
+    IndexIncomplete { index: Arc<str>, panic: String },
+    /// A value of an index or, without one, of a memo has panicked when it was dropped.
+    DropPanicked {
+        index: Option<Arc<str>>,
+        panic: String,
+    },
     /// Something has happened to the watch of a collection.
     Watch(Arc<Collection>, Watching),
 }

@@ -35,7 +35,7 @@ pub(crate) struct Known {
     watches: BTreeMap<StreamId, Arc<Mutex<WatchFacts>>>,
 }
 
-/// How long things may take.
+/// How long things may take, and what may be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// All probes together.
@@ -44,8 +44,10 @@ pub(crate) struct Bounds {
     pub(crate) beat: Duration,
     /// An object that waits, until the operator is not ready.
     pub(crate) late: Duration,
-    /// And until it does not live.
+    /// And until it does not live, unless the server keeps it waiting.
     pub(crate) stuck: Duration,
+    /// Whether anybody may know what the operator does.
+    pub(crate) status: bool,
 }
 
 /// What the operator is at.
@@ -226,7 +228,8 @@ fn locked(facts: &Mutex<WatchFacts>) -> MutexGuard<'_, WatchFacts> {
     facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn reason(error: &ClusterError) -> String {
+/// What is wrong, in a few words that hold no names.
+pub(crate) fn reason(error: &ClusterError) -> String {
     match error {
         ClusterError::Denied { .. } => "forbidden".to_owned(),
         ClusterError::NotFound(_) => "not served".to_owned(),

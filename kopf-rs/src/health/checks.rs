@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::calls_in_flight::CallInFlight;
+use crate::engine::indexing::objects::facts::{IndexFacts, IndexLack};
 use crate::engine::queue::facts::{QueueFacts, Waiting};
-use crate::health::board::{Bounds, Listing, Phase, WatchFacts};
+use crate::health::board::{Bounds, Listing, Phase, WatchFacts, reason};
 
 /// All that is known at a moment.
 #[derive(Clone, Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct Facts {
     pub(crate) knows_namespaces: bool,
     pub(crate) unserved: Vec<(String, &'static str)>,
     pub(crate) watches: Vec<WatchFacts>,
+    pub(crate) indices: Vec<IndexFacts>,
     pub(crate) queue: QueueFacts,
     pub(crate) calls: Vec<CallInFlight>,
 }
@@ -61,7 +63,10 @@ impl Facts {
     pub(crate) fn live(&self, now: Instant) -> Vec<Check> {
         vec![
             Check::new("watches", self.stale_watch(now)),
-            Check::new("queue", self.oldest_beyond(self.bounds.stuck, now)),
+            Check::new(
+                "queue",
+                self.waits_beyond(self.queue.stuck.as_ref(), self.bounds.stuck, now),
+            ),
         ]
     }
 
@@ -89,7 +94,9 @@ impl Facts {
             checks.push(Check::new("namespaces", namespaces));
         }
         checks.extend(self.kinds());
-        let late = self.oldest_beyond(self.bounds.late, now);
+        let indices = self.indices.iter().map(IndexFacts::check);
+        checks.extend(indices);
+        let late = self.waits_beyond(self.queue.oldest.as_ref(), self.bounds.late, now);
         checks.push(Check::new("queue", late));
         checks
     }
@@ -133,8 +140,18 @@ impl Facts {
     }
 
     /// The object that waits for longest, where that is longer than `bound`.
-    fn oldest_beyond(&self, bound: Duration, now: Instant) -> Option<String> {
-        let Waiting { uid, since, object } = self.queue.oldest.as_ref()?;
+    fn waits_beyond(
+        &self,
+        longest: Option<&Waiting>,
+        bound: Duration,
+        now: Instant,
+    ) -> Option<String> {
+        let Waiting {
+            uid,
+            since,
+            object,
+            is_held_up,
+        } = longest?;
         let waits = now.saturating_duration_since(*since);
         if waits <= bound {
             return None;
@@ -147,6 +164,7 @@ impl Facts {
                 call.handler,
                 seconds(now.saturating_duration_since(call.since))
             ),
+            None if *is_held_up => "the server does not take what is written to it".to_owned(),
             None => format!("{} objects wait", self.queue.waiting),
         };
         Some(format!(
@@ -154,6 +172,26 @@ impl Facts {
             object.resource,
             seconds(waits)
         ))
+    }
+}
+
+impl IndexFacts {
+    fn check(&self) -> Check {
+        let lack = self.lack.as_ref().map(|lack| {
+            let because = match lack {
+                IndexLack::Unwatched => "nothing is watched yet".to_owned(),
+                IndexLack::Unserved => "nothing that it is for is served".to_owned(),
+                IndexLack::Listing(resource) => format!("{resource} is being listed"),
+                IndexLack::Unlisted(resource, error) => {
+                    format!("{resource} cannot be listed: {}", reason(error))
+                }
+                IndexLack::Unindexed(resource, objects) => format!(
+                    "its function has still to return for {objects} of the objects of {resource}"
+                ),
+            };
+            format!("not filled yet, because {because}")
+        });
+        Check::new(format!("index/{}", self.index), lack)
     }
 }
 

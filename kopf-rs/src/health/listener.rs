@@ -4,15 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use http::uri::Authority;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -103,7 +104,7 @@ fn serve(
         handlers,
     } = asked;
     let beat = desk.clone();
-    let (pulse, beating) = Pulse::new(move |answer| beat.ask(Ask::Beat(answer)));
+    let (pulse, beating) = Pulse::new(move |answer| beat.beat(answer));
     let of_handlers = handlers.map(|runtime| {
         Pulse::new(move |answer: oneshot::Sender<()>| {
             drop(runtime.spawn(async move { answer.send(()) }));
@@ -163,9 +164,10 @@ async fn accept(socket: tokio::net::TcpListener, places: Arc<Semaphore>, server:
 
 /// One request: kubelets open a connection for each.
 async fn converse(stream: TcpStream, peer: SocketAddr, server: Arc<Server>) {
+    let ends = [Some(peer), stream.local_addr().ok()];
     let service = service_fn(|request: Request<Incoming>| {
         let server = server.clone();
-        async move { Ok::<_, Infallible>(server.answer(&request, peer).await.response()) }
+        async move { Ok::<_, Infallible>(server.answer(&request, ends).await.response()) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -178,6 +180,9 @@ async fn converse(stream: TcpStream, peer: SocketAddr, server: Arc<Server>) {
 const LIVEZ: &str = "/livez";
 const READYZ: &str = "/readyz";
 const STATUSZ: &str = "/statusz";
+
+/// The addresses of a connection: whoever asks, and what was asked.
+type Ends = [Option<SocketAddr>; 2];
 
 struct Server {
     /// Of the probes of users.
@@ -197,7 +202,7 @@ struct Reply {
 }
 
 impl Server {
-    async fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Reply {
+    async fn answer(&self, request: &Request<Incoming>, ends: Ends) -> Reply {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
         }
@@ -205,7 +210,8 @@ impl Server {
         match request.uri().path() {
             LIVEZ => self.checked(LIVEZ, &self.asked(Ask::Live).await, &asked),
             READYZ => self.checked(READYZ, &self.asked(Ask::Ready).await, &asked),
-            STATUSZ => self.status(peer).await,
+            STATUSZ if is_from_here(request.headers(), ends) => self.status().await,
+            STATUSZ => Reply::forbidden("for this machine only: use kubectl port-forward"),
             path if path == self.path => self.probe(&asked).await,
             _ => Reply::text(StatusCode::NOT_FOUND, "404: Not Found\n"),
         }
@@ -229,13 +235,9 @@ impl Server {
         checks
     }
 
-    async fn status(&self, peer: SocketAddr) -> Reply {
-        // It names objects, and everybody in the cluster can reach a Pod's port.
-        if !peer.ip().to_canonical().is_loopback() {
-            return Reply::text(
-                StatusCode::FORBIDDEN,
-                "/statusz is for this machine only: use kubectl port-forward\n",
-            );
+    async fn status(&self) -> Reply {
+        if !self.board.bounds().status {
+            return Reply::forbidden("switched off by `health.status`");
         }
         match self.ask(Ask::Status).await {
             Ok(status) => Reply::json(format!("{status:#}\n")),
@@ -297,9 +299,12 @@ impl Server {
 
     async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, String> {
         let (answer, answered) = oneshot::channel();
-        self.desk.ask(ask(answer));
+        let asked = async {
+            self.desk.ask(ask(answer)).await;
+            answered.await
+        };
         let bound = self.board.bounds().beat;
-        match self.pulse.unless_stuck(bound, answered).await {
+        match self.pulse.unless_stuck(bound, asked).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err("the operator has ended".to_owned()),
             Err(stuck) => Err(format!(
@@ -308,6 +313,34 @@ impl Server {
             )),
         }
     }
+}
+
+/// Whether whoever asks is on this machine, which may know the names of objects. Everybody in the cluster can reach a Pod's port, and a proxy
+/// beside the operator may hand on what comes from there: with the Pod's own address, with the name that was asked for, or with a header that
+/// says so.
+fn is_from_here(headers: &HeaderMap, ends: Ends) -> bool {
+    let is_here = |end: &Option<SocketAddr>| {
+        end.is_some_and(|address| address.ip().to_canonical().is_loopback())
+    };
+    let is_handed_on = |name: &HeaderName| {
+        const FORWARDING: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+        const PREFIXES: [&str; 3] = ["x-forwarded-", "x-envoy-", "l5d-"];
+        let name = name.as_str();
+        FORWARDING.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    ends.iter().all(is_here) && host.is_some_and(is_own) && !headers.keys().any(is_handed_on)
+}
+
+/// Whether this name, maybe with a port, is each machine's own.
+fn is_own(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let address = address.parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
 }
 
 fn words(Stuck(silent): Stuck) -> String {
@@ -321,6 +354,10 @@ impl Reply {
             kind: "text/plain; charset=utf-8",
             text: text.into(),
         }
+    }
+
+    fn forbidden(why: &str) -> Self {
+        Self::text(StatusCode::FORBIDDEN, format!("{STATUSZ} is {why}\n"))
     }
 
     fn json(text: String) -> Self {

@@ -100,6 +100,11 @@ impl Prober {
             };
         }
         self.hanging.remove(&at);
+        if Instant::now() >= deadline {
+            return Outcome::Permanent {
+                message: "the probes before it have taken all of the time".to_owned(),
+            };
+        }
         let cancelled = CancellationToken::new();
         let mut call = self.call(handler.clone(), cancelled.clone());
         match timeout_at(deadline, &mut call).await {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -21,10 +21,13 @@ use crate::health::status::status;
 
 /// Results of probes are good for so long, as in Kopf.
 const FRESH: Duration = Duration::from_secs(10);
+/// What was seen is good for so long: a look goes over all objects, and anybody may ask.
+const SEEN: Duration = Duration::from_secs(1);
+/// So many questions may wait; who asks more waits with them.
+const WAITING: usize = 16;
 
 /// What is asked, and where the answer goes.
 pub(super) enum Ask {
-    Beat(oneshot::Sender<()>),
     Live(oneshot::Sender<Vec<Check>>),
     Ready(oneshot::Sender<Vec<Check>>),
     Status(oneshot::Sender<Value>),
@@ -34,12 +37,18 @@ pub(super) enum Ask {
 
 /// Where to ask. Clones ask the same responder.
 #[derive(Clone)]
-pub(crate) struct Desk(UnboundedSender<Ask>);
+pub(crate) struct Desk {
+    asks: Sender<Ask>,
+    /// Apart from the questions: however many of these wait, one asks whether the runtime goes on.
+    beats: Sender<oneshot::Sender<()>>,
+}
 
 /// Answers. Runs for as long as anybody may ask.
 pub(crate) struct Responder {
-    asks: UnboundedReceiver<Ask>,
+    asks: Receiver<Ask>,
+    beats: Receiver<oneshot::Sender<()>>,
     board: Board,
+    seen: Option<(Instant, Facts)>,
     /// `None` while it collects.
     prober: Option<Prober>,
     collecting: Option<BoxFuture<'static, (Prober, Probed)>>,
@@ -49,23 +58,31 @@ pub(crate) struct Responder {
 
 impl Desk {
     /// Ask; where nobody is there any more, the answer never comes.
-    pub(super) fn ask(&self, ask: Ask) {
-        let _ = self.0.send(ask);
+    pub(super) async fn ask(&self, ask: Ask) {
+        let _ = self.asks.send(ask).await;
+    }
+
+    /// Ask whether the runtime goes on. One question at a time: the next one is asked when this one is answered.
+    pub(super) fn beat(&self, answer: oneshot::Sender<()>) {
+        let _ = self.beats.try_send(answer);
     }
 }
 
 impl Responder {
     pub(crate) fn new(board: Board, prober: Prober) -> (Desk, Self) {
-        let (desk, asks) = unbounded_channel();
+        let (asks, asked) = channel(WAITING);
+        let (beats, beaten) = channel(1);
         let responder = Self {
-            asks,
+            asks: asked,
+            beats: beaten,
             board,
+            seen: None,
             prober: Some(prober),
             collecting: None,
             waiting: Vec::new(),
             probed: None,
         };
-        (Desk(desk), responder)
+        (Desk { asks, beats }, responder)
     }
 
     /// Answer until nobody can ask any more.
@@ -79,6 +96,7 @@ impl Responder {
             };
             tokio::select! {
                 biased;
+                Some(beat) = self.beats.recv() => drop(beat.send(())),
                 ask = self.asks.recv() => match ask {
                     Some(ask) => self.answer(ask),
                     None => return,
@@ -92,12 +110,12 @@ impl Responder {
     fn answer(&mut self, ask: Ask) {
         let now = Instant::now();
         match ask {
-            Ask::Beat(answer) => drop(answer.send(())),
-            Ask::Live(answer) => drop(answer.send(self.facts().live(now))),
-            Ask::Ready(answer) => drop(answer.send(self.facts().ready(now))),
+            Ask::Live(answer) => drop(answer.send(self.facts(now).live(now))),
+            Ask::Ready(answer) => drop(answer.send(self.facts(now).ready(now))),
             Ask::Status(answer) => {
-                let facts = self.facts();
-                drop(answer.send(status(&self.board.known(), &facts, now)));
+                let board = self.board.clone();
+                let facts = self.facts(now);
+                drop(answer.send(status(&board.known(), facts, now)));
             }
             Ask::Probes(answer) => self.probe(answer),
         }
@@ -114,6 +132,7 @@ impl Responder {
             drop(answer.send(Some(probed.clone())));
             return;
         }
+        self.waiting.retain(|waiting| !waiting.is_closed());
         self.waiting.push(answer);
         if let Some(mut prober) = self.prober.take() {
             let bound = self.board.bounds().probes;
@@ -137,19 +156,32 @@ impl Responder {
         }
     }
 
-    fn facts(&self) -> Facts {
-        let known = self.board.known();
-        let engine = known.engine.as_ref();
-        let calls = engine.map(Engine::calls_in_flight).unwrap_or_default();
-        Facts {
-            bounds: known.bounds,
-            phase: known.phase,
-            discovered: known.discovered,
-            knows_namespaces: known.knows_namespaces,
-            unserved: known.unserved.clone(),
-            watches: known.watches(),
-            queue: engine.map(|it| it.queue_facts(&calls)).unwrap_or_default(),
-            calls,
-        }
+    /// How things are, as they were seen a moment ago at most.
+    fn facts(&mut self, now: Instant) -> &Facts {
+        let seen = self.seen.take();
+        let is_fresh = |at: &Instant| now.saturating_duration_since(*at) < SEEN;
+        let seen = seen.filter(|(at, _)| is_fresh(at));
+        let (_, facts) = self
+            .seen
+            .insert(seen.unwrap_or_else(|| (now, look(&self.board))));
+        facts
+    }
+}
+
+/// How things are.
+fn look(board: &Board) -> Facts {
+    let known = board.known();
+    let engine = known.engine.as_ref();
+    let calls = engine.map(Engine::calls_in_flight).unwrap_or_default();
+    Facts {
+        bounds: known.bounds,
+        phase: known.phase,
+        discovered: known.discovered,
+        knows_namespaces: known.knows_namespaces,
+        unserved: known.unserved.clone(),
+        watches: known.watches(),
+        indices: engine.map(Engine::index_facts).unwrap_or_default(),
+        queue: engine.map(|it| it.queue_facts(&calls)).unwrap_or_default(),
+        calls,
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::cluster::watch::{WatchEvent, WatchPace, Watched};
+use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::queue::StreamId;
 use crate::engine::report::{report_of_operator, report_outage_over};
@@ -88,6 +88,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A resource, whatever its version, and where it is watched: in one namespace, or cluster-wide.
 type Place = (u32, Option<String>);
+
+/// A watch that there should be: for which handlers, and of which objects.
+type WantedWatch = (Arc<ResourceHandlers>, Selection);
 
 struct Watch {
     stream: StreamId,
@@ -339,14 +342,14 @@ impl Observer {
         for place in unwanted {
             self.end(place);
         }
-        for (place, kind) in wanted {
+        for (place, (kind, selection)) in wanted {
             match self.watches.remove(&place) {
                 Some(watch) if watch.kind.is_same(&kind) && !watch.is_missing() => {
                     self.watches.insert(place, watch);
                 }
                 former => {
                     let former = former.or_else(|| self.take_ending(&place));
-                    self.start(place, kind, former);
+                    self.start(place, (kind, selection), former);
                 }
             }
         }
@@ -410,24 +413,25 @@ impl Observer {
         self.unserved = told;
     }
 
-    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<Place, Arc<ResourceHandlers>> {
+    fn wanted(&mut self, resources: Vec<ServedResource>) -> BTreeMap<Place, WantedWatch> {
         let mut wanted = BTreeMap::new();
         for served in resources {
             let id = self.id(&served.resource);
             let watching = &self.setup.settings.watching;
             let handlers = [&*served.handlers, &*served.withheld].concat();
-            let selected = selection(watching, &served.resource, &handlers);
+            let selection = selection(watching, &served.resource, &handlers);
             let namespaced = served.resource.namespaced;
             let kind = ResourceHandlers::new(id, Arc::new(served.resource), served.handlers);
             let kind = kind.withholding(served.withheld);
-            let kind = Arc::new(kind.selected(selected.may_be_left()));
+            let kind = Arc::new(kind.selected(selection.may_be_left()));
+            let watch = (kind, selection);
             match self.namespaces.some().filter(|_| namespaced) {
                 Some(names) => {
                     let places = names.iter().map(|name| (id, Some(name.clone())));
-                    wanted.extend(places.map(|place| (place, kind.clone())));
+                    wanted.extend(places.map(|place| (place, watch.clone())));
                 }
                 None => {
-                    wanted.insert((id, None), kind);
+                    wanted.insert((id, None), watch);
                 }
             }
         }
@@ -443,7 +447,8 @@ impl Observer {
     }
 
     /// Start a watch, which takes over the objects of the former one at that place.
-    fn start(&mut self, place: Place, kind: Arc<ResourceHandlers>, former: Option<Watch>) {
+    fn start(&mut self, place: Place, wanted: WantedWatch, former: Option<Watch>) {
+        let (kind, selection) = wanted;
         let stream = self.next_stream;
         self.next_stream += 1;
         let (engine, cluster) = (self.setup.engine.clone(), self.setup.cluster.clone());
@@ -453,8 +458,6 @@ impl Observer {
             || Membership::new(cluster.outages().clone(), report_outage_over),
             |former| former.outage,
         );
-        let watching = &self.setup.settings.watching;
-        let selection = selection(watching, &kind.resource, &kind.all_handlers());
         let watched = Watched::new(kind.resource.clone(), place.1.clone(), self.pace.clone());
         let watched = watched.selecting(selection);
         let collection = watched.collection.clone();

@@ -209,7 +209,8 @@ impl Operator {
     /// same host and port
     ///
     /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too long;
-    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not;
+    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not, and for
+    ///   each index, whether it is filled;
     /// - at `/statusz`, what it does, as JSON, for those who ask from the same machine (`kubectl port-forward` does).
     ///
     /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The endpoints have a

@@ -176,8 +176,15 @@ pub struct Health {
     /// the places of `queueing.worker_limit` is free. Default: 10 minutes.
     pub late_after: Duration,
     /// `/livez` fails when a change of an object waits for this time: Kubernetes will then start the operator anew, which cuts the handlers
-    /// that run. Where handlers may take longer, this must be longer, too. Default: 1 hour.
+    /// that run. Where handlers may take longer, this must be longer, too. What waits because the server does not take the operator's writes
+    /// does not count: a new start would not mend that. Default: 1 hour.
     pub stuck_after: Duration,
+    /// Answer at `/statusz`, for those who ask from the same machine. Default: `true`.
+    ///
+    /// The containers of a Pod are one machine to each other. Requests that a proxy among them hands on are refused, as far as they show it: by
+    /// the Pod's own address, by another host name than `localhost`, or by a header such as `X-Forwarded-For`. Switch it off beside a proxy
+    /// that hides all of this.
+    pub status: bool,
 }
 
 /// The operator's settings in the hands of its startup handlers, which may change them: the argument `settings`. Clones share them.
@@ -365,6 +372,7 @@ impl Health {
             beat: self.beat_timeout,
             late: self.late_after,
             stuck: self.stuck_after,
+            status: self.status,
         }
     }
 }
@@ -376,6 +384,7 @@ impl Default for Health {
             beat_timeout: Duration::from_secs(10),
             late_after: Duration::from_secs(600),
             stuck_after: Duration::from_secs(3600),
+            status: true,
         }
     }
 }

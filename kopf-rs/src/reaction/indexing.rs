@@ -156,6 +156,7 @@ mod tests {
     use crate::handler::error::{HandlerError, PermanentError, TemporaryError};
     use crate::handler::family::index::indexer;
     use crate::handler::filter::PRESENT;
+    use crate::handler::index::erased::IndexUpdate;
     use crate::handler::index::returned::IndexEntries;
     use crate::handler::options::ErrorsMode;
     use crate::handler::registry::Registry;
@@ -253,8 +254,8 @@ mod tests {
         match effect {
             Effect::Keep => "kept".to_owned(),
             Effect::Clear => "cleared".to_owned(),
-            Effect::Replace(new) => match new.downcast_ref::<IndexEntries<u32, ()>>() {
-                Some(IndexEntries::These(pairs)) => format!("replaced by {}", pairs.len()),
+            Effect::Replace(new) => match new.downcast_ref::<IndexUpdate<u32, ()>>() {
+                Some(IndexUpdate::Replaced(entries)) => format!("replaced by {}", entries.len()),
                 _ => "kept as the function says".to_owned(),
             },
         }

@@ -23,7 +23,6 @@ pub(super) fn level(serving: &Serving) -> Level {
         ) if is_for_self(collection) => Level::WARN,
         Serving::Indexed { missing } if missing.is_empty() => Level::DEBUG,
         Serving::Watch(_, watching) => level_of_watch(watching),
-        Serving::SelectorPanicked { .. } => Level::ERROR,
         Serving::DiscoveryFailed { .. }
         | Serving::Unresolved { .. }
         | Serving::Ambiguous { .. }
@@ -33,6 +32,9 @@ pub(super) fn level(serving: &Serving) -> Level {
         | Serving::DefinitionsUnwatchable { .. }
         | Serving::NamespacesAssumed { .. }
         | Serving::Indexed { .. } => Level::WARN,
+        Serving::SelectorPanicked { .. }
+        | Serving::IndexIncomplete { .. }
+        | Serving::DropPanicked { .. } => Level::ERROR,
     }
 }
 
@@ -64,13 +66,11 @@ fn level_of_watch(watching: &Watching) -> Level {
 
 pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
     match serving {
-        Serving::DiscoveryFailed { error, pause, .. } => {
-            let seconds = pause.as_secs_f64();
-            write!(
-                f,
-                "API discovery failed; will retry in {seconds:.1} seconds: {error}"
-            )
-        }
+        Serving::DiscoveryFailed { error, pause, .. } => write!(
+            f,
+            "API discovery failed; will retry in {:.1} seconds: {error}",
+            pause.as_secs_f64()
+        ),
         Serving::DiscoveryResumed { .. } => write!(f, "API discovery works again."),
         Serving::Unresolved { selectors } => write!(
             f,
@@ -99,16 +99,8 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             "The function that selects resources for '{handler}' has failed for {resource}: the handler is not called for resources for which \
              it fails. Mend the function: {panic}"
         ),
-        Serving::Unwatchable { resources } => write!(
-            f,
-            "Non-watchable resources will not be served: {}",
-            listed(resources)
-        ),
-        Serving::Unpatchable { resources } => write!(
-            f,
-            "Non-patchable resources will not be served: {}",
-            listed(resources)
-        ),
+        Serving::Unwatchable { resources } => write_unserved(f, "Non-watchable", resources),
+        Serving::Unpatchable { resources } => write_unserved(f, "Non-patchable", resources),
         Serving::DefinitionsUnwatchable { interval } => write!(
             f,
             "CustomResourceDefinitions cannot be watched: the operator looks for new kinds every {} seconds.",
@@ -121,6 +113,8 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
         ),
         Serving::Begun { resources } => write!(f, "Serving {}.", listed(resources)),
         Serving::Indexed { missing } => write_indexed(f, missing),
+        Serving::IndexIncomplete { index, panic } => write_panic(f, index, panic),
+        Serving::DropPanicked { index, panic } => write_drop(f, index.as_deref(), panic),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
     }
 }
@@ -136,6 +130,26 @@ fn write_other_version(
         "{resource} is not served to {}, because other handlers are for {served}: both versions show the same objects, so only one is served (try the same version, or none, in all handlers)",
         listed(&ids)
     )
+}
+
+fn write_unserved(f: &mut Formatter<'_>, which: &str, resources: &[Resource]) -> fmt::Result {
+    let resources = listed(resources);
+    write!(f, "{which} resources will not be served: {resources}")
+}
+
+fn write_panic(f: &mut Formatter<'_>, index: &str, panic: &str) -> fmt::Result {
+    write!(
+        f,
+        "The index '{index}' is not complete: a key or value has panicked: {panic}"
+    )
+}
+
+fn write_drop(f: &mut Formatter<'_>, index: Option<&str>, panic: &str) -> fmt::Result {
+    match index {
+        Some(index) => write!(f, "A key or value of the index '{index}'")?,
+        None => f.write_str("A value of a memo")?,
+    }
+    write!(f, " has panicked when it was dropped: {panic}")
 }
 
 fn write_indexed(f: &mut Formatter<'_>, missing: &[MissingIndex]) -> fmt::Result {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::indexing::leftovers::Leftovers;
 use crate::engine::key::Key;
 use crate::engine::memory::Version;
 use crate::engine::queue::StreamId;
@@ -26,6 +27,8 @@ use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::reaction::indexing::{Effect, IndexAttempts};
 
+pub(crate) mod facts;
+
 /// For so long a listing that fails for a reason that may pass is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -36,7 +39,7 @@ pub(crate) struct IndexedObjects {
     memo: Memo,
     streams: BTreeMap<StreamId, Stream>,
     records: BTreeMap<Key, Record>,
-    /// The memos of objects that are deleted, until their workers are done.
+    /// The memos of objects that are deleted or not watched any more, until their workers are done.
     farewells: BTreeMap<Key, Memo>,
     /// The number of the next object.
     next: u64,
@@ -44,6 +47,8 @@ pub(crate) struct IndexedObjects {
     watched: bool,
     /// So many listed objects were not looked at yet.
     unindexed: usize,
+    /// What was taken out since this was asked for last.
+    leftovers: Leftovers,
 }
 
 /// A watch of an indexed kind.
@@ -133,7 +138,13 @@ impl IndexedObjects {
             next: 0,
             watched: false,
             unindexed: 0,
+            leftovers: Leftovers::default(),
         }
+    }
+
+    /// What changes have left over, to be dropped by somebody who holds no lock.
+    pub(crate) fn take_leftovers(&mut self) -> Leftovers {
+        std::mem::take(&mut self.leftovers)
     }
 
     /// A watch is about to start, and takes over the objects of the one that it replaces.
@@ -145,7 +156,7 @@ impl IndexedObjects {
     ) {
         if kind.indexers.is_empty() {
             if let Some(former) = replaces {
-                self.close(former);
+                self.close(former, |_| false);
             }
             return;
         }
@@ -154,18 +165,31 @@ impl IndexedObjects {
             let records = self.records.values_mut();
             for record in records.filter(|it| it.stream == former) {
                 (record.stream, record.mark) = (stream, 0);
-                record.move_to(kind, &was.kind, &self.indices);
+                record.move_to(kind, &was.kind, &self.indices, &mut self.leftovers);
             }
         }
         self.streams.insert(stream, Stream::new(kind.clone()));
     }
 
-    /// A watch is ended: its objects are not watched any more.
-    pub(crate) fn close(&mut self, stream: StreamId) {
+    /// A watch is ended: its objects are not watched any more. What `has_worker` is still worked on, with the memo that it has.
+    pub(crate) fn close(&mut self, stream: StreamId, has_worker: impl Fn(&Key) -> bool) {
         for key in self.keys_of(|record| record.stream == stream) {
-            self.remove(&key);
+            let memo = self.remove(&key);
+            self.see_off(key, memo, &has_worker);
         }
         self.streams.remove(&stream);
+    }
+
+    /// Keep the memo of an object that is not known any more for its worker, where it has one.
+    fn see_off(&mut self, key: Key, memo: Option<Memo>, has_worker: impl Fn(&Key) -> bool) {
+        let Some(memo) = memo else {
+            return;
+        };
+        if has_worker(&key) {
+            self.farewells.insert(key, memo);
+        } else {
+            self.leftovers.keep_memo(memo);
+        }
     }
 
     fn keys_of(&self, is_meant: impl Fn(&Record) -> bool) -> Vec<Key> {
@@ -218,16 +242,15 @@ impl IndexedObjects {
         let record = self.records.get(&key);
         let stream = record.and_then(|record| self.streams.get(&record.stream));
         let has_worker = stream.is_some_and(|stream| !stream.kind.is_only_indexed());
-        if let Some(memo) = self.remove(&key).filter(|_| has_worker) {
-            self.farewells.insert(key, memo);
-        }
+        let memo = self.remove(&key);
+        self.see_off(key, memo, |_| has_worker);
     }
 
     fn remove(&mut self, key: &Key) -> Option<Memo> {
         let mut record = self.records.remove(key)?;
         let kind = self.streams.get(&record.stream).map(|it| it.kind.clone());
         if let Some(kind) = kind {
-            record.clear(&kind, &self.indices);
+            record.clear(&kind, &self.indices, &mut self.leftovers);
         }
         let is_awaited = record.work.is_some_and(|work| work.is_awaited);
         self.unindexed -= usize::from(is_awaited);
@@ -242,7 +265,9 @@ impl IndexedObjects {
         let version = Version::of(&raw.facts().resource_version);
         let is_new = !self.records.contains_key(&key);
         if is_new {
-            let record = Record::new(self.next, stream, &kind);
+            let mut record = Record::new(self.next, stream, &kind);
+            // Watched again before its worker was done, the object goes on with its memo.
+            record.memo = self.farewells.remove(&key);
             self.next += 1;
             self.records.insert(key.clone(), record);
         }
@@ -250,7 +275,7 @@ impl IndexedObjects {
         if record.stream != stream {
             let former = self.streams.get(&record.stream);
             if let Some(former) = former.map(|it| it.kind.clone()) {
-                record.move_to(&kind, &former, &self.indices);
+                record.move_to(&kind, &former, &self.indices, &mut self.leftovers);
             }
             record.stream = stream;
         }
@@ -318,14 +343,20 @@ impl IndexedObjects {
     /// A look has ended, with this for each index of the kind: the next state that is to be looked at.
     pub(crate) fn ended(&mut self, run: IndexRun, effects: Vec<Effect>) -> Option<IndexRun> {
         let IndexRun { key, number, .. } = run;
-        let record = self.records.get_mut(&key)?;
-        if record.object != run.object {
+        let leftovers = &mut self.leftovers;
+        let record = self.records.get_mut(&key);
+        let Some(record) = record.filter(|record| record.object == run.object) else {
+            leftovers.keep_effects(effects);
+            leftovers.keep_memo(run.memo);
             return None;
-        }
+        };
         let stream = self.streams.get(&record.stream)?;
-        // Where other functions are for it meanwhile, it is looked at anew.
         if Arc::ptr_eq(&stream.kind, &run.kind) || stream.kind.is_same(&run.kind) {
-            record.apply(effects, run.attempts, &run.kind.indexers, &self.indices);
+            let functions = &run.kind.indexers;
+            record.apply((effects, run.attempts), functions, &self.indices, leftovers);
+        } else {
+            // Where other functions are for it meanwhile, it is looked at anew.
+            leftovers.keep_effects(effects);
         }
         drop(run.memo);
         record.memo.take_if(|memo| memo.is_idle());
@@ -372,7 +403,9 @@ impl IndexedObjects {
 
     /// The worker of a deleted object is done.
     pub(crate) fn forget(&mut self, key: &Key) {
-        self.farewells.remove(key);
+        if let Some(memo) = self.farewells.remove(key) {
+            self.leftovers.keep_memo(memo);
+        }
     }
 
     // === readiness ===
@@ -395,7 +428,7 @@ impl IndexedObjects {
                 return Readiness::Wait(None);
             };
             let end = *since + PATIENCE;
-            if !is_lasting(error) && now < end {
+            if !error.is_lasting() && now < end {
                 again = Some(again.map_or(end, |again: Instant| again.min(end)));
             }
             missing.extend(stream.kind.indexers.iter().map(|it| MissingIndex {
@@ -417,14 +450,6 @@ impl IndexedObjects {
         }));
         Readiness::Ready(missing)
     }
-}
-
-/// Whether nothing changes before somebody else does something.
-fn is_lasting(error: &ClusterError) -> bool {
-    matches!(
-        error,
-        ClusterError::Denied { .. } | ClusterError::NotFound(_) | ClusterError::Invalid(_)
-    )
 }
 
 // === impl Stream ===
@@ -464,10 +489,10 @@ impl Record {
 
     fn apply(
         &mut self,
-        effects: Vec<Effect>,
-        attempts: Vec<IndexAttempts>,
+        (effects, attempts): (Vec<Effect>, Vec<IndexAttempts>),
         functions: &[IndexFunctions],
         indices: &Indices,
+        leftovers: &mut Leftovers,
     ) {
         let found = self.indexed.iter_mut().zip(functions);
         let all = found.zip(effects.into_iter().zip(attempts));
@@ -477,26 +502,37 @@ impl Record {
                 continue;
             };
             let contribution = &mut indexed.contribution;
-            match effect {
-                Effect::Keep => {}
+            let is_done = leftovers.change(&functions.id, || match effect {
+                Effect::Keep => None,
                 Effect::Clear => index.clear(self.object, contribution),
                 Effect::Replace(entries) => index.replace(self.object, contribution, entries),
+            });
+            if !is_done {
+                // Neither what it was nor what it is to be: nothing, if that can be done.
+                leftovers.change(&functions.id, || index.clear(self.object, contribution));
             }
         }
     }
 
     /// Take out all that it has put in.
-    fn clear(&mut self, kind: &ResourceHandlers, indices: &Indices) {
+    fn clear(&mut self, kind: &ResourceHandlers, indices: &Indices, leftovers: &mut Leftovers) {
         for (indexed, functions) in self.indexed.iter_mut().zip(&kind.indexers) {
             if let Some(index) = indices.get(&functions.id) {
-                index.clear(self.object, &mut indexed.contribution);
+                let contribution = &mut indexed.contribution;
+                leftovers.change(&functions.id, || index.clear(self.object, contribution));
             }
         }
     }
 
     /// It is told of for this kind from now on. Where that has other functions, or another version, it is to be looked at anew, and what is not
     /// fed any more is taken out.
-    fn move_to(&mut self, kind: &ResourceHandlers, former: &ResourceHandlers, indices: &Indices) {
+    fn move_to(
+        &mut self,
+        kind: &ResourceHandlers,
+        former: &ResourceHandlers,
+        indices: &Indices,
+        leftovers: &mut Leftovers,
+    ) {
         if kind.is_same(former) {
             return;
         }
@@ -508,7 +544,7 @@ impl Record {
                 moved[place].contribution = std::mem::take(&mut indexed.contribution);
             }
         }
-        self.clear(former, indices);
+        self.clear(former, indices, leftovers);
         self.indexed = moved.into();
     }
 }

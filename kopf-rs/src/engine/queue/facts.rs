@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::engine::key::Key;
 use crate::engine::memory::Version;
 use crate::engine::queue::{Queue, Slot, State, Work};
 
@@ -20,6 +21,8 @@ pub(crate) struct QueueFacts {
     pub(crate) waiting: usize,
     /// The object that waits for longest.
     pub(crate) oldest: Option<Waiting>,
+    /// The one that waits for longest without any need: the server does not keep it waiting.
+    pub(crate) stuck: Option<Waiting>,
     /// Events of watches so far.
     pub(crate) events: u64,
     /// Objects at rest that will be due.
@@ -34,6 +37,8 @@ pub(crate) struct Waiting {
     pub(crate) object: QueuedObject,
     pub(crate) uid: String,
     pub(crate) since: Instant,
+    /// Requests about it fail and are repeated.
+    pub(crate) is_held_up: bool,
 }
 
 /// An object as the queue knows it.
@@ -59,24 +64,28 @@ impl Queue {
             timers: state.timers.len(),
             ..QueueFacts::default()
         };
-        let mut oldest: Option<(Instant, _, _)> = None;
+        let (mut oldest, mut stuck): (Option<Oldest<'_>>, Option<Oldest<'_>>) = (None, None);
         for (key, slot) in &state.slots {
-            let Some((since, version)) = slot.waits_since() else {
+            let Some((since, held_up, version)) = slot.waits_since() else {
                 continue;
             };
             if is_handled(&key.uid(), &version) {
                 continue;
             }
             facts.waiting += 1;
-            if oldest.is_none_or(|(first, _, _)| since < first) {
-                oldest = Some((since, key, slot));
-            }
+            let is_held_up = held_up.is_some();
+            keep_older(&mut oldest, (since, is_held_up, key, slot));
+            let since = held_up.map_or(since, |held_up| since.max(held_up));
+            keep_older(&mut stuck, (since, is_held_up, key, slot));
         }
-        facts.oldest = oldest.map(|(since, key, slot)| Waiting {
+        let named = |(since, is_held_up, key, slot): Oldest<'_>| Waiting {
             object: state.named(slot),
             uid: key.uid(),
             since,
-        });
+            is_held_up,
+        };
+        facts.oldest = oldest.map(named);
+        facts.stuck = stuck.map(named);
         let now = Instant::now();
         let due = state.timers.first_ones(NAMED);
         let due = due.filter_map(|(at, key)| {
@@ -85,6 +94,15 @@ impl Queue {
         });
         facts.next = due.collect();
         facts
+    }
+}
+
+/// An object that waits: since when, and whether requests about it fail.
+type Oldest<'a> = (Instant, bool, &'a Key, &'a Slot);
+
+fn keep_older<'a>(oldest: &mut Option<Oldest<'a>>, found: Oldest<'a>) {
+    if oldest.is_none_or(|(first, ..)| found.0 < first) {
+        *oldest = Some(found);
     }
 }
 
@@ -99,13 +117,13 @@ impl State {
 }
 
 impl Slot {
-    /// Since when a state waits to be looked at, and its version.
-    fn waits_since(&self) -> Option<(Instant, Version)> {
+    /// Since when a state waits to be looked at, when the server has last kept it waiting, and its version.
+    fn waits_since(&self) -> Option<(Instant, Option<Instant>, Version)> {
         let Work::Busy(busy) = &self.work else {
             return None;
         };
         let state = busy.mailbox.state()?;
         let version = Version::of(&state.raw.facts().resource_version);
-        Some((state.arrived, version))
+        Some((state.arrived, busy.held_up, version))
     }
 }

@@ -17,8 +17,8 @@ use crate::object::resource::Resource;
 pub(crate) enum Written {
     /// The object as it is now.
     Landed(Raw),
-    /// The object is no more, or not in this version.
-    Gone,
+    /// The object is no more, or not in this version: the former for certain, or maybe.
+    Gone { is_certain: bool },
     /// Another state stands there: this one, unless it must not be read.
     Outdated(Result<Raw, ClusterError>),
     /// The content was refused, and would be again.
@@ -238,7 +238,7 @@ impl<'a> Job<'a> {
                 self.tries.is_status_again = true;
                 self.renew()
             }
-            Next::Gone => Step::End(Written::Gone),
+            Next::Gone => Step::End(Written::Gone { is_certain: true }),
             _ => Step::End(Written::Outdated(Ok(found))),
         }
     }
@@ -266,7 +266,10 @@ impl<'a> Job<'a> {
                 self.done.status = true;
                 Step::GoOn
             }
-            Next::Gone => Step::End(Written::Gone),
+            Next::Gone => Step::End(Written::Gone {
+                is_certain: matches!(error, ClusterError::OtherObject(_))
+                    || error.says_gone(&self.state.facts().name),
+            }),
             Next::PlanAnew => Step::End(Written::Outdated(Err(error))),
             Next::Forbidden => Step::End(Written::Forbidden(error)),
             Next::Refused => Step::End(match error {

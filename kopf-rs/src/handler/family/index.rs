@@ -7,7 +7,7 @@ use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::filter::Filters;
 use crate::handler::index::Index;
-use crate::handler::index::erased::{IndexType, Indices};
+use crate::handler::index::erased::{IndexType, IndexUpdate, Indices};
 use crate::handler::index::returned::IndexReturn;
 use crate::handler::options::{CallbackOptions, ErrorsMode, RetryOptions};
 use crate::handler::registry::Registry;
@@ -213,7 +213,7 @@ impl Cause {
 pub fn index_returned<R: IndexReturn>(cause: &Cause, returned: R) -> Returned {
     let entries = returned.into_entries()?;
     if let Subject::Index(subject) = &cause.subject {
-        subject.entries.put(Box::new(entries));
+        subject.entries.put(Box::new(IndexUpdate::from(entries)));
     }
     Ok(None)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::handler::index::Index;
 use crate::handler::index::returned::{IndexEntries, IndexReturn};
-use crate::handler::index::table::Contribution;
+use crate::handler::index::table::{Contribution, Entry};
 use crate::handler::location::DeclaredAt;
 
 /// The types of an index, and how an empty one is made.
@@ -37,13 +37,27 @@ pub(crate) struct IndexRequirement {
 /// An index without its types.
 pub(crate) trait AnyIndex: Any + Send + Sync {
     /// Put in what a function has returned, in place of all that the object has put in before.
-    fn replace(&self, object: u64, contribution: &mut Contribution, entries: NewEntries);
+    fn replace(
+        &self,
+        object: u64,
+        contribution: &mut Contribution,
+        entries: NewEntries,
+    ) -> Discarded;
     /// Take out all that the object has put in.
-    fn clear(&self, object: u64, contribution: &mut Contribution);
+    fn clear(&self, object: u64, contribution: &mut Contribution) -> Discarded;
 }
 
-/// `IndexEntries` without their types.
+/// [`IndexUpdate`] without its types.
 pub(crate) type NewEntries = Box<dyn Any + Send>;
+
+/// What was taken out of an index, to be dropped by somebody who holds no lock: code of users drops it.
+pub(crate) type Discarded = Option<Box<dyn Any + Send>>;
+
+/// What a function has returned, with the hashes of its keys.
+pub(crate) enum IndexUpdate<K, V> {
+    Unchanged,
+    Replaced(Vec<Entry<K, V>>),
+}
 
 /// Where an index function puts what it returns.
 #[derive(Clone, Default)]
@@ -128,16 +142,38 @@ where
     K: Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    fn replace(&self, object: u64, contribution: &mut Contribution, entries: NewEntries) {
-        let entries = entries.downcast::<IndexEntries<K, V>>();
-        if let Ok(IndexEntries::These(pairs)) = entries.map(|it| *it) {
-            self.write().replace(object, contribution, pairs);
-        }
+    fn replace(
+        &self,
+        object: u64,
+        contribution: &mut Contribution,
+        entries: NewEntries,
+    ) -> Discarded {
+        let update = entries.downcast::<IndexUpdate<K, V>>();
+        let Ok(IndexUpdate::Replaced(entries)) = update.map(|it| *it) else {
+            return None;
+        };
+        let removed = self.write().replace(object, contribution, entries);
+        (!removed.is_empty()).then(|| Box::new(removed) as _)
     }
 
-    fn clear(&self, object: u64, contribution: &mut Contribution) {
-        if !contribution.is_empty() {
-            self.write().replace(object, contribution, []);
+    fn clear(&self, object: u64, contribution: &mut Contribution) -> Discarded {
+        if contribution.is_empty() {
+            return None;
+        }
+        let removed = self.write().replace(object, contribution, Vec::new());
+        Some(Box::new(removed))
+    }
+}
+
+// === impl IndexUpdate ===
+
+impl<K: Hash, V> From<IndexEntries<K, V>> for IndexUpdate<K, V> {
+    fn from(entries: IndexEntries<K, V>) -> Self {
+        match entries {
+            IndexEntries::Unchanged => Self::Unchanged,
+            IndexEntries::These(pairs) => {
+                Self::Replaced(pairs.into_iter().map(Entry::of).collect())
+            }
         }
     }
 }
@@ -227,12 +263,12 @@ mod tests {
         indices.declare(&name, IndexType::of::<(), ()>());
         let index = indices.get("by_name").unwrap();
         let mut contribution = Contribution::default();
-        let entries = |value: u8| IndexEntries::from(vec![("a".to_owned(), value)]);
-        index.replace(7, &mut contribution, Box::new(entries(1)));
+        let entries = IndexEntries::from(vec![("a".to_owned(), 1_u8)]);
+        index.replace(7, &mut contribution, Box::new(IndexUpdate::from(entries)));
         let any: &dyn Any = index;
         let typed = any.downcast_ref::<Index<String, u8>>().unwrap().clone();
         assert_eq!(typed.get("a").to_vec(), [1]);
-        let unchanged = IndexEntries::<String, u8>::Unchanged;
+        let unchanged = IndexUpdate::<String, u8>::Unchanged;
         index.replace(7, &mut contribution, Box::new(unchanged));
         assert_eq!(typed.get("a").to_vec(), [1]);
         index.clear(7, &mut contribution);

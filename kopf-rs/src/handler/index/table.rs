@@ -1,20 +1,22 @@
 //! The table of an index: values by keys, each value with the object that has put it in.
 //!
 //! Each key is stored once, at a place that has a number; what an object has put in is known by these numbers. Pure data: promises that after
-//! any sequence of replacements the table is what the last ones make by themselves. Must not know locks, nor what an object is.
+//! any sequence of replacements the table is what the last ones make by themselves. A comparison of keys or a clone of values that panics
+//! leaves a table that can be used, and in which the object may have more than it is to have: all of it is known, and can be taken out. No
+//! hash is computed here, and nothing that was put in is dropped: whoever holds the lock has as little as possible to do with code of users.
+//! Must not know locks, nor what an object is.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::Arc;
+use std::mem;
+use std::sync::LazyLock;
 
 use hashbrown::HashTable;
 
-/// The values under one key, in the order of the objects. Shared with those who have read them: then a change makes a copy.
-pub(crate) type Values<V> = Arc<Vec<(u64, V)>>;
+use crate::handler::index::values::Values;
 
 /// Values by keys.
 pub(crate) struct Table<K, V> {
-    hasher: RandomState,
     /// The numbers of the places, by the hashes of their keys.
     numbers: HashTable<u32>,
     places: Vec<Option<Place<K, V>>>,
@@ -24,7 +26,21 @@ pub(crate) struct Table<K, V> {
 /// A key that has values.
 struct Place<K, V> {
     key: K,
+    hash: u64,
     values: Values<V>,
+}
+
+/// A key with its hash, and a value for it.
+pub(crate) struct Entry<K, V> {
+    hash: u64,
+    key: K,
+    value: V,
+}
+
+/// What a change has taken out, to be dropped by somebody who holds no lock.
+pub(crate) struct Removed<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
 }
 
 /// What one object has put into a table: the places of its keys.
@@ -35,12 +51,36 @@ pub(crate) enum Contribution {
     Many(Box<[u32]>),
 }
 
+/// What an object is about to have in a table. Dropped before it is complete, it leaves all that the object has, and has had.
+struct Filling<'a> {
+    contribution: &'a mut Contribution,
+    numbers: Vec<u32>,
+}
+
 // === impl ===
+
+/// The same in all tables.
+fn hash_of<Q: Hash + ?Sized>(key: &Q) -> u64 {
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    HASHER.hash_one(key)
+}
+
+impl<K: Hash, V> Entry<K, V> {
+    pub(crate) fn of((key, value): (K, V)) -> Self {
+        let hash = hash_of(&key);
+        Self { hash, key, value }
+    }
+}
+
+impl<K, V> Removed<K, V> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.values.is_empty()
+    }
+}
 
 impl<K, V> Table<K, V> {
     pub(crate) fn new() -> Self {
         Self {
-            hasher: RandomState::new(),
             numbers: HashTable::new(),
             places: Vec::new(),
             free: Vec::new(),
@@ -65,9 +105,8 @@ impl<K: Eq + Hash, V> Table<K, V> {
         Q: Eq + Hash + ?Sized,
     {
         // Keys and what they are borrowed as have equal hashes.
-        let hash = self.hasher.hash_one(key);
         let is_this = |number: &u32| self.key(*number).is_some_and(|it| it.borrow() == key);
-        let number = self.numbers.find(hash, is_this)?;
+        let number = self.numbers.find(hash_of(key), is_this)?;
         let place = self.places[*number as usize].as_ref()?;
         Some(&place.values)
     }
@@ -78,51 +117,63 @@ impl<K: Eq + Hash, V> Table<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V: Clone> Table<K, V> {
+impl<K: Eq, V: Clone> Table<K, V> {
     /// Put these values in, in place of all that the object has put in before. Of several values under one key, the last one counts.
     pub(crate) fn replace(
         &mut self,
         object: u64,
         contribution: &mut Contribution,
-        pairs: impl IntoIterator<Item = (K, V)>,
-    ) {
-        let mut numbers = Vec::new();
-        for (key, value) in pairs {
-            let number = self.number_of(key);
-            self.put(number, object, value);
-            numbers.push(number);
-        }
-        numbers.sort_unstable();
-        numbers.dedup();
-        for number in contribution.numbers() {
-            if numbers.binary_search(number).is_err() {
-                self.remove(*number, object);
+        entries: Vec<Entry<K, V>>,
+    ) -> Removed<K, V> {
+        let mut removed = Removed {
+            keys: Vec::new(),
+            values: Vec::new(),
+        };
+        let mut filling = Filling {
+            contribution,
+            numbers: Vec::with_capacity(entries.len()),
+        };
+        for Entry { hash, key, value } in entries {
+            let number = self.number_of(hash, key, &mut removed);
+            filling.numbers.push(number);
+            if let Some(place) = &mut self.places[number as usize] {
+                removed.values.extend(place.values.insert(object, value));
             }
         }
-        *contribution = Contribution::of(&numbers);
+        filling.numbers.sort_unstable();
+        filling.numbers.dedup();
+        for number in filling.contribution.numbers() {
+            if filling.numbers.binary_search(number).is_err() {
+                self.remove(*number, object, &mut removed);
+            }
+        }
+        *filling.contribution = Contribution::of(&mem::take(&mut filling.numbers));
+        removed
     }
 
     /// The place of a key, which may be a new one.
-    fn number_of(&mut self, key: K) -> u32 {
+    fn number_of(&mut self, hash: u64, key: K, removed: &mut Removed<K, V>) -> u32 {
         let Self {
-            hasher,
             numbers,
             places,
             free,
         } = self;
-        let key_at = |number: u32| places[number as usize].as_ref().map(|place| &place.key);
-        let hash = hasher.hash_one(&key);
-        let is_this = |number: &u32| key_at(*number) == Some(&key);
+        let place_at = |number: u32| places[number as usize].as_ref();
+        let is_this = |number: &u32| place_at(*number).is_some_and(|place| place.key == key);
         if let Some(number) = numbers.find(hash, is_this) {
+            removed.keys.push(key);
             return *number;
         }
         let next = u32::try_from(places.len()).unwrap_or(u32::MAX);
         let number = free.pop().unwrap_or(next);
         numbers.insert_unique(hash, number, |number| {
-            key_at(*number).map_or(0, |key| hasher.hash_one(key))
+            place_at(*number).map_or(0, |place| place.hash)
         });
-        let values = Arc::new(Vec::with_capacity(1));
-        let place = Some(Place { key, values });
+        let place = Some(Place {
+            key,
+            hash,
+            values: Values::default(),
+        });
         if number == next {
             places.push(place);
         } else {
@@ -131,33 +182,17 @@ impl<K: Eq + Hash, V: Clone> Table<K, V> {
         number
     }
 
-    fn put(&mut self, number: u32, object: u64, value: V) {
+    fn remove(&mut self, number: u32, object: u64, removed: &mut Removed<K, V>) {
         let Some(place) = &mut self.places[number as usize] else {
             return;
         };
-        let values = Arc::make_mut(&mut place.values);
-        // Objects are numbered as they come: most are the last ones.
-        match values.binary_search_by_key(&object, |(object, _)| *object) {
-            Ok(at) => values[at].1 = value,
-            Err(at) => values.insert(at, (object, value)),
-        }
-    }
-
-    fn remove(&mut self, number: u32, object: u64) {
-        let Some(place) = &mut self.places[number as usize] else {
-            return;
-        };
-        let is_last = place.values.iter().all(|(other, _)| *other == object);
-        if !is_last {
-            let values = Arc::make_mut(&mut place.values);
-            values.retain(|(other, _)| *other != object);
-            if values.len() < values.capacity() / 4 {
-                values.shrink_to(values.len() * 2);
-            }
+        removed.values.extend(place.values.remove(object));
+        if !place.values.is_empty() {
             return;
         }
-        let hash = self.hasher.hash_one(&place.key);
-        self.places[number as usize] = None;
+        let hash = place.hash;
+        let place = self.places[number as usize].take();
+        removed.keys.extend(place.map(|place| place.key));
         if let Ok(entry) = self.numbers.find_entry(hash, |it| *it == number) {
             entry.remove();
         }
@@ -165,6 +200,17 @@ impl<K: Eq + Hash, V: Clone> Table<K, V> {
         if self.numbers.is_empty() {
             // Nothing is left: neither is the room.
             *self = Self::new();
+        }
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        if !self.numbers.is_empty() {
+            self.numbers.extend(self.contribution.numbers());
+            self.numbers.sort_unstable();
+            self.numbers.dedup();
+            *self.contribution = Contribution::of(&self.numbers);
         }
     }
 }
@@ -205,8 +251,17 @@ mod tests {
     type Content = BTreeMap<u8, Vec<(u64, u8)>>;
 
     fn content(table: &Table<u8, u8>) -> Content {
-        let all = table.iter().map(|(key, values)| (*key, values.to_vec()));
+        let all = table.iter().map(|(key, values)| (*key, listed(values)));
         all.collect()
+    }
+
+    fn listed(values: &Values<u8>) -> Vec<(u64, u8)> {
+        let values = values.iter();
+        values.map(|(object, value)| (object, *value)).collect()
+    }
+
+    fn entries<K: Hash, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<Entry<K, V>> {
+        pairs.into_iter().map(Entry::of).collect()
     }
 
     /// What is in the table where each object has put in this, and nothing else was ever done.
@@ -254,26 +309,25 @@ mod tests {
                     .map(|_| (dice.small(6), dice.small(100)))
                     .collect();
                 let contribution = put_in.entry(object).or_default();
-                table.replace(object, contribution, pairs.iter().copied());
+                table.replace(object, contribution, entries(pairs.iter().copied()));
                 objects.insert(object, pairs.into_iter().collect());
                 let expected = recomputed(&objects);
                 assert_eq!(content(&table), expected, "seed {seed}");
                 assert_eq!(table.len(), expected.len());
                 for key in 0..6 {
-                    let found = table.get(&key).map(|it| it.to_vec());
+                    let found = table.get(&key).map(listed);
                     assert_eq!(found.as_ref(), expected.get(&key), "seed {seed}");
                 }
                 if dice.roll(3) == 0 {
-                    read.extend(
-                        table
-                            .get(&dice.small(6))
-                            .map(|it| (it.clone(), it.to_vec())),
-                    );
+                    read.extend(table.get(&dice.small(6)).map(|it| (it.clone(), listed(it))));
                 }
             }
-            assert!(read.iter().all(|(now, then)| **now == *then), "seed {seed}");
+            assert!(
+                read.iter().all(|(now, then)| listed(now) == *then),
+                "seed {seed}"
+            );
             for (object, contribution) in &mut put_in {
-                table.replace(*object, contribution, []);
+                table.replace(*object, contribution, Vec::new());
                 assert!(contribution.is_empty());
             }
             assert_eq!((table.len(), table.places.capacity()), (0, 0));
@@ -282,10 +336,44 @@ mod tests {
 
     #[test]
     fn a_key_with_one_value_takes_few_bytes() {
-        assert!(size_of::<Option<Place<String, String>>>() <= 32);
+        assert!(size_of::<Option<Place<String, String>>>() <= 40);
         assert!(size_of::<Contribution>() <= 16);
+    }
+
+    /// A key that cannot be compared with its equal where it is 9.
+    #[derive(Clone, Copy)]
+    struct Odd(u8);
+
+    impl Hash for Odd {
+        fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+            state.write_u8(self.0);
+        }
+    }
+
+    impl PartialEq for Odd {
+        fn eq(&self, other: &Self) -> bool {
+            assert!((self.0, other.0) != (9, 9), "they cannot be compared");
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Odd {}
+
+    #[test]
+    fn what_has_panicked_half_way_can_be_taken_out() {
         let mut table = Table::new();
-        table.replace(1, &mut Contribution::default(), [("a", 1)]);
-        assert_eq!(table.get("a").map(|it| it.capacity()), Some(1));
+        let (mut first, mut second) = (Contribution::default(), Contribution::default());
+        table.replace(1, &mut first, entries([(Odd(9), 1)]));
+        let replaced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let all = [(Odd(1), 1), (Odd(2), 2), (Odd(9), 3)];
+            table.replace(2, &mut second, entries(all));
+        }));
+        assert!(replaced.is_err());
+        assert_eq!(table.len(), 3);
+        assert_eq!(second.numbers().len(), 2);
+        let removed = table.replace(2, &mut second, Vec::new());
+        assert_eq!((removed.keys.len(), removed.values), (2, vec![1, 2]));
+        assert!(second.is_empty());
+        assert_eq!(table.len(), 1);
     }
 }

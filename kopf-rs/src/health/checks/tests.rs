@@ -37,12 +37,14 @@ fn facts(watches: Vec<WatchFacts>) -> Facts {
             beat: Duration::from_secs(10),
             late: Duration::from_secs(600),
             stuck: Duration::from_secs(3600),
+            status: true,
         },
         phase: Phase::Serving,
         discovered: true,
         knows_namespaces: true,
         unserved: Vec::new(),
         watches,
+        indices: Vec::new(),
         queue: QueueFacts::default(),
         calls: Vec::new(),
     }
@@ -118,7 +120,9 @@ async fn what_waits_for_too_long_is_said_with_what_it_waits_for() {
         },
         uid: "u".to_owned(),
         since,
+        is_held_up: false,
     });
+    facts.queue.stuck = facts.queue.oldest.clone();
     let at = |seconds| since + Duration::from_secs(seconds);
     assert_eq!(failing(&facts.ready(at(600))), Vec::<String>::new());
     let waits = "queue: a change of an object of myapps.v1 has waited for 601 seconds: ";

@@ -67,6 +67,7 @@ pub(super) const TABLE: &[Setting] = table![
     health.beat_timeout,
     health.late_after,
     health.stuck_after,
+    health.status,
 ];
 
 impl Setting {

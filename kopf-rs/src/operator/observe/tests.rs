@@ -45,7 +45,7 @@ async fn news_of_a_former_watch_do_not_concern_its_successor() {
     let mut observer = observer(&Fake::new([]));
     observer.serve(vec![widgets("v1")]);
     let (place, former) = observer.only();
-    let missing = || Some(ClusterError::NotFound("no such resource".to_owned()));
+    let missing = || Some(ClusterError::NotFound("no such resource".to_owned().into()));
     observer.on_news(News::Health(place.clone(), former, missing()));
     assert!(observer.watches[&place].is_missing());
     observer.serve(vec![widgets("v1")]);

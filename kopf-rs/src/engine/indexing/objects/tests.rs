@@ -175,7 +175,7 @@ impl History {
             }
             7 => self.replace(),
             8 => {
-                self.objects.close(self.stream);
+                self.objects.close(self.stream, |_| false);
                 assert!(self.by_key.is_empty() && self.names.is_empty());
                 self.stream += 1;
                 self.objects.open(self.stream, &self.kinds[self.kind], None);
@@ -406,6 +406,27 @@ fn what_cannot_be_listed_is_not_waited_for_for_ever() {
         panic!("what is not served is waited for");
     };
     assert!(missing.iter().all(|it| it.because.is_none()) && missing.len() == 2);
+}
+
+#[test]
+fn an_object_that_is_worked_on_keeps_its_memo_though_its_watch_is_closed() {
+    let (mut objects, kind) = bare();
+    let now = Instant::now();
+    let listed = WatchEvent::Object(EventType::Listed, object("a", 1));
+    let key = Key::of(&kind.resource, object("a", 1).facts());
+    let mut memos = Vec::new();
+    for (stream, has_worker) in [(1, true), (2, false), (3, false)] {
+        objects.open(stream, &kind, None);
+        let mut run = objects.on_event(stream, &listed, now).unwrap();
+        let memo = objects.memo(&key, None);
+        memos.push(memo.get::<&str>().map(|it| *it));
+        memo.insert("its own");
+        let effects = effects(&mut run);
+        objects.ended(run, effects);
+        objects.close(stream, |_| has_worker);
+    }
+    assert_eq!(memos, [None, Some("its own"), None]);
+    assert!(objects.farewells.is_empty());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn lost() -> Reply {
 }
 
 fn missing() -> Reply {
-    Err(ClusterError::NotFound("no".into()))
+    Err(ClusterError::NotFound("no".to_owned().into()))
 }
 
 /// The requests that these answers bring about, with the version each is for, and the end.
@@ -92,7 +92,7 @@ fn told(mut job: Job<'_>, answers: Vec<Reply>) -> (Vec<String>, String) {
             Step::GoOn | Step::Again { .. } => {}
             Step::End(written) => {
                 let end = match written {
-                    Written::Gone => "gone".to_owned(),
+                    Written::Gone { .. } => "gone".to_owned(),
                     Written::Outdated(Ok(raw)) => {
                         format!("outdated {}", raw.facts().resource_version)
                     }

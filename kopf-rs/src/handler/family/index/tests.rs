@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::handler::definition::Handler;
+use crate::handler::index::table::{Contribution, Table};
 use crate::handler::testing::{call, cause, myapp};
 
 #[expect(clippy::unused_async, reason = "the signatures are what is tried")]
@@ -132,9 +133,15 @@ fn what_a_function_returns_is_put_where_it_is_waited_for() {
         panic!("it is for an index");
     };
     let entries = subject.entries.take().unwrap();
-    let entries = entries.downcast::<crate::IndexEntries<String, String>>();
-    let expected = vec![("x".to_owned(), "example-app".to_owned())];
-    assert_eq!(*entries.unwrap(), expected.into());
+    let entries = entries.downcast::<IndexUpdate<String, String>>();
+    let Ok(IndexUpdate::Replaced(entries)) = entries.map(|it| *it) else {
+        panic!("it has returned something else");
+    };
+    let mut table = Table::new();
+    table.replace(1, &mut Contribution::default(), entries);
+    let values = table.get("x").unwrap();
+    let values: Vec<_> = values.iter().map(|(_, value)| value.clone()).collect();
+    assert_eq!((table.len(), values), (1, vec!["example-app".to_owned()]));
     let (returned, _) = call(&cause(others, json!({"metadata": {}})));
     assert_eq!(returned.unwrap_err().to_string(), "no name");
 }

@@ -1,0 +1,83 @@
+//! Which indices are filled, for those who ask how the operator is.
+//!
+//! Looks at every object while some are still to be indexed, so nothing in the operator's own work asks for it.
+
+use std::sync::Arc;
+
+use crate::cluster::error::ClusterError;
+use crate::engine::indexing::objects::{IndexedObjects, Stream};
+use crate::engine::queue::StreamId;
+use crate::object::resource::Resource;
+
+/// What is known of one index.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexFacts {
+    /// Its name.
+    pub(crate) index: Arc<str>,
+    /// Why it is not filled yet.
+    pub(crate) lack: Option<IndexLack>,
+}
+
+/// Why an index is not filled yet.
+#[derive(Clone, Debug)]
+pub(crate) enum IndexLack {
+    /// Nothing that it is for is watched yet.
+    Unwatched,
+    /// Nothing that it is for is served.
+    Unserved,
+    /// These are still being listed.
+    Listing(Arc<Resource>),
+    /// These cannot be listed.
+    Unlisted(Arc<Resource>, ClusterError),
+    /// Its function has still to return for so many of these.
+    Unindexed(Arc<Resource>, usize),
+}
+
+impl IndexedObjects {
+    /// All indices.
+    pub(crate) fn facts(&self) -> Vec<IndexFacts> {
+        let names = self.indices.names();
+        let facts = names.map(|index| IndexFacts {
+            index: index.clone(),
+            lack: self.lack(index),
+        });
+        facts.collect()
+    }
+
+    fn lack(&self, index: &Arc<str>) -> Option<IndexLack> {
+        let is_fed_by = |stream: &Stream| stream.kind.indexers.iter().any(|it| it.id == *index);
+        let streams = self.streams.iter().filter(|(_, it)| is_fed_by(it));
+        let mut is_fed = false;
+        let mut lack = None;
+        for (id, stream) in streams {
+            is_fed = true;
+            let found = self.lack_of(*id, stream);
+            // What somebody has to do something about comes first.
+            if lack.is_none() || matches!(found, Some(IndexLack::Unlisted(..))) {
+                lack = found.or(lack);
+            }
+        }
+        match (is_fed, self.watched) {
+            (true, _) => lack,
+            (false, true) => Some(IndexLack::Unserved),
+            (false, false) => Some(IndexLack::Unwatched),
+        }
+    }
+
+    fn lack_of(&self, id: StreamId, stream: &Stream) -> Option<IndexLack> {
+        let resource = stream.kind.resource.clone();
+        if !stream.synced {
+            return Some(match &stream.trouble {
+                Some((_, error)) => IndexLack::Unlisted(resource, error.clone()),
+                None => IndexLack::Listing(resource),
+            });
+        }
+        if self.unindexed == 0 {
+            return None;
+        }
+        let of_stream = self.records.values().filter(|it| it.stream == id);
+        let awaited = of_stream.filter(|it| it.work.as_ref().is_some_and(|work| work.is_awaited));
+        let objects = awaited.count();
+        (objects > 0).then_some(IndexLack::Unindexed(resource, objects))
+    }
+}
