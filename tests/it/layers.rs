@@ -10,6 +10,7 @@ mod rules;
 mod source;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use cycles::cycles;
 use growing::growing;
@@ -127,28 +128,32 @@ fn repository() -> &'static Path {
         .expect("the tests lie in the repository")
 }
 
-fn framework() -> Vec<Source> {
-    Source::read(repository(), &["kopf-rs/src"])
+fn framework() -> &'static [Source] {
+    static FRAMEWORK: LazyLock<Vec<Source>> =
+        LazyLock::new(|| Source::read(repository(), &["kopf-rs/src"]));
+    &FRAMEWORK
 }
 
-fn everything() -> Vec<Source> {
-    let crates = [
-        "kopf-rs",
-        "kopf-rs-flags",
-        "kopf-rs-macros",
-        "kopf-rs-schedule",
-        "kopf-rs-cli",
-        "kopf-rs-apiserver",
-        "examples",
-    ];
-    let mut sources = Source::read(repository(), &crates);
-    sources.extend(Source::read(
-        repository(),
-        &["tests/src", "tests/it", "tests/programs"],
-    ));
-    // Fixtures for the compiler are texts, not modules of ours.
-    sources.retain(|source| !source.path.contains("/ui/") && !source.path.contains("/expand/"));
-    sources
+fn everything() -> &'static [Source] {
+    static EVERYTHING: LazyLock<Vec<Source>> = LazyLock::new(|| {
+        let folders = [
+            "kopf-rs",
+            "kopf-rs-flags",
+            "kopf-rs-macros",
+            "kopf-rs-schedule",
+            "kopf-rs-cli",
+            "kopf-rs-apiserver",
+            "examples",
+            "tests/src",
+            "tests/it",
+            "tests/programs",
+        ];
+        let mut sources = Source::read(repository(), &folders);
+        // Fixtures for the compiler are texts, not modules of ours.
+        sources.retain(|source| !source.path.contains("/ui/") && !source.path.contains("/expand/"));
+        sources
+    });
+    &EVERYTHING
 }
 
 #[track_caller]
@@ -165,57 +170,57 @@ fn complain(complaints: &[String]) {
 fn modules_import_only_what_their_layer_may() {
     let sources = framework();
     assert!(!sources.is_empty());
-    complain(&imports(&sources, LAYERS, DOORS));
+    complain(&imports(sources, LAYERS, DOORS));
 }
 
 #[test]
 fn files_of_a_layer_import_each_other_in_one_direction() {
-    complain(&cycles(&framework(), KNOWN_CYCLES));
+    complain(&cycles(framework(), KNOWN_CYCLES));
 }
 
 #[test]
 fn kube_is_written_only_in_cluster() {
-    complain(&kube_outside_cluster(&framework()));
+    complain(&kube_outside_cluster(framework()));
 }
 
 #[test]
 fn the_middle_is_pure() {
-    complain(&purity(&framework()));
+    complain(&purity(framework()));
 }
 
 #[test]
 fn what_happens_is_a_value_before_it_is_a_line() {
-    complain(&log_lines(&framework(), LOG_LINES));
+    complain(&log_lines(framework(), LOG_LINES));
 }
 
 #[test]
 fn files_and_functions_stay_within_their_budgets() {
-    complain(&budgets(&everything()));
+    complain(&budgets(everything()));
 }
 
 #[test]
 fn modules_open_with_what_they_are() {
-    complain(&headers(&everything()));
+    complain(&headers(everything()));
 }
 
 #[test]
 fn only_the_public_list_reexports_across_modules() {
-    complain(&reexports(&framework(), DOORS));
+    complain(&reexports(framework(), DOORS));
 }
 
 #[test]
 fn public_types_say_that_they_may_grow() {
-    complain(&growing(&framework(), CLOSED));
+    complain(&growing(framework(), CLOSED));
 }
 
 #[test]
 fn modules_are_named_by_subject() {
-    complain(&names(&everything()));
+    complain(&names(everything()));
 }
 
 #[test]
 fn no_test_is_ignored() {
-    complain(&ignored_tests(&everything()));
+    complain(&ignored_tests(everything()));
 }
 
 #[test]
