@@ -95,12 +95,7 @@ impl Contender {
     /// Its operator over one namespace; the kubeconfig comes by the environment.
     pub fn command(self, namespace: &str) -> Result<Command> {
         let Some(package) = self.package() else {
-            let mut command = Command::new(python_of(Package::Kopf)?);
-            command
-                .args(["-m", "kopf", "run", "--standalone", "-n", namespace])
-                .arg(root().join("contenders/kopf/handlers.py"))
-                .env("PYTHONDONTWRITEBYTECODE", "1");
-            return Ok(command);
+            return kopf_command(namespace, "handlers.py");
         };
         Ok(self.rust_command(package, namespace))
     }
@@ -119,6 +114,16 @@ impl Contender {
         command.arg(namespace);
         command
     }
+}
+
+/// Kopf with these handlers of `contenders/kopf`, over one namespace.
+pub fn kopf_command(namespace: &str, handlers: &str) -> Result<Command> {
+    let mut command = Command::new(python_of(Package::Kopf)?);
+    command
+        .args(["-m", "kopf", "run", "--standalone", "-n", namespace])
+        .arg(root().join("contenders/kopf").join(handlers))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
 }
 
 /// The folder of the benchmark in the checkout.

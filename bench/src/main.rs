@@ -3,6 +3,7 @@
 //! Runs the same job as written for each contender, in rotating order, round by round, checks that each really did it,
 //! and prints medians and ratios. Promises no verdict on absolute times. Must not know how any contender works inside.
 
+mod background;
 mod bench_cluster;
 mod contender;
 mod creates;
@@ -33,6 +34,9 @@ async fn main() -> Result<()> {
     }
     if options.measures_failures() {
         return failures::run(&options).await;
+    }
+    if options.measures_background() {
+        return background::run(&options).await;
     }
     let mut samples = Samples::new(&options)?;
     let contenders = prepared(&options, &mut samples).await?;

@@ -33,6 +33,8 @@ pub enum Only {
     Apiserver,
     /// What a burst of failures leaves in our memory: nothing else runs then.
     Failures,
+    /// What timers and daemons cost, ours and Kopf's: nothing else runs then.
+    Background,
 }
 
 /// Measures kopf-rs, kube-rs' Controller, Kopf and a bare watch-and-PATCH loop on a real kube-apiserver.
@@ -53,6 +55,18 @@ pub struct Options {
     /// Objects whose handlers fail.
     #[arg(long, default_value_t = 5_000, value_parser = positive)]
     pub failing: usize,
+    /// Objects with a timer each.
+    #[arg(long, default_value_t = 200, value_parser = positive)]
+    pub timers: usize,
+    /// Objects with a daemon each.
+    #[arg(long, default_value_t = 100, value_parser = positive)]
+    pub daemons: usize,
+    /// Seconds between the calls of a timer, and between the wake-ups of a daemon.
+    #[arg(long, default_value_t = 5, value_parser = positive)]
+    pub interval: usize,
+    /// Seconds for which timers and daemons are measured.
+    #[arg(long, default_value_t = 20, value_parser = positive)]
+    pub window: usize,
     /// Creates in flight.
     #[arg(long, default_value_t = 16, value_parser = positive)]
     pub concurrency: usize,
@@ -89,6 +103,11 @@ impl Options {
     /// Whether only the memory after failures is measured.
     pub fn measures_failures(&self) -> bool {
         self.only.contains(&Only::Failures)
+    }
+
+    /// Whether only timers and daemons are measured.
+    pub fn measures_background(&self) -> bool {
+        self.only.contains(&Only::Background)
     }
 
     pub fn contenders(&self) -> Vec<Contender> {
@@ -135,5 +154,6 @@ mod tests {
         assert!(options(&["--only", "apiserver"]).compares_servers());
         assert!(!options(&[]).compares_servers());
         assert!(options(&["--only", "failures"]).measures_failures());
+        assert!(options(&["--only", "background,ours"]).measures_background());
     }
 }
