@@ -15,6 +15,7 @@ use crate::object::resource::Resource;
 use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
 
+pub(crate) mod child;
 #[cfg(feature = "cli")]
 pub(crate) mod connect;
 pub(crate) mod credentials;

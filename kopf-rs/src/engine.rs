@@ -8,6 +8,7 @@ mod background_call;
 mod background_writes;
 mod beside_calls;
 pub(crate) mod calls_in_flight;
+pub(crate) mod children;
 mod context;
 mod crash_notes;
 mod duplicate_detection;

@@ -6,6 +6,8 @@ pub(crate) mod again;
 pub(crate) mod attribute;
 pub(crate) mod callee;
 pub(crate) mod cause;
+pub(crate) mod child_requests;
+pub(crate) mod children;
 pub(crate) mod current;
 pub(crate) mod decl;
 pub(crate) mod definition;

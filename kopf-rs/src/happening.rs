@@ -5,6 +5,7 @@
 
 pub(crate) mod abrupt_end;
 pub(crate) mod background;
+pub(crate) mod children;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod health;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::happening::abrupt_end::AbruptEnd;
+use crate::happening::children::ChildHappening;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::health::Health;
@@ -107,6 +109,8 @@ pub(crate) enum Happening {
         recovered: bool,
     },
     Patching(Patching),
+    /// Something about a child of an object.
+    Child(ChildHappening),
     /// The operator has stopped before the outcomes of so many objects could be written, for this reason.
     OutcomesLost {
         objects: usize,

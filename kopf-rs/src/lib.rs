@@ -70,6 +70,7 @@ pub use crate::cluster::credentials::ConnectionInfo;
 pub use crate::engine::failures::Failure;
 pub use crate::handler::again::{Again, IntoAgain};
 pub use crate::handler::cause::Cause;
+pub use crate::handler::children::{AppliedChild, Children};
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::event_sink::PostingLevel;
 pub use crate::handler::events::Events;

@@ -3,6 +3,7 @@
 //! Total functions over plain values. Must not know handlers, storage or HTTP.
 
 pub(crate) mod body;
+pub(crate) mod child;
 pub(crate) mod collection;
 pub(crate) mod conditions;
 pub(crate) mod diff;

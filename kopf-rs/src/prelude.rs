@@ -6,8 +6,8 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};
 
 pub use crate::{
-    ABSENT, Again, Body, Callback, Cause, Client, ConditionStatus, ConnectionInfo, Diff, DiffItem,
-    DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath, FromCause, HandlerError,
+    ABSENT, Again, Body, Callback, Cause, Children, Client, ConditionStatus, ConnectionInfo, Diff,
+    DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath, FromCause, HandlerError,
     HandlerResult, Index, IndexEntries, Labels, Lifecycle, Live, Logger, Memo, Owner, PRESENT,
     Patch, PermanentError, Persistence, Reason, StartupSettings, State, Status, StopReason,
     Stopped, Subhandlers, TemporaryError, handler, handler_blocking, handler_with,

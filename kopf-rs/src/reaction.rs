@@ -50,6 +50,7 @@
 mod ahead;
 pub(crate) mod background;
 pub(crate) mod background_plan;
+pub(crate) mod children;
 pub(crate) mod comparison;
 pub(crate) mod cycle;
 pub(crate) mod decision;

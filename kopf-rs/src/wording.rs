@@ -5,6 +5,7 @@
 mod abrupt_end;
 mod background;
 mod calls;
+mod children;
 mod duplicates;
 pub(crate) mod event_words;
 pub(crate) mod handling;
@@ -38,6 +39,7 @@ impl Line<'_> {
             Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
             Happening::Patching(patching) => patching::level(patching),
+            Happening::Child(child) => children::level(child),
             Happening::Posting(posting) => posting::level(posting),
             Happening::Health(health) => health::level(health),
             Happening::Login(login) => login::level(login),
@@ -114,6 +116,7 @@ impl fmt::Display for Line<'_> {
             Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
             Happening::Patching(patching) => patching::write(f, patching),
+            Happening::Child(child) => children::write(f, child),
             Happening::Posting(posting) => posting::write(f, posting),
             Happening::Health(health) => health::write(f, health),
             Happening::Login(login) => login::write(f, login),

@@ -9,6 +9,7 @@ mod admission;
 mod bad_input;
 mod beside;
 mod blocking;
+mod children;
 mod cli;
 mod clients;
 mod companions;

@@ -105,6 +105,15 @@ impl Cluster {
         kept.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The resource of a kind, if the last discovery has found it.
+    pub(crate) fn discovered_kind(&self, api_version: &str, kind: &str) -> Option<Resource> {
+        let kept = self.shared.discovered.lock();
+        let kept = kept.unwrap_or_else(PoisonError::into_inner);
+        let mut all = kept.iter();
+        let found = all.find(|it| it.kind == kind && it.api_version() == api_version);
+        found.cloned()
+    }
+
     fn known_resources(&self) -> BTreeMap<String, Vec<Resource>> {
         let mut known = BTreeMap::<_, Vec<Resource>>::new();
         for resource in self.discovered() {

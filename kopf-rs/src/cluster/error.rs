@@ -17,6 +17,9 @@ pub(crate) enum ClusterError {
     /// 409: the object has changed meanwhile, or is another one.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// 409: an apply that does not force meets fields of other managers.
+    #[error("conflict: {}", listed(.0))]
+    FieldConflicts(Vec<FieldConflict>),
     /// 422: the object is another one.
     #[error("another object has this name now: {0}")]
     OtherObject(String),
@@ -53,6 +56,14 @@ pub(crate) struct NotFound {
     message: String,
     /// The object that is not there; `None` where its kind is not served, or the answer does not say.
     object: Option<String>,
+}
+
+/// A field that another manager has set to another value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldConflict {
+    pub(crate) field: String,
+    /// As the server says it: the manager, and how it has set the field.
+    pub(crate) message: String,
 }
 
 /// What was asked for, so that a refusal can name the rule that is missing.
@@ -103,6 +114,8 @@ struct Details {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct StatusCause {
+    reason: Option<String>,
+    message: Option<String>,
     field: Option<String>,
 }
 
@@ -211,6 +224,7 @@ impl Status {
     pub(crate) fn into_error(self, asked: &Asked<'_>, header: Option<u64>) -> ClusterError {
         let code = self.code();
         let other_object = self.names_other_object();
+        let conflicts = self.field_conflicts();
         let retry_after = header.or(self.details.as_ref().and_then(|found| found.retry_after));
         let message = self
             .message
@@ -227,6 +241,7 @@ impl Status {
                 message,
                 object: self.details.and_then(|details| details.name),
             }),
+            409 if !conflicts.is_empty() => ClusterError::FieldConflicts(conflicts),
             409 => ClusterError::Conflict(message),
             410 => ClusterError::Gone(message),
             422 if other_object => ClusterError::OtherObject(message),
@@ -237,6 +252,19 @@ impl Status {
             },
             _ => ClusterError::Invalid(message),
         }
+    }
+
+    fn field_conflicts(&self) -> Vec<FieldConflict> {
+        let causes = self.details.iter().filter_map(|it| it.causes.as_ref());
+        let conflicts = causes
+            .flatten()
+            .filter(|it| it.reason.as_deref() == Some("FieldManagerConflict"));
+        conflicts
+            .map(|cause| FieldConflict {
+                field: cause.field.clone().unwrap_or_default(),
+                message: cause.message.clone().unwrap_or_default(),
+            })
+            .collect()
     }
 
     /// A uid in a patch that is not the object's is answered as a wrong value of an immutable field.
@@ -275,6 +303,13 @@ impl Asked<'_> {
             resource.group
         )
     }
+}
+
+fn listed(conflicts: &[FieldConflict]) -> String {
+    let each = conflicts
+        .iter()
+        .map(|it| format!("{} ({})", it.field, it.message));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 fn quoted(words: &[&str]) -> String {

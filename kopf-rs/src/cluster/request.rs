@@ -83,7 +83,19 @@ impl Cluster {
 
     /// Send once; the whole body of the answer, which is 2xx.
     pub(super) async fn exchange(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
-        let exchange = async { read(self.open(call).await?.into_body()).await };
+        Ok(self.exchange_coded(call).await?.1)
+    }
+
+    /// The same, and the code of the answer.
+    pub(super) async fn exchange_coded(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<(u16, Bytes), ClusterError> {
+        let exchange = async {
+            let answer = self.open(call).await?;
+            let code = answer.status().as_u16();
+            Ok((code, read(answer.into_body()).await?))
+        };
         let patience = self.shared.request_timeout;
         timeout(patience, exchange).await.unwrap_or_else(|_| {
             let seconds = patience.as_secs_f64();

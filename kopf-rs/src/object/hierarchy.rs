@@ -44,6 +44,8 @@ pub(crate) enum Misfit {
     },
     #[error("the owner has no `{0}`: only an object as the server has stored it can own others")]
     Unstored(&'static str),
+    #[error("{0} has no `{1}`, so the server cannot be told what it is")]
+    NoKind(String, &'static str),
     #[error("{0} cannot own itself")]
     OwnsItself(String),
     #[error(
@@ -92,7 +94,7 @@ impl OwnerFacts {
         })
     }
 
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         format!("{} `{}`", self.kind, self.name)
     }
 
@@ -350,7 +352,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The stanza `metadata`, made where it is absent.
-fn metadata(object: &mut Value) -> Result<&mut Map<String, Value>, Misfit> {
+pub(super) fn metadata(object: &mut Value) -> Result<&mut Map<String, Value>, Misfit> {
     let shown = shown(object);
     let found = kind_of(object);
     let Some(members) = object.as_object_mut() else {
@@ -386,12 +388,12 @@ fn list<'a>(object: &'a mut Value, key: &str) -> Result<&'a mut Vec<Value>, Misf
 }
 
 /// Text that is more than nothing.
-fn given(value: &Value) -> Option<&str> {
+pub(super) fn given(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
 /// How a message names an object, which may have no name yet.
-fn shown(object: &Value) -> String {
+pub(super) fn shown(object: &Value) -> String {
     let kind = given(&object["kind"]).unwrap_or("the object");
     let metadata = &object["metadata"];
     match given(&metadata["name"]).or_else(|| given(&metadata["generateName"])) {

@@ -14,6 +14,7 @@ use crate::cluster::login::Vault;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::engine::Engine;
 use crate::engine::calls_in_flight::CallsInFlight;
+use crate::engine::children::ChildApplier;
 use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
 #[cfg(feature = "cli")]
@@ -388,6 +389,7 @@ pub(super) struct CheckedOperator {
     on_mimalloc: bool,
     invoker: Arc<Invoker>,
     posting: EventPosting,
+    children: Arc<ChildApplier>,
     liveness: Option<Address>,
     /// Where parts of it tell how they are, if somebody may ask.
     board: Option<Board>,
@@ -413,6 +415,8 @@ impl CheckedOperator {
         let workers = settings.get().execution.max_workers;
         let posting = EventPosting::new(clock);
         extensions.insert(posting.sink());
+        let children = Arc::new(ChildApplier::new(naming::prefix(&name)));
+        extensions.insert(children.for_handlers());
         let scope = operator.scope?;
         let liveness = operator.liveness?;
         let bounds = settings.get().health.bounds();
@@ -438,6 +442,7 @@ impl CheckedOperator {
             },
             invoker: Arc::new(Invoker::new(clock, workers, operator.handlers_on.clone())),
             posting,
+            children,
             liveness,
             board,
             without_client,
@@ -544,6 +549,7 @@ impl CheckedOperator {
         check(&settings)?;
         let cluster = self.cluster(&settings);
         self.post_events(&settings, &cluster);
+        self.children.start(&cluster);
         let bounds = settings.health.bounds();
         let (engine, mut observer) = self.parts(settings, cluster);
         let _dies_with_this = engine.guard();

@@ -158,7 +158,7 @@ pub(super) enum Next {
 impl Answer {
     pub(super) fn of(error: &ClusterError) -> Self {
         match error {
-            ClusterError::Conflict(_) => Self::Conflict,
+            ClusterError::Conflict(_) | ClusterError::FieldConflicts(_) => Self::Conflict,
             ClusterError::OtherObject(_) => Self::OtherObject,
             ClusterError::NotFound(_) => Self::NotFound,
             ClusterError::Invalid(_) => Self::Refused,

@@ -1,0 +1,198 @@
+//! Server-side apply, and what goes with it: one object, one request, sent once.
+//!
+//! Must not know whose object it is.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::{Call, escaped};
+use crate::object::resource::Resource;
+
+/// JSON is YAML.
+const APPLY: &str = "application/apply-patch+yaml";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// One object of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObjectPath<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+}
+
+/// One apply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ApplyRequest<'a> {
+    pub(crate) object: ObjectPath<'a>,
+    pub(crate) manager: &'a str,
+    /// Take fields from other managers.
+    pub(crate) force: bool,
+    pub(crate) body: &'a Value,
+}
+
+/// The answer to an apply.
+#[derive(Debug)]
+pub(crate) struct ApplyReply {
+    /// The object was not there before.
+    pub(crate) created: bool,
+    pub(crate) object: Value,
+}
+
+impl Cluster {
+    /// Apply the whole of what a manager wants of an object.
+    pub(crate) async fn apply(
+        &self,
+        request: ApplyRequest<'_>,
+    ) -> Result<ApplyReply, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = request.object;
+        let path = resource.path(namespace, Some(name), None);
+        let manager = escaped(request.manager);
+        let force = request.force;
+        let call = Call {
+            method: Method::PATCH,
+            target: format!("{path}?fieldManager={manager}&force={force}&fieldValidation=Strict"),
+            accept: "application/json",
+            body: Some((APPLY, Bytes::from(request.body.to_string()))),
+            asked: Asked::of(resource, namespace, &["create", "patch"]),
+        };
+        let slot = self.shared.writes.acquire().await;
+        let answer = self.exchange_coded(&call).await;
+        drop(slot);
+        let (code, reply) = answer?;
+        Ok(ApplyReply {
+            created: code == 201,
+            object: read(&reply)?,
+        })
+    }
+
+    /// An object as it is, `managedFields` included; with `metadata_only`, nothing else.
+    pub(crate) async fn look_at(
+        &self,
+        object: ObjectPath<'_>,
+        metadata_only: bool,
+    ) -> Result<Value, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        let asked = Asked::of(resource, namespace, &["get"]);
+        let mut call = Call::get(resource.path(namespace, Some(name), None), asked);
+        if metadata_only {
+            call.accept = METADATA;
+        }
+        // Nobody closes it.
+        let _permit = self.shared.reads.acquire().await.ok();
+        read(&self.exchange(&call).await?)
+    }
+
+    /// Delete an object in this version, and what it owns afterwards. Of another one: [`ClusterError::Conflict`].
+    pub(crate) async fn delete(
+        &self,
+        object: ObjectPath<'_>,
+        uid: &str,
+        version: &str,
+    ) -> Result<(), ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, "resourceVersion": version},
+            "propagationPolicy": "Background",
+        });
+        let call = Call {
+            method: Method::DELETE,
+            target: resource.path(namespace, Some(name), None),
+            accept: "application/json",
+            body: Some(("application/json", Bytes::from(options.to_string()))),
+            asked: Asked::of(resource, namespace, &["delete"]),
+        };
+        self.exchange_in_turn(&call).await.map(drop)
+    }
+}
+
+fn read(reply: &Bytes) -> Result<Value, ClusterError> {
+    serde_json::from_slice(reply)
+        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::error::FieldConflict;
+    use crate::cluster::fake::{Answer, Fake};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_apply_names_its_manager_and_a_conflict_its_fields() {
+        let conflict = json!({
+            "kind": "Status", "code": 409, "message": "Apply failed with 1 conflict",
+            "details": {"causes": [{"reason": "FieldManagerConflict", "message": "conflict with \"kubectl\" using v1", "field": ".data.a"}]},
+        });
+        let fake = Fake::new([
+            Answer::new(201, r#"{"metadata":{"name":"c"}}"#),
+            Answer::new(409, conflict.to_string()),
+            Answer::new(200, r#"{"metadata":{"name":"c"}}"#),
+            Answer::new(200, "{}"),
+        ]);
+        let resource = Resource {
+            version: "v1".into(),
+            plural: "configmaps".into(),
+            namespaced: true,
+            ..Resource::default()
+        };
+        let object = ObjectPath {
+            resource: &resource,
+            namespace: Some("ns"),
+            name: "c",
+        };
+        let body = json!({"data": {}});
+        let request = ApplyRequest {
+            object,
+            manager: "op.kopf.rs",
+            force: false,
+            body: &body,
+        };
+        let cluster = fake.cluster();
+        assert!(cluster.apply(request).await.unwrap().created);
+        let refused = cluster.apply(request).await.unwrap_err();
+        let field = FieldConflict {
+            field: ".data.a".to_owned(),
+            message: "conflict with \"kubectl\" using v1".to_owned(),
+        };
+        assert!(
+            matches!(&refused, ClusterError::FieldConflicts(all) if *all == [field]),
+            "{refused:?}"
+        );
+        let forced = ApplyRequest {
+            force: true,
+            ..request
+        };
+        assert!(!cluster.apply(forced).await.unwrap().created);
+        assert!(cluster.delete(object, "u", "7").await.is_ok());
+        let path = "/api/v1/namespaces/ns/configmaps/c";
+        let apply = |force| {
+            format!("PATCH {path}?fieldManager=op.kopf.rs&force={force}&fieldValidation=Strict")
+        };
+        let expected = [
+            apply(false),
+            apply(false),
+            apply(true),
+            format!("DELETE {path}"),
+        ];
+        assert_eq!(fake.lines(), expected);
+        let deletion: Value = serde_json::from_str(&fake.seen()[3].body).unwrap();
+        let preconditions = json!({"uid": "u", "resourceVersion": "7"});
+        assert_eq!(deletion["preconditions"], preconditions);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a refused request for a child means to its handler: the content is at fault, or it may be accepted later.
+//!
+//! Pure.
+
+use crate::cluster::error::ClusterError;
+use crate::handler::child_requests::ChildError;
+use crate::object::child::ChildName;
+
+/// The server calls it a fault of its own that the content does not fit the schema, or that the stored object has duplicate items.
+const SCHEMA: &str = "failed to create typed";
+/// Of a second controller.
+const CONTROLLER: &str = "Only one reference can have Controller set to true";
+
+/// Whether an answer is called transient and is not.
+pub(super) fn is_for_good(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Busy { message, .. } if message.contains(SCHEMA))
+}
+
+/// What the handler is told of a refusal that no other request can mend.
+pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
+    let child = child.clone();
+    let text = match error {
+        ClusterError::Denied { message, rule } if !rule.is_empty() => {
+            format!("{message}\nTo grant it, add {rule}")
+        }
+        ClusterError::Denied { message, .. } | ClusterError::Invalid(message) => message.clone(),
+        error => error.to_string(),
+    };
+    if is_final(error) || is_for_good(error) {
+        ChildError::Refused { child, error: text }
+    } else {
+        ChildError::NotNow { child, error: text }
+    }
+}
+
+/// Whether the same content is refused whenever it is sent.
+fn is_final(error: &ClusterError) -> bool {
+    match error {
+        // Webhooks and policies may change their minds.
+        ClusterError::Invalid(message) => !message.contains("denied"),
+        // No object can be made in a namespace that ends.
+        ClusterError::Denied { message, .. } => message.contains("is being terminated"),
+        _ => false,
+    }
+}
+
+/// What a first apply is refused for where the object of that name is somebody else's.
+pub(super) fn refused_as_first(child: &ChildName, error: &ClusterError) -> Option<ChildError> {
+    let why = match error {
+        ClusterError::FieldConflicts(conflicts) => {
+            let fields = conflicts.iter();
+            let fields = fields.map(|it| format!("{} ({})", it.field, it.message));
+            format!(
+                "somebody else's, who wants other values: {}",
+                fields.collect::<Vec<_>>().join(", ")
+            )
+        }
+        ClusterError::Invalid(message) if message.contains(CONTROLLER) => {
+            format!("controlled by another object: {message}")
+        }
+        _ => return None,
+    };
+    let child = child.clone();
+    Some(ChildError::NotOurs { child, why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::error::FieldConflict;
+
+    #[test]
+    fn the_content_is_at_fault_or_it_may_be_accepted_later() {
+        let child = ChildName {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: None,
+            name: "d".to_owned(),
+        };
+        let denied = |message: &str, rule: &str| ClusterError::Denied {
+            message: message.to_owned(),
+            rule: rule.to_owned(),
+        };
+        let busy = |message: &str| ClusterError::Busy {
+            code: 500,
+            message: message.to_owned(),
+            retry_after: None,
+        };
+        for (error, for_good) in [
+            (
+                ClusterError::Invalid("spec.selector: field is immutable".to_owned()),
+                true,
+            ),
+            (
+                ClusterError::Invalid("admission webhook \"w\" denied the request".to_owned()),
+                false,
+            ),
+            (denied("exceeded quota", ""), false),
+            (denied("User cannot patch", "to a ClusterRole"), false),
+            (
+                denied(
+                    "unable to create new content in namespace x because it is being terminated",
+                    "",
+                ),
+                true,
+            ),
+            (
+                busy("failed to create typed patch object: .spec.x: field not declared in schema"),
+                true,
+            ),
+            (
+                ClusterError::NotFound("namespaces \"x\" not found".to_owned().into()),
+                false,
+            ),
+        ] {
+            let refused = refused(&child, &error);
+            let is_for_good = matches!(refused, ChildError::Refused { .. });
+            assert_eq!(is_for_good, for_good, "{refused}");
+        }
+        let conflict = FieldConflict {
+            field: ".spec.replicas".to_owned(),
+            message: "conflict with \"kubectl\"".to_owned(),
+        };
+        let conflicts = ClusterError::FieldConflicts(vec![conflict]);
+        let refused = refused_as_first(&child, &conflicts).unwrap().to_string();
+        assert!(
+            refused.contains(".spec.replicas (conflict with \"kubectl\")"),
+            "{refused}"
+        );
+        let second = ClusterError::Invalid(format!("metadata.ownerReferences: {CONTROLLER}."));
+        assert!(refused_as_first(&child, &second).is_some());
+    }
+}

@@ -1,0 +1,146 @@
+//! What `Children` asks for on behalf of a handler: whoever runs the handlers sees to it.
+//!
+//! Must not know how it is done.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::handler::error::{HandlerError, PermanentError, TemporaryError};
+use crate::handler::logger::Logger;
+use crate::handler::memo::Memo;
+use crate::object::body::Body;
+use crate::object::child::{ChildName, Ownership};
+use crate::object::hierarchy::Misfit;
+
+/// A request under way. It may be dropped at any time.
+pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = Result<T, ChildError>> + Send>>;
+
+/// Applies children, and deletes them.
+pub(crate) trait ChildRequests: fmt::Debug + Send + Sync {
+    /// Let the object be as it is wanted, as a child of the owner.
+    fn apply(self: Arc<Self>, wish: ChildWish) -> ChildFuture<ChildReply>;
+    /// An object as it is.
+    fn read(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value>;
+    /// Let the object be deleted, if it is a child of the owner; `false` where there is no such child.
+    fn delete(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool>;
+}
+
+/// The operator's way to children, among the values that handlers ask for by type.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorChildren(pub(crate) Arc<dyn ChildRequests>);
+
+/// A child that a handler asks for.
+#[derive(Debug)]
+pub(crate) struct ChildWish {
+    pub(crate) object: Value,
+    pub(crate) ownership: Ownership,
+    /// As it is now, as far as it is known.
+    pub(crate) owner: Arc<Body>,
+    pub(crate) handler_id: Arc<str>,
+    /// Of the owner.
+    pub(crate) memo: Memo,
+    pub(crate) logger: Logger,
+}
+
+/// What there is of a child now.
+#[derive(Clone, Debug)]
+pub(crate) struct ChildReply {
+    pub(crate) api_version: String,
+    pub(crate) child: ChildName,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    /// It was not there before.
+    pub(crate) created: bool,
+    /// The whole object, where it was asked for.
+    pub(crate) object: Option<Value>,
+}
+
+/// Why a child is not as it is wanted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum ChildError {
+    #[error(
+        "{0}. Apply it by `children.unowned()` instead, and delete it by `children.unowned().delete(..)` in a function with #[on_delete]: such \
+         a function keeps its object until it has succeeded"
+    )]
+    NotOwnable(Misfit),
+    #[error(transparent)]
+    Misfit(Misfit),
+    #[error("no operator runs here, so nobody can apply children")]
+    NoOperator,
+    #[error("the owner is being deleted: no children are applied any more")]
+    OwnerTerminating,
+    #[error("{0} is being deleted: it is applied again once it is gone")]
+    Terminating(ChildName),
+    #[error("{0} was deleted by somebody else meanwhile")]
+    Vanished(ChildName),
+    #[error(
+        "{child} is there already, and is no child of this object: it is {why}. It is left as it is"
+    )]
+    NotOurs { child: ChildName, why: String },
+    #[error(
+        "{child} is applied by two handlers, '{first}' and '{second}', who want it to be different: one handler must apply the whole child"
+    )]
+    TwoAuthors {
+        child: ChildName,
+        first: Arc<str>,
+        second: Arc<str>,
+    },
+    #[error("no kind {kind} of {api_version} is served: is its CustomResourceDefinition applied?")]
+    KindMissing { api_version: String, kind: String },
+    /// The content is at fault.
+    #[error("{child} is refused: {error}")]
+    Refused { child: ChildName, error: String },
+    /// It may be accepted later.
+    #[error("{child} cannot be applied now: {error}")]
+    NotNow { child: ChildName, error: String },
+}
+
+// === impl ===
+
+impl ChildError {
+    /// After how long it is worth another try; `None`: not before something changes.
+    fn delay(&self) -> Option<Duration> {
+        match self {
+            Self::NotOwnable(_)
+            | Self::Misfit(_)
+            | Self::NoOperator
+            | Self::OwnerTerminating
+            | Self::TwoAuthors { .. }
+            | Self::Refused { .. } => None,
+            Self::Vanished(_) => Some(Duration::from_secs(1)),
+            Self::Terminating(_) => Some(Duration::from_secs(5)),
+            Self::KindMissing { .. } | Self::NotNow { .. } => Some(Duration::from_secs(15)),
+            Self::NotOurs { .. } => Some(Duration::from_secs(60)),
+        }
+    }
+}
+
+impl From<ChildError> for PermanentError {
+    fn from(error: ChildError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// As a handler passes it on by `?`.
+pub(crate) fn handler_error(error: &ChildError) -> HandlerError {
+    let text = error.to_string();
+    match error.delay() {
+        Some(delay) => HandlerError::Temporary(TemporaryError::new(text).delay(delay)),
+        None => HandlerError::Permanent(PermanentError::new(text)),
+    }
+}
+
+impl From<Misfit> for ChildError {
+    fn from(misfit: Misfit) -> Self {
+        match misfit {
+            Misfit::OtherNamespace { .. } | Misfit::ClusterScoped { .. } => {
+                Self::NotOwnable(misfit)
+            }
+            other => Self::Misfit(other),
+        }
+    }
+}

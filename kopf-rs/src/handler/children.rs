@@ -1,0 +1,196 @@
+//! Children: what a handler wants to be there for its object, applied and kept by the operator.
+//!
+//! Must not know requests, nor what is remembered of children.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::handler::cause::Cause;
+use crate::handler::child_requests::{
+    ChildError, ChildReply, ChildRequests, ChildWish, OperatorChildren, handler_error,
+};
+use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::extract::FromCause;
+use crate::handler::extract::given::OfAnObject;
+use crate::handler::subject::Subject;
+use crate::object::body::Body;
+use crate::object::child::Ownership;
+
+#[doc = include_str!("../../docs/children.md")]
+#[derive(Clone, Debug)]
+pub struct Children {
+    cause: Cause,
+    ownership: Ownership,
+    requests: Option<Arc<dyn ChildRequests>>,
+}
+
+/// A child as it is after [`Children::apply`].
+pub struct AppliedChild<T> {
+    reply: ChildReply,
+    requests: Arc<dyn ChildRequests>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl Children {
+    /// Let the object be there, just as it is given, as a child of the object that is handled.
+    ///
+    /// # Errors
+    /// Permanent ones where the content is at fault: Kubernetes would delete the child at once, the server refuses it, or the owner is being
+    /// deleted. Temporary ones where it may succeed later: another object has the name, a quota or a webhook refuses it, its kind is not
+    /// served.
+    pub async fn apply<T>(&self, object: &T) -> Result<AppliedChild<T>, HandlerError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let requests = self.requests()?;
+        let reply = requests.clone().apply(self.wish(object)?).await;
+        Ok(AppliedChild {
+            reply: reply.map_err(|error| handler_error(&error))?,
+            requests,
+            kind: PhantomData,
+        })
+    }
+
+    /// Delete a child, and then what it owns. `false` where there is none: objects of that name that are no children of the object that is
+    /// handled stay as they are. Only kind, name and namespace of `object` count.
+    ///
+    /// # Errors
+    /// As for [`Children::apply`].
+    pub async fn delete<T: Serialize>(&self, object: &T) -> Result<bool, HandlerError> {
+        let deleted = self.requests()?.delete(self.wish(object)?).await;
+        deleted.map_err(|error| handler_error(&error))
+    }
+
+    /// The same for children without a reference to their owner, which the server does not delete: cluster-scoped ones of an owner in a namespace,
+    /// and those in other namespaces. Delete them in a function with `#[on_delete]`.
+    #[must_use]
+    pub fn unowned(&self) -> Self {
+        Self {
+            ownership: Ownership::Unowned,
+            ..self.clone()
+        }
+    }
+
+    fn requests(&self) -> Result<Arc<dyn ChildRequests>, HandlerError> {
+        let requests = self.requests.clone();
+        requests.ok_or_else(|| handler_error(&ChildError::NoOperator))
+    }
+
+    fn wish<T: Serialize>(&self, object: &T) -> Result<ChildWish, PermanentError> {
+        let object = serde_json::to_value(object).map_err(|error| {
+            PermanentError::new(format!("the child cannot be written as JSON: {error}"))
+        })?;
+        let context = &self.cause.context;
+        Ok(ChildWish {
+            object,
+            ownership: self.ownership,
+            owner: self.owner(),
+            handler_id: self.cause.handler_id.clone(),
+            memo: context.memo.clone(),
+            logger: context.logger.clone(),
+        })
+    }
+
+    /// The object that is handled, as it is now where that is known.
+    fn owner(&self) -> Arc<Body> {
+        let subject = &self.cause.subject;
+        if let Subject::Background(subject) = subject {
+            return subject.live.body();
+        }
+        let body = subject.object().map(|object| object.body.clone());
+        body.unwrap_or_else(|| Arc::new(Body::new(Value::Null)))
+    }
+}
+
+impl<T> AppliedChild<T> {
+    /// `metadata.name`
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.reply.child.name
+    }
+    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.reply.child.namespace.as_deref()
+    }
+    /// `metadata.uid`
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.reply.uid
+    }
+    /// `metadata.resourceVersion`
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        &self.reply.resource_version
+    }
+    /// Whether it was not there before.
+    #[must_use]
+    pub fn is_created(&self) -> bool {
+        self.reply.created
+    }
+}
+
+impl<T: DeserializeOwned> AppliedChild<T> {
+    /// The whole object as the server has it, its status included. Where nothing was sent because nothing would change, it is read.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no `T`.
+    pub async fn object(self) -> Result<T, HandlerError> {
+        let Self {
+            reply, requests, ..
+        } = self;
+        let object = if let Some(object) = reply.object {
+            object
+        } else {
+            let read = requests.read(reply.api_version, reply.child).await;
+            read.map_err(|error| handler_error(&error))?
+        };
+        let read = serde_path_to_error::deserialize(object);
+        read.map_err(|error| {
+            let text = format!("the child is not of the type asked for: {error}");
+            PermanentError::new(text).into()
+        })
+    }
+}
+
+impl<T> fmt::Debug for AppliedChild<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppliedChild")
+            .field("child", &self.reply.child)
+            .field("uid", &self.reply.uid)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cause {
+    /// What is to be there for the object.
+    ///
+    /// # Errors
+    /// In activities, which have no object.
+    pub fn children(&self) -> Result<Children, PermanentError> {
+        if self.resource().is_none() {
+            return Err(PermanentError::new(
+                "startup and cleanup handlers have no object that could have children",
+            ));
+        }
+        let requests: Option<Arc<OperatorChildren>> = self.context.extensions.get();
+        Ok(Children {
+            cause: self.clone(),
+            ownership: Ownership::default(),
+            requests: requests.map(|it| it.0.clone()),
+        })
+    }
+}
+
+impl FromCause<'_> for Children {
+    fn from_cause(cause: &Cause) -> Result<Self, HandlerError> {
+        Ok(cause.children()?)
+    }
+}
+
+impl OfAnObject for Children {}

@@ -1,0 +1,20 @@
+//! Happenings about the children of an object.
+//!
+//! Must not know any wording.
+
+use crate::object::child::ChildName;
+
+/// Something that has happened to a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChildHappening {
+    /// It was applied, and was not there before.
+    Created(ChildName),
+    /// It was applied, and has changed.
+    Changed(ChildName),
+    /// It was applied, and is as it was.
+    Unchanged(ChildName),
+    /// Its deletion was asked for.
+    Deleted(ChildName),
+    /// It was to be deleted, and is no child.
+    NotDeleted { child: ChildName, why: String },
+}

@@ -1,0 +1,285 @@
+//! Children: objects that a handler wants to be there for the one that is handled, as they are sent to the server.
+//!
+//! The desired state is completed (namespace, name, owner, labels) and freed of all that is the server's. What the server says of an object of
+//! that name decides whether it is a child. Must not know requests, nor what was applied before.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::object::essence::digest;
+use crate::object::hierarchy::{self, Misfit, OwnerFacts, ReferenceFlags, given, shown};
+
+/// Which child is meant, whatever the version of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ChildName {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+/// How a child belongs to its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// The owner is its controller: it is deleted after the owner.
+    #[default]
+    Controller,
+    /// No reference to the owner: the operator deletes it.
+    Unowned,
+}
+
+/// How an operator marks what it applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChildMarks {
+    /// The field manager, which is the prefix of labels and annotations, too.
+    pub(crate) manager: String,
+}
+
+/// What there is of a child's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// A child of this owner, or one that is taken over from an owner of that name.
+    Ours,
+    /// It is not applied to: it is being deleted.
+    Terminating,
+    /// Somebody else's, with the reason.
+    Stranger(String),
+}
+
+// === impl ===
+
+impl fmt::Display for ChildName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.kind, self.name)
+    }
+}
+
+impl ChildName {
+    fn of(object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &object["metadata"];
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        Self {
+            group: group.to_owned(),
+            kind: text(&object["kind"]),
+            namespace: given(&metadata["namespace"]).map(str::to_owned),
+            name: text(&metadata["name"]),
+        }
+    }
+}
+
+/// The `apiVersion` and the `kind` of an object.
+pub(crate) fn type_of(object: &Value) -> Result<(&str, &str), Misfit> {
+    let text = |key: &'static str| {
+        let missing = || Misfit::NoKind(shown(object), key);
+        given(&object[key]).ok_or_else(missing)
+    };
+    Ok((text("apiVersion")?, text("kind")?))
+}
+
+/// The object as it is to be applied, and its name. Nothing of it is the server's.
+pub(crate) fn prepared(
+    mut object: Value,
+    namespaced: bool,
+    owner: &OwnerFacts,
+    ownership: Ownership,
+    marks: &ChildMarks,
+) -> Result<(ChildName, Value), Misfit> {
+    type_of(&object)?;
+    strip(&mut object);
+    name(&mut object, owner)?;
+    if namespaced {
+        hierarchy::adjust_namespace(&mut object, owner.namespace.as_deref(), false)?;
+    } else {
+        hierarchy::metadata(&mut object)?.remove("namespace");
+    }
+    let label = |name: &str, value: &str| {
+        let mut labels = Map::new();
+        labels.insert(format!("{}/{name}", marks.manager), json!(value));
+        labels
+    };
+    hierarchy::label(&mut object, &label("owned", "true"), true, &[])?;
+    match ownership {
+        Ownership::Controller => own(&mut object, namespaced, owner)?,
+        Ownership::Unowned => {
+            hierarchy::label(&mut object, &label("owner-uid", &owner.uid), true, &[])?;
+        }
+    }
+    Ok((ChildName::of(&object), object))
+}
+
+fn own(object: &mut Value, namespaced: bool, owner: &OwnerFacts) -> Result<(), Misfit> {
+    if let (false, Some(of_owner)) = (namespaced, &owner.namespace) {
+        return Err(Misfit::ClusterScoped {
+            object: shown(object),
+            owner: owner.shown(),
+            of_owner: of_owner.clone(),
+        });
+    }
+    let flags = ReferenceFlags {
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    owner.append_reference(object, flags)
+}
+
+/// A name where it has none: that of the owner; and one that begins as it asks for, which is the same each time.
+fn name(object: &mut Value, owner: &OwnerFacts) -> Result<(), Misfit> {
+    let (kind, beginning) = {
+        let metadata = &object["metadata"];
+        if given(&metadata["name"]).is_some() {
+            return Ok(());
+        }
+        let beginning = given(&metadata["generateName"]).map(str::to_owned);
+        (object["kind"].clone(), beginning)
+    };
+    let name = match beginning {
+        Some(beginning) => {
+            let rest = digest(&json!([owner.uid, kind, beginning])).to_lowercase();
+            let rest = rest.chars().filter(char::is_ascii_alphanumeric).take(8);
+            beginning + &rest.collect::<String>()
+        }
+        None => owner.name.clone(),
+    };
+    hierarchy::harmonize_naming(object, &name, true, true)
+}
+
+/// Take out what is the server's, and what says nothing.
+fn strip(object: &mut Value) {
+    without_nulls(object);
+    let Some(members) = object.as_object_mut() else {
+        return;
+    };
+    members.remove("status");
+    if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+        for of_server in [
+            "creationTimestamp",
+            "deletionGracePeriodSeconds",
+            "deletionTimestamp",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+            "selfLink",
+            "uid",
+        ] {
+            metadata.remove(of_server);
+        }
+    }
+}
+
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
+/// Whether an object of a child's name is a child of this owner. Its metadata are enough.
+pub(crate) fn claim(
+    found: &Value,
+    owner: &OwnerFacts,
+    ownership: Ownership,
+    marks: &ChildMarks,
+) -> Claim {
+    let metadata = &found["metadata"];
+    let terminating = !metadata["deletionTimestamp"].is_null();
+    let applied = entry(found, marks).is_some();
+    let label = format!("{}/owner-uid", marks.manager);
+    let is_labelled = metadata["labels"][&*label] == *owner.uid;
+    let stranger = match (controller(found), ownership) {
+        (Some(controller), _) if controller["uid"] == *owner.uid => None,
+        (Some(controller), _) if applied && is_former(controller, owner) => None,
+        (Some(controller), _) => Some(format!("controlled by {}", named(controller))),
+        (None, Ownership::Unowned) if applied && is_labelled => None,
+        (None, Ownership::Controller) if applied => None,
+        (None, _) => Some(authors(found, marks)),
+    };
+    match stranger {
+        Some(why) => Claim::Stranger(why),
+        None if terminating => Claim::Terminating,
+        None => Claim::Ours,
+    }
+}
+
+/// Whether the answer to a first apply without force shows an object that was there before, and that nobody controlled: somebody else manages more of
+/// it than its metadata.
+pub(crate) fn was_there(found: &Value, marks: &ChildMarks) -> Option<String> {
+    let content = |entry: &&Value| {
+        let fields = entry["fieldsV1"].as_object();
+        let mut fields = fields.into_iter().flatten();
+        !is_ours(entry, marks)
+            && given(&entry["subresource"]).is_none()
+            && fields.any(|(name, _)| name != "f:metadata")
+    };
+    let is_there = entries(found).iter().any(|entry| content(&entry));
+    is_there.then(|| authors(found, marks))
+}
+
+/// The object as it is released again: everything that only we have applied goes.
+pub(crate) fn released(found: &Value) -> Value {
+    let metadata = &found["metadata"];
+    let mut bare = json!({
+        "apiVersion": found["apiVersion"],
+        "kind": found["kind"],
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+    });
+    without_nulls(&mut bare);
+    bare
+}
+
+/// What the server notes of our applies to the object.
+pub(crate) fn entry<'a>(found: &'a Value, marks: &ChildMarks) -> Option<&'a Value> {
+    entries(found).iter().find(|entry| is_ours(entry, marks))
+}
+
+fn is_ours(entry: &Value, marks: &ChildMarks) -> bool {
+    entry["manager"] == *marks.manager
+        && entry["operation"] == "Apply"
+        && given(&entry["subresource"]).is_none()
+}
+
+fn entries(found: &Value) -> &[Value] {
+    let entries = found["metadata"]["managedFields"].as_array();
+    entries.map_or(&[], Vec::as_slice)
+}
+
+fn controller(found: &Value) -> Option<&Value> {
+    let references = found["metadata"]["ownerReferences"].as_array()?;
+    references.iter().find(|it| it["controller"] == true)
+}
+
+/// Whether the reference is to an object of the owner's kind and name that it has taken the place of.
+fn is_former(controller: &Value, owner: &OwnerFacts) -> bool {
+    let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
+    let text = |key: &str| controller[key].as_str().unwrap_or_default();
+    text("kind") == owner.kind
+        && text("name") == owner.name
+        && group(text("apiVersion")) == group(&owner.api_version)
+}
+
+fn named(controller: &Value) -> String {
+    let text = |key: &str| controller[key].as_str().unwrap_or_default();
+    format!("{} `{}`", text("kind"), text("name"))
+}
+
+/// Who manages the object, in words.
+fn authors(found: &Value, marks: &ChildMarks) -> String {
+    let others = entries(found).iter().filter(|it| !is_ours(it, marks));
+    let names = others.filter_map(|entry| entry["manager"].as_str());
+    let mut names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
+    names.dedup();
+    if names.is_empty() {
+        "not made by this operator".to_owned()
+    } else {
+        format!("managed by {}", names.join(", "))
+    }
+}

@@ -1,0 +1,189 @@
+use super::*;
+
+fn marks() -> ChildMarks {
+    ChildMarks {
+        manager: "op.kopf.rs".to_owned(),
+    }
+}
+
+fn owner() -> OwnerFacts {
+    OwnerFacts::of(&json!({
+        "apiVersion": "kopf.dev/v1",
+        "kind": "KopfExample",
+        "metadata": {"name": "one", "namespace": "prod", "uid": "u1", "labels": {"app": "x"}},
+    }))
+    .unwrap()
+}
+
+fn reference(uid: &str) -> Value {
+    json!({
+        "apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "one", "uid": uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
+fn sent(object: Value, namespaced: bool, ownership: Ownership) -> Result<Value, String> {
+    let prepared = prepared(object, namespaced, &owner(), ownership, &marks());
+    prepared
+        .map(|(_, object)| object)
+        .map_err(|misfit| misfit.to_string())
+}
+
+#[test]
+fn a_child_is_completed_and_freed_of_what_is_the_servers() {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"creationTimestamp": null, "uid": "x", "resourceVersion": "7", "generation": 2, "managedFields": [], "labels": {"app": "y"}},
+        "spec": {"replicas": null, "template": {"volumes": [{"name": "v", "emptyDir": {}, "secret": null}]}},
+        "status": {},
+    });
+    let expected = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "one", "namespace": "prod", "labels": {"app": "y", "op.kopf.rs/owned": "true"},
+            "ownerReferences": [reference("u1")],
+        },
+        "spec": {"template": {"volumes": [{"name": "v", "emptyDir": {}}]}},
+    });
+    assert_eq!(sent(object, true, Ownership::Controller), Ok(expected));
+}
+
+#[test]
+fn names_are_the_same_each_time() {
+    let named = |metadata: &Value| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let sent = sent(object, true, Ownership::Controller).unwrap();
+        assert!(sent["metadata"]["generateName"].is_null());
+        sent["metadata"]["name"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(named(&json!({"name": "mine"})), "mine");
+    assert_eq!(named(&Value::Null), "one");
+    let generated = named(&json!({"generateName": "job-"}));
+    assert!(generated.starts_with("job-") && generated.len() == 12);
+    assert_eq!(named(&json!({"generateName": "job-"})), generated);
+}
+
+#[test]
+fn what_kubernetes_would_delete_is_refused_unless_it_is_not_owned() {
+    let elsewhere = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "other"}});
+    let custom = json!({"apiVersion": "a.io/v1", "kind": "Zone", "metadata": {"name": "c"}});
+    for (object, namespaced, told) in [
+        (
+            &elsewhere,
+            true,
+            "ConfigMap `c` is in the namespace `other`",
+        ),
+        (&custom, false, "Zone `c` is cluster-scoped"),
+    ] {
+        let refused = sent(object.clone(), namespaced, Ownership::Controller).unwrap_err();
+        assert!(refused.starts_with(told), "{refused}");
+        let sent = sent(object.clone(), namespaced, Ownership::Unowned).unwrap();
+        assert!(sent["metadata"]["ownerReferences"].is_null());
+        assert_eq!(sent["metadata"]["labels"]["op.kopf.rs/owner-uid"], "u1");
+    }
+    let nameless = json!({"kind": "ConfigMap"});
+    let refused = sent(nameless, true, Ownership::Controller).unwrap_err();
+    assert!(refused.contains("has no `apiVersion`"), "{refused}");
+}
+
+fn managed(manager: &str, operation: &str, fields: &Value) -> Value {
+    json!({"manager": manager, "operation": operation, "fieldsV1": fields})
+}
+
+#[test]
+fn an_object_of_the_name_is_a_child_or_a_strangers() {
+    let ours = || managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
+    let theirs = || managed("kubectl", "Update", &json!({"f:data": {}}));
+    let other = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u9", "controller": true});
+    let own_update = managed("op.kopf.rs", "Update", &json!({}));
+    let stranger = |why: &str| Claim::Stranger(why.to_owned());
+    for (references, entries, deleting, expected) in [
+        (vec![reference("u1")], vec![ours()], false, Claim::Ours),
+        // Somebody has reset the managed fields, or a former release has made it.
+        (vec![reference("u1")], vec![theirs()], false, Claim::Ours),
+        (
+            vec![reference("u1")],
+            vec![ours()],
+            true,
+            Claim::Terminating,
+        ),
+        // The owner was made anew.
+        (vec![reference("u0")], vec![ours()], false, Claim::Ours),
+        (
+            vec![reference("u0")],
+            vec![theirs()],
+            false,
+            stranger("controlled by KopfExample `one`"),
+        ),
+        (
+            vec![other.clone()],
+            vec![ours()],
+            false,
+            stranger("controlled by ReplicaSet `r`"),
+        ),
+        (
+            vec![other],
+            vec![theirs()],
+            true,
+            stranger("controlled by ReplicaSet `r`"),
+        ),
+        // The reference was taken out by hand.
+        (vec![], vec![ours()], false, Claim::Ours),
+        (
+            vec![],
+            vec![theirs(), theirs()],
+            false,
+            stranger("managed by \"kubectl\""),
+        ),
+        (
+            vec![],
+            vec![own_update],
+            false,
+            stranger("managed by \"op.kopf.rs\""),
+        ),
+        (vec![], vec![], false, stranger("not made by this operator")),
+    ] {
+        let mut found =
+            json!({"metadata": {"ownerReferences": references, "managedFields": entries}});
+        if deleting {
+            found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let claimed = claim(&found, &owner(), Ownership::Controller, &marks());
+        assert_eq!(claimed, expected, "{found}");
+    }
+}
+
+#[test]
+fn what_is_not_owned_is_known_by_its_label() {
+    let found = |uid: &str| {
+        let entry = managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
+        json!({"metadata": {"labels": {"op.kopf.rs/owner-uid": uid}, "managedFields": [entry]}})
+    };
+    let claimed = |uid: &str| claim(&found(uid), &owner(), Ownership::Unowned, &marks());
+    assert_eq!(claimed("u1"), Claim::Ours);
+    assert!(matches!(claimed("u2"), Claim::Stranger(_)));
+}
+
+#[test]
+fn what_was_there_before_a_first_apply_is_managed_by_others() {
+    let ours = managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
+    let mut status = managed("controller", "Update", &json!({"f:status": {}}));
+    status["subresource"] = json!("status");
+    let annotated = managed("kubectl", "Update", &json!({"f:metadata": {}}));
+    let theirs = managed("kubectl", "Update", &json!({"f:data": {}}));
+    let there =
+        |entries: &Value| was_there(&json!({"metadata": {"managedFields": entries}}), &marks());
+    assert_eq!(there(&json!([ours, status, annotated])), None);
+    assert_eq!(
+        there(&json!([ours, theirs])),
+        Some("managed by \"kubectl\"".to_owned())
+    );
+}
+
+#[test]
+fn a_release_keeps_the_name_only() {
+    let found = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "uid": "u", "labels": {"a": "b"}}, "data": {}});
+    let bare =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "uid": "u"}});
+    assert_eq!(released(&found), bare);
+}

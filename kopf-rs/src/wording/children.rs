@@ -1,0 +1,30 @@
+//! The log lines about the children of an object.
+
+use std::fmt::{self, Formatter};
+
+use tracing::Level;
+
+use crate::happening::children::ChildHappening;
+
+pub(super) fn level(child: &ChildHappening) -> Level {
+    match child {
+        ChildHappening::Created(_) | ChildHappening::Changed(_) | ChildHappening::Deleted(_) => {
+            Level::INFO
+        }
+        ChildHappening::Unchanged(_) => Level::DEBUG,
+        ChildHappening::NotDeleted { .. } => Level::WARN,
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, child: &ChildHappening) -> fmt::Result {
+    match child {
+        ChildHappening::Created(child) => write!(f, "{child} is created."),
+        ChildHappening::Changed(child) => write!(f, "{child} is changed."),
+        ChildHappening::Unchanged(child) => write!(f, "{child} is applied and was so already."),
+        ChildHappening::Deleted(child) => write!(f, "{child} is deleted."),
+        ChildHappening::NotDeleted { child, why } => write!(
+            f,
+            "{child} is not deleted, because it is no child of this object: it is {why}."
+        ),
+    }
+}
