@@ -5,6 +5,7 @@
 //! Promise: nothing is written before all answers are there, and no answer is asked for twice. Without webhooks this costs a
 //! look at two empty lists. Must not know transports or verbs.
 
+pub(crate) mod chance;
 pub(crate) mod check;
 pub(crate) mod client;
 mod condition;

@@ -4,8 +4,12 @@
 //! Must not know requests.
 
 mod namespace;
+mod steps;
 
 use serde_json::{Value, json};
+
+pub(crate) use steps::Steps;
+use steps::{Late, Step};
 
 use crate::kind::{CollectionId, Kind, crd};
 use crate::managed::Author;
@@ -29,18 +33,51 @@ enum Standing {
 
 /// Let go of everything that hung on a removed object.
 pub(crate) fn removed(store: &mut Store, kind: &Kind, stored: &Stored) {
-    release_dependents(store, &stored.slim.uid, &Deletion::default());
+    let uid = stored.slim.uid.clone();
+    store.steps.add(Step::Dependents(uid, Deletion::default()));
     for owner in &stored.slim.owners {
-        release_foreground(store, owner);
+        store.steps.add_late(Late::Owner(owner.clone()));
     }
     if let Some(namespace) = &stored.slim.namespace {
-        finish_namespace(store, namespace);
+        store.steps.add_late(Late::Namespace(namespace.clone()));
     }
+    take_steps(store);
     crd::finish(store, kind);
 }
 
+/// Delete the dependants of an owner that waits for them, and then the owner.
+pub(crate) fn begin_foreground(store: &mut Store, owner: &str) {
+    let step = Step::Dependents(owner.to_owned(), Deletion::foreground());
+    store.steps.add(step);
+    store.steps.add_late(Late::Owner(owner.to_owned()));
+    take_steps(store);
+}
+
+/// Take one step after the other, however many follow from each: chains of owners may be as long as there are objects, and circles.
+fn take_steps(store: &mut Store) {
+    if !store.steps.begin() {
+        return;
+    }
+    loop {
+        if let Some(step) = store.steps.next() {
+            match step {
+                Step::Dependents(owner, how) => release_dependents(store, &owner, &how),
+                Step::Namespace(namespace) => empty_namespace_now(store, &namespace),
+            }
+        } else if let Some(late) = store.steps.next_late() {
+            match late {
+                Late::Owner(owner) => release_foreground(store, &owner),
+                Late::Namespace(namespace) => finish_namespace(store, &namespace),
+            }
+        } else {
+            break;
+        }
+    }
+    store.steps.end();
+}
+
 /// Delete the dependants that have no other living owner; unhook the others.
-pub(crate) fn release_dependents(store: &mut Store, owner: &str, how: &Deletion) {
+fn release_dependents(store: &mut Store, owner: &str, how: &Deletion) {
     for (id, key) in store.dependents(owner) {
         settle_owners(store, (id, &key), owner, how);
     }
@@ -73,9 +110,21 @@ fn settle_owners(store: &mut Store, (id, key): (CollectionId, &str), going: &str
             }
         }
     } else if !absent.is_empty() {
+        if waits_in_a_circle(store, &stored.slim.uid) {
+            unblock(store, &kind, &stored);
+        }
         // Gone already, or refused by a rule: both leave nothing to do here.
         let _outcome = delete_key(store, &kind, key, how);
     }
+}
+
+/// Whether a dependant of the object waits for its own dependants already: then one of them must not be waited for.
+fn waits_in_a_circle(store: &Store, uid: &str) -> bool {
+    store.dependents(uid).iter().any(|(id, key)| {
+        store.get(*id, key).is_some_and(|stored| {
+            stored.slim.terminating && finalizers(&stored.body()).contains(&FOREGROUND)
+        })
+    })
 }
 
 fn standing(store: &Store, kind: &Kind, dependent: &Stored, owner: &Body) -> Standing {
@@ -108,7 +157,7 @@ pub(crate) fn orphan_dependents(store: &mut Store, owner: &str) {
 }
 
 /// Remove an owner that only waited for its dependants, if none is left.
-pub(crate) fn release_foreground(store: &mut Store, owner: &str) {
+fn release_foreground(store: &mut Store, owner: &str) {
     let Some((id, key)) = store.place_of(owner).cloned() else {
         return;
     };
@@ -163,6 +212,7 @@ fn found(
     Some((store.kinds.of_collection(id)?.clone(), store.get(id, key)?))
 }
 
+/// Take an owner out of an object.
 fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
     let mut body = stored.body();
     let meta = metadata_mut(&mut body);
@@ -172,6 +222,21 @@ fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
             meta.remove("ownerReferences");
         }
     }
+    rewrite(store, kind, stored, body);
+}
+
+/// Let no owner of an object wait for it.
+fn unblock(store: &mut Store, kind: &Kind, stored: &Stored) {
+    let mut body = stored.body();
+    let owners = metadata_mut(&mut body).get_mut("ownerReferences");
+    let owners = owners.and_then(Value::as_array_mut).into_iter().flatten();
+    for owner in owners.filter(|owner| owner.get("blockOwnerDeletion").is_some()) {
+        owner["blockOwnerDeletion"] = false.into();
+    }
+    rewrite(store, kind, stored, body);
+}
+
+fn rewrite(store: &mut Store, kind: &Kind, stored: &Stored, body: Body) {
     let author = Author::server(&kind.api_version(), store.clock.stamp());
     let change = Change {
         kind,
@@ -180,7 +245,7 @@ fn unhook(store: &mut Store, kind: &Kind, stored: &Stored, owner: &str) {
         managed: None,
         dry_run: false,
     };
-    // What is not in order otherwise is unhooked nevertheless.
+    // What is not in order otherwise is rewritten nevertheless.
     if write::replace(store, change, stored, body.clone()).is_err() {
         store.put(kind.collection, body);
     }
@@ -211,12 +276,18 @@ pub(crate) fn add_finalizer(body: &mut Body, name: &str) {
 
 /// Delete what is in a namespace; the namespace follows when it is empty.
 pub(crate) fn empty_namespace(store: &mut Store, namespace: &str) {
+    store.steps.add(Step::Namespace(namespace.to_owned()));
+    take_steps(store);
+}
+
+/// The same, as a step.
+fn empty_namespace_now(store: &mut Store, namespace: &str) {
     for (id, key) in store.everything_in(namespace) {
         if let Some((kind, _)) = found(store, id, &key) {
             let _outcome = delete_key(store, &kind, &key, &Deletion::at_once());
         }
     }
-    finish_namespace(store, namespace);
+    store.steps.add_late(Late::Namespace(namespace.to_owned()));
 }
 
 /// Let a namespace go that only waited for its content; say what it waits for otherwise.

@@ -1,6 +1,7 @@
 //! The one clock of the server: a wall anchor taken once, moved on by tokio's elapsed time.
 //!
-//! Promise: under `tokio::time::pause` timestamps move with virtual time, and nothing else here reads a clock.
+//! Promise: under `tokio::time::pause` timestamps move with virtual time, and nothing else here reads a clock, but for the
+//! validity of certificates.
 //! Must not know what the timestamps are for.
 
 use std::sync::Arc;
@@ -47,10 +48,15 @@ impl Clock {
         stamp(self.now())
     }
 
-    /// Days since the epoch and whole seconds, for certificate validity.
+    /// Whole seconds since the epoch, for the validity of tokens.
     pub(crate) fn unix_seconds(&self) -> i64 {
         self.now().as_second()
     }
+}
+
+/// The real time in whole seconds since the epoch. Clients check certificates by it, wherever the server's clock has jumped to.
+pub(crate) fn real_seconds() -> i64 {
+    Timestamp::now().as_second()
 }
 
 /// A moment as Kubernetes writes it: UTC, whole seconds.

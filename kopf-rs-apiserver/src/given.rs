@@ -7,11 +7,11 @@ mod pod;
 
 use std::net::Ipv4Addr;
 
-use serde_json::{Value, json};
-use uuid::Uuid;
-
 pub(crate) use pod::permit;
+use serde_json::{Value, json};
 
+use crate::admission::chance::Chance;
+use crate::admission::writing;
 use crate::kind::Kind;
 use crate::object::{Body, at_path, map_mut, meta_text, text};
 use crate::status::{Cause, Refusal};
@@ -70,10 +70,11 @@ fn service(store: &Store, old: Option<&Body>, body: &mut Body, dry_run: bool) ->
         return Vec::new();
     }
     let mut causes = families(spec);
+    let mut chance = writing::chance(store);
     if causes.is_empty() {
-        causes.extend(address(store, before, spec));
+        causes.extend(address(store, &mut chance, before, spec));
     }
-    let refused = ports(store, before, spec);
+    let refused = ports(store, &mut chance, before, spec);
     // A dry run takes no port, and so does not notice.
     if !dry_run {
         causes.extend(refused);
@@ -126,7 +127,12 @@ fn families(spec: &mut Body) -> Vec<Cause> {
     causes
 }
 
-fn address(store: &Store, before: Option<&Body>, spec: &mut Body) -> Option<Cause> {
+fn address(
+    store: &Store,
+    chance: &mut Chance,
+    before: Option<&Body>,
+    spec: &mut Body,
+) -> Option<Cause> {
     let wanted = text(spec, "clusterIP").to_owned();
     let listed = spec.get("clusterIPs").and_then(Value::as_array);
     if wanted.is_empty() && listed.is_some_and(|listed| !listed.is_empty()) {
@@ -160,7 +166,7 @@ fn address(store: &Store, before: Option<&Body>, spec: &mut Body) -> Option<Caus
     }
     let given = loop {
         // The first address is kept for the server itself.
-        let address = Ipv4Addr::from(FIRST + 2 + random() % (ADDRESSES - 3)).to_string();
+        let address = Ipv4Addr::from(FIRST + 2 + chance.next() % (ADDRESSES - 3)).to_string();
         if !store.is_taken(&address) {
             break address;
         }
@@ -170,7 +176,7 @@ fn address(store: &Store, before: Option<&Body>, spec: &mut Body) -> Option<Caus
     None
 }
 
-fn ports(store: &Store, before: Option<&Body>, spec: &mut Body) -> Vec<Cause> {
+fn ports(store: &Store, chance: &mut Chance, before: Option<&Body>, spec: &mut Body) -> Vec<Cause> {
     let open = match text(spec, "type") {
         "NodePort" => true,
         "LoadBalancer" => {
@@ -186,7 +192,7 @@ fn ports(store: &Store, before: Option<&Body>, spec: &mut Body) -> Vec<Cause> {
         .filter_map(|port| port["nodePort"].as_i64())
         .collect();
     let mut causes = Vec::new();
-    let health = needs_health_port(spec).then(|| free_port(store));
+    let health = needs_health_port(spec).then(|| free_port(store, chance));
     let found = spec.get_mut("ports").and_then(Value::as_array_mut);
     for (index, port) in found.into_iter().flatten().enumerate().filter(|_| open) {
         let Some(port) = port.as_object_mut() else {
@@ -197,7 +203,7 @@ fn ports(store: &Store, before: Option<&Body>, spec: &mut Body) -> Vec<Cause> {
             .and_then(Value::as_i64)
             .unwrap_or_default();
         let why = if wanted == 0 {
-            port.insert("nodePort".to_owned(), free_port(store).into());
+            port.insert("nodePort".to_owned(), free_port(store, chance).into());
             continue;
         } else if had.contains(&wanted) {
             continue;
@@ -227,11 +233,11 @@ fn needs_health_port(spec: &Body) -> bool {
         && given.unwrap_or_default() == 0
 }
 
-fn free_port(store: &Store) -> i64 {
+fn free_port(store: &Store, chance: &mut Chance) -> i64 {
     let count = PORTS.end() - PORTS.start() + 1;
     // After many attempts a port that is taken is better than none.
     (0..1000)
-        .map(|_| PORTS.start() + i64::from(random()) % count)
+        .map(|_| PORTS.start() + i64::from(chance.next()) % count)
         .find(|port| !store.is_taken(&port.to_string()))
         .unwrap_or(*PORTS.start())
 }
@@ -248,9 +254,4 @@ pub(crate) fn taken(service: &Body) -> Vec<String> {
     let mut taken: Vec<String> = addresses.map(str::to_owned).collect();
     taken.extend(ports.map(|port| port.to_string()));
     taken
-}
-
-fn random() -> u32 {
-    let bytes = Uuid::new_v4().into_bytes();
-    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }

@@ -208,8 +208,7 @@ impl ApiServer {
 
     /// Let the clock of the server jump by so many seconds, back if negative: what it stamps from now on is later or earlier.
     pub fn jump_clock(&self, seconds: i64) {
-        self.core.store().clock.jump(seconds);
-        self.core.store().signal.notify_one();
+        self.core.jump_clock(seconds);
     }
 
     /// From now on, do what the controllers and the nodes of a cluster do, without running anything: Deployments make

@@ -122,7 +122,7 @@ impl ApiService {
                 Action::Delay(delay) => tokio::time::sleep(*delay).await,
                 Action::DropBefore => return Err(Dropped),
                 Action::Compact => self.core.store().compact(),
-                Action::JumpClock(seconds) => self.core.store().clock.jump(*seconds),
+                Action::JumpClock(seconds) => self.core.jump_clock(*seconds),
                 Action::Answer(code, after) => {
                     let refusal = Refusal::of_code(*code);
                     let refusal = match after {

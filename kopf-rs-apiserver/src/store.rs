@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::access::Access;
 use crate::admission::Admission;
+use crate::cascade::Steps;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::given;
@@ -67,6 +68,10 @@ pub(crate) struct Store {
     /// Where all changes go before anybody sees them, if they are kept at all.
     disk: Option<Disk>,
     batch: Batch,
+    /// A panic has ended a change halfway.
+    torn: bool,
+    /// What follows from removals and is still to be done.
+    pub(crate) steps: Steps,
     /// What is due later.
     pub(crate) agenda: Agenda,
     /// The controllers, where they were asked for.
@@ -98,6 +103,8 @@ impl Store {
             kinds: Kinds::default(),
             disk: None,
             batch: Batch::default(),
+            torn: false,
+            steps: Steps::default(),
             agenda: Agenda::default(),
             workloads: None,
             signal: Arc::default(),

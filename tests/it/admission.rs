@@ -6,6 +6,7 @@ use serde_json::json;
 scenarios! {
     a_service_is_called_where_the_test_says_it_is [tcp];
     webhooks_see_the_version_they_ask_for [tcp real];
+    a_service_gets_the_address_that_webhooks_were_asked_about [tcp real];
 }
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -102,4 +103,22 @@ async fn webhooks_see_the_version_they_ask_for(cluster: TestCluster) {
     );
     assert_eq!(asked["object"]["apiVersion"], format!("{group}/v1"));
     assert_eq!(asked["dryRun"], true);
+}
+
+async fn a_service_gets_the_address_that_webhooks_were_asked_about(cluster: TestCluster) {
+    let webhook = Webhook::shared();
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}]);
+    let path = format!("/api/v1/namespaces/{}/services", cluster.namespace());
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "name": "other"}]},
+    });
+    let client = json!({"url": format!("{}/echo", webhook.url()), "caBundle": webhook.authority()});
+    configure(&cluster, &json!({"rules": rules, "clientConfig": client})).await;
+    let told = refusal(&cluster, &path, &service).await;
+    let start = "admission webhook \"hook.example.com\" denied the request: ";
+    let asked = told.strip_prefix(start).expect("the webhook was asked");
+    let asked: serde_json::Value = serde_json::from_str(asked).expect("it tells what it was asked");
+    let address = asked["object"]["spec"]["clusterIP"].as_str();
+    assert!(address.is_some_and(|it| it.starts_with("10.")), "{asked}");
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::chance::Chance;
 use super::client::Query;
 use super::hook::{Hook, Target};
 use super::question::{self, Reply};
@@ -19,6 +20,9 @@ use crate::convert;
 use crate::patch;
 use crate::status::Refusal;
 use crate::store::Store;
+
+/// How many answers of webhooks a request may give up before it fails: each change by others in between gives up what was asked so far.
+const MOST_GIVEN_UP: usize = 1000;
 
 /// What a request has asked so far. A verb runs again for every answer.
 #[derive(Clone, Debug)]
@@ -30,11 +34,15 @@ pub(crate) struct Round {
     at: usize,
     /// What converting webhooks made of objects.
     converted: BTreeMap<String, Conversion>,
+    /// How many answers were given up, since what is asked about had changed by the next run.
+    given_up: usize,
     /// What is to be answered before the next run.
     pending: Vec<(Query, Asked)>,
     warnings: Vec<String>,
     /// What a new object got, so that it gets the same when the verb runs again.
     pub(super) born: Option<(String, String)>,
+    /// What is chosen by chance, from the beginning in each run.
+    pub(super) chance: Chance,
 }
 
 /// Whom a question is for.
@@ -86,10 +94,12 @@ impl Round {
             call,
             answers: Vec::new(),
             at: 0,
+            given_up: 0,
             converted: BTreeMap::new(),
             pending: Vec::new(),
             warnings: Vec::new(),
             born: None,
+            chance: Chance::new(),
         }
     }
 
@@ -287,6 +297,11 @@ fn consult(store: &mut Store, hook: &Hook, request: &Value) -> Result<Option<Rep
             uid,
             answer: Err(String::new()),
         };
+        round.given_up += round.answers.len() - round.at;
+        if round.given_up > MOST_GIVEN_UP {
+            let told = "what webhooks are asked about changes each time they are asked";
+            return Err(Refusal::internal_error(told));
+        }
         let query = hook.client.query(store, hook.timeout, body);
         if let Some(round) = &mut store.admission.round {
             round.answers.truncate(round.at);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::chance::Chance;
 use super::round::{self, Event};
 use crate::call::Call;
 use crate::kind::{Kind, Shape, shape};
@@ -108,6 +109,13 @@ pub(crate) fn delete(store: &mut Store, writing: Writing<'_>, old: &Stored) -> R
 /// The uid and the name a new object got when its verb ran before.
 pub(crate) fn born(store: &Store) -> Option<(String, String)> {
     store.admission.round.as_ref()?.born.clone()
+}
+
+/// What is chosen by chance for the request that is answered: the same when its verb runs again, so that webhooks that were asked about
+/// what was chosen need not be asked anew.
+pub(crate) fn chance(store: &Store) -> Chance {
+    let round = store.admission.round.as_ref();
+    round.map_or_else(Chance::new, |round| round.chance)
 }
 
 /// Remember the uid and the name of a new object, for when its verb runs again.

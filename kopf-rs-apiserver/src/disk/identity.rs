@@ -3,6 +3,7 @@
 //! Promise: a kubeconfig that was printed stays valid for as long as the data directory lives; an identity is read as it was
 //! written, or not at all. Must not know TLS.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{DataDir, OpenError, refused, replace};
 
 /// What clients know a server by.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Identity {
     /// The certificate of the authority, as PEM.
     pub(crate) authority: String,
@@ -44,6 +45,17 @@ pub(crate) struct Passport {
 /// The file that says who the server is.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join("identity.json")
+}
+
+// === impl Identity ===
+
+impl fmt::Debug for Identity {
+    /// Without keys and token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
 }
 
 // === impl Passport ===

@@ -2,6 +2,7 @@
 //!
 //! Promise: what a kubeconfig-reading client needs and nothing else. Must not know Kubernetes beyond the kubeconfig.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use super::body::is_closed;
 use super::shared::{Core, Nobody};
 use super::tls::{self, TlsError};
 use crate::access::User;
+use crate::clock;
 
 /// How long open connections may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,7 +65,6 @@ impl From<Nobody> for ListenError {
 }
 
 /// A server that listens. Dropping it stops accepting and ends open connections.
-#[derive(Debug)]
 pub struct Listening {
     addr: SocketAddr,
     token: Arc<str>,
@@ -73,6 +74,15 @@ pub struct Listening {
 }
 
 // === impl Listening ===
+
+impl fmt::Debug for Listening {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening")
+            .field("addr", &self.addr)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Listening {
     pub(crate) async fn start(core: Arc<Core>, addr: SocketAddr) -> Result<Self, ListenError> {
@@ -84,7 +94,7 @@ impl Listening {
         let (listener, addr) = bound
             .await
             .map_err(|source| ListenError::Bind { addr, source })?;
-        let now = core.store().clock.unix_seconds();
+        let now = clock::real_seconds();
         let identity = core.identify(now, Some(addr.port()))?;
         let tls = tls::serving(addr.ip(), now, &identity.authority_key)?;
         let token: Arc<str> = identity.token.into();

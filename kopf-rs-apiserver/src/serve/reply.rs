@@ -107,7 +107,9 @@ fn tagged(mut response: Response<ApiBody>, tag: &str) -> Response<ApiBody> {
 
 fn response(code: u16, content_type: &'static str, body: ApiBody) -> Response<ApiBody> {
     let mut response = Response::new(body);
-    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    // What is no code of HTTP comes of webhooks and faults that say so.
+    let status = http::StatusCode::from_u16(code);
+    *response.status_mut() = status.unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if code != 204 {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -2,6 +2,7 @@
 //!
 //! Promise: what a request changed is kept before anybody hears of it. Must not know transports.
 
+use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 
 use super::tls::{self, TlsError};
 use crate::access::{self, Tokens};
+use crate::clock;
 use crate::disk::DiskError;
 use crate::disk::identity::{Identity, Passport};
 use crate::fault::Faults;
@@ -28,7 +30,6 @@ use crate::workloads;
 const AT_A_TIME: usize = 64;
 
 /// What all handles of a server share.
-#[derive(Debug)]
 pub(crate) struct Core {
     store: Mutex<Store>,
     /// Those of the store.
@@ -41,7 +42,7 @@ pub(crate) struct Core {
     pub(crate) keeper: Keeper,
 }
 
-/// The store, for as long as this lives; what was changed is committed at the latest when it goes.
+/// The store, for as long as this lives; what was changed is committed at the latest when it goes, unless by a panic.
 #[derive(Debug)]
 pub(crate) struct Locked<'a>(MutexGuard<'a, Store>);
 
@@ -73,12 +74,22 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            return self.0.tear();
+        }
         // Who must not answer before it is kept has committed already; others find out with the next request.
         let _kept = self.0.commit();
     }
 }
 
 // === impl Core ===
+
+impl fmt::Debug for Core {
+    /// Without objects, keys and tokens: embedding programs print it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}
 
 impl Core {
     pub(crate) fn new(mut store: Store) -> Self {
@@ -113,8 +124,7 @@ impl Core {
 
     /// Be somebody from the start, and sign tokens as before.
     pub(crate) fn settle(&self) -> Result<(), Nobody> {
-        let now = self.store().clock.unix_seconds();
-        let identity = self.identify(now, None)?;
+        let identity = self.identify(clock::real_seconds(), None)?;
         let signs = self.store().access.sign_with(&identity.accounts_key);
         signs.map_err(TlsError::from)?;
         Ok(())
@@ -151,6 +161,10 @@ impl Core {
     ) -> Option<Answered> {
         let unkept = |error: DiskError| (Err(Refusal::internal(error.to_string())), Vec::new());
         let mut store = self.store();
+        if store.is_torn() {
+            let told = "an earlier request ended in a panic, and what it changed is not kept; start the server again";
+            return Some((Err(Refusal::internal(told)), Vec::new()));
+        }
         if let Some(error) = store.broken() {
             return Some(unkept(error));
         }
@@ -164,6 +178,13 @@ impl Core {
             Ok(effects) => (result, effects),
             Err(error) => unkept(error),
         })
+    }
+
+    /// Let the clock jump, and wake the task that does what is due by then.
+    pub(crate) fn jump_clock(&self, seconds: i64) {
+        let store = self.store();
+        store.clock.jump(seconds);
+        store.signal.notify_one();
     }
 
     /// Do what is due, and tell how long until there is more.
@@ -197,4 +218,47 @@ fn somebody(now: i64) -> Result<Identity, TlsError> {
         token: Uuid::new_v4().simple().to_string(),
         port: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::clock::Clock;
+
+    #[tokio::test]
+    async fn a_panic_halfway_keeps_nothing_and_ends_the_server() {
+        let core = Core::new(Store::new(Clock::new()));
+        let maps = |store: &Store| {
+            let kind = store.kinds.kind("", "v1", "configmaps").cloned();
+            let id = kind.expect("a built-in kind").collection;
+            let feed = &store.collection(id).expect("it is served").feed;
+            feed.since(0).len()
+        };
+        let before = maps(&core.store());
+        let torn = catch_unwind(AssertUnwindSafe(|| {
+            let mut store = core.store();
+            let kind = store.kinds.kind("", "v1", "configmaps").cloned();
+            let body = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default", "uid": "u"}});
+            let serde_json::Value::Object(body) = body else {
+                return;
+            };
+            store.put(kind.expect("a built-in kind").collection, body);
+            panic!("halfway");
+        }));
+        assert!(torn.is_err());
+        assert_eq!(maps(&core.store()), before, "no watcher hears of it");
+        let answered = core.answer(|_| unreachable!("nothing is answered any more"));
+        let (result, effects) = answered.expect("an answer");
+        let refusal = result.expect_err("a refusal");
+        assert!(
+            refusal
+                .body()
+                .to_string()
+                .contains("start the server again"),
+            "{refusal:?}"
+        );
+        assert!(effects.is_empty());
+    }
 }

@@ -86,6 +86,17 @@ impl Store {
         Ok(effects)
     }
 
+    /// Take nothing of what was changed since the last commit to the disk or to watchers: a panic has ended it halfway.
+    pub(crate) fn tear(&mut self) {
+        self.batch = Batch::default();
+        self.torn = true;
+    }
+
+    /// Whether the objects are not those that were committed.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.torn
+    }
+
     /// Why nothing can be kept any more, if so.
     pub(crate) fn broken(&self) -> Option<DiskError> {
         self.disk.as_ref().and_then(Disk::broken)

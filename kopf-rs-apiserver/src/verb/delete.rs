@@ -156,10 +156,9 @@ pub(crate) fn delete_key(
         stored
     };
     match lingers {
-        Some(FOREGROUND) => {
-            cascade::release_dependents(store, &uid, &Deletion::foreground());
-            cascade::release_foreground(store, &uid);
-        }
+        // What is marked already has begun; in a circle of owners there would be no end to it.
+        Some(FOREGROUND) if !changed && store.steps.is_running() => {}
+        Some(FOREGROUND) => cascade::begin_foreground(store, &uid),
         Some(_) => {
             cascade::orphan_dependents(store, &uid);
             cascade::let_go(store, kind, key, ORPHAN);
@@ -245,7 +244,7 @@ fn mark(store: &Store, kind: &Kind, body: &mut Body, grace: i64) {
     }
     let generation = meta.get("generation").and_then(Value::as_i64);
     if let Some(generation) = generation.filter(|_| !kind.is_crd()) {
-        meta.insert("generation".to_owned(), (generation + 1).into());
+        meta.insert("generation".to_owned(), generation.saturating_add(1).into());
     }
     if kind.is_core("namespaces") {
         map_mut(body, "status").insert("phase".to_owned(), "Terminating".into());

@@ -60,7 +60,7 @@ impl Deletion {
     }
 
     /// After what it owns.
-    pub(super) fn foreground() -> Self {
+    pub(crate) fn foreground() -> Self {
         Self {
             propagation: Propagation::Foreground,
             ..Self::default()

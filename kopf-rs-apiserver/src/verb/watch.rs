@@ -33,6 +33,8 @@ const BATCH: usize = 64;
 const BOOKMARK: Duration = Duration::from_secs(60);
 /// How long a watch lives if the request does not say.
 const LIFETIME: Duration = Duration::from_secs(1800);
+/// How many seconds a watch may last, a year: what is asked for beyond that could not be added to a moment.
+const LONGEST: u64 = 365 * 24 * 3600;
 
 /// A watch that is under way.
 #[derive(Debug)]
@@ -152,7 +154,7 @@ fn is_told_of_start(call: &Call) -> bool {
 
 fn lifetime(text: &str) -> Duration {
     match text.parse::<u64>() {
-        Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
+        Ok(seconds) if seconds > 0 => Duration::from_secs(seconds.min(LONGEST)),
         _ => LIFETIME,
     }
 }

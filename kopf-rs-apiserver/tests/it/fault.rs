@@ -285,3 +285,29 @@ async fn history_is_compacted_when_a_watch_begins() {
     done(&server, "POST", MAPS, map("c")).await;
     assert_eq!(watch.brief().await, "ADDED c", "an open watch goes on");
 }
+
+#[tokio::test]
+async fn an_answer_that_is_no_code_is_an_error() {
+    let server = ApiServer::new();
+    let _fault = server.fault(Fault::answer(1000));
+    assert_eq!(get(&server, MAPS).await.0, 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_after_a_jump_of_the_clock_is_done_though_nobody_asks() {
+    let server = ApiServer::new();
+    let events = "/api/v1/namespaces/default/events";
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
+    done(&server, "POST", events, event).await;
+    let mut watch = Lines::open(&server, &format!("{events}?watch=1&timeoutSeconds=7200")).await;
+    assert_eq!(watch.brief().await, "ADDED e");
+    let _fault = server.fault(Fault::jump_clock(4000).plural("configmaps"));
+    let begin = Instant::now();
+    get(&server, MAPS).await;
+    assert_eq!(watch.brief().await, "DELETED e");
+    assert!(
+        begin.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        begin.elapsed()
+    );
+}

@@ -151,3 +151,60 @@ async fn a_namespace_says_what_it_waits_for() {
         ]
     );
 }
+
+/// An owner reference to a `ConfigMap`, which keeps an owner that is deleted in the foreground.
+fn by(owner: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": true,
+        "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+    })
+}
+
+async fn own(server: &ApiServer, name: &str, owners: Value) {
+    let patch = json!({"metadata": {"ownerReferences": owners}});
+    done(server, "PATCH", &format!("{MAPS}/{name}"), patch).await;
+}
+
+#[tokio::test]
+async fn owners_in_a_circle_are_deleted_in_the_foreground() {
+    let server = ApiServer::new();
+    let a = done(&server, "POST", MAPS, map("a")).await;
+    let mut b = map("b");
+    b["metadata"]["ownerReferences"] = json!([by(&a)]);
+    let b = done(&server, "POST", MAPS, b).await;
+    own(&server, "a", json!([by(&b)])).await;
+    let itself = done(&server, "POST", MAPS, map("itself")).await;
+    own(&server, "itself", json!([by(&itself)])).await;
+    for name in ["a", "itself"] {
+        let uri = format!("{MAPS}/{name}?propagationPolicy=Foreground");
+        done(&server, "DELETE", &uri, Value::Null).await;
+    }
+    for name in ["a", "b", "itself"] {
+        assert_eq!(
+            get(&server, &format!("{MAPS}/{name}")).await.0,
+            404,
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_long_chain_of_owners_is_deleted() {
+    const LENGTH: usize = 3000;
+    for how in ["Background", "Foreground"] {
+        let server = ApiServer::new();
+        let mut last = done(&server, "POST", MAPS, map("0")).await;
+        for n in 1..LENGTH {
+            let mut next = map(&n.to_string());
+            next["metadata"]["ownerReferences"] = json!([by(&last)]);
+            last = done(&server, "POST", MAPS, next).await;
+        }
+        let uri = format!("{MAPS}/0?propagationPolicy={how}");
+        done(&server, "DELETE", &uri, Value::Null).await;
+        let left = get(&server, MAPS).await.1["items"]
+            .as_array()
+            .unwrap()
+            .len();
+        assert_eq!(left, 0, "{how}");
+    }
+}

@@ -87,3 +87,20 @@ async fn a_taken_port_is_named() {
     let start = format!("failed to listen on {}: ", listening.addr());
     assert!(error.to_string().starts_with(&start), "{error}");
 }
+
+#[tokio::test]
+async fn certificates_are_valid_wherever_the_clock_has_jumped_to() {
+    let server = ApiServer::new();
+    server.jump_clock(400 * 24 * 3600);
+    let listening = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    assert_eq!(
+        client(&listening, None)
+            .await
+            .apiserver_version()
+            .await
+            .unwrap()
+            .minor,
+        "36"
+    );
+    assert!(!format!("{listening:?} {server:?}").contains(listening.token()));
+}

@@ -167,3 +167,12 @@ async fn names_and_namespaces_narrow_a_watch() {
     let event = one.next().await.unwrap();
     assert_eq!(event["object"]["metadata"]["namespace"], "other");
 }
+
+#[tokio::test]
+async fn a_watch_may_be_asked_to_last_for_ever() {
+    let server = ApiServer::new();
+    let uri = format!("{MAPS}?watch=1&timeoutSeconds={}", i64::MAX);
+    let mut watch = Lines::open(&server, &uri).await;
+    done(&server, "POST", MAPS, map("a")).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+}

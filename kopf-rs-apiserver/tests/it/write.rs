@@ -178,3 +178,18 @@ async fn a_replace_names_its_object() {
         "the name of the object (n) does not match the name on the URL (m)"
     );
 }
+
+#[tokio::test]
+async fn a_generation_does_not_overflow() {
+    let server = ApiServer::new();
+    let mut held = map("held");
+    held["metadata"]["generation"] = i64::MAX.into();
+    held["metadata"]["finalizers"] = json!(["demo.example/hold"]);
+    done(&server, "POST", MAPS, held).await;
+    done(&server, "DELETE", &format!("{MAPS}/held"), Value::Null).await;
+    let (code, found) = get(&server, &format!("{MAPS}/held")).await;
+    assert_eq!(
+        (code, &found["metadata"]["generation"]),
+        (200, &json!(i64::MAX))
+    );
+}
