@@ -162,9 +162,6 @@ impl Worker {
             if Instant::now() >= last.write_at {
                 let written = self.write_beside_calls().await;
                 last.wrote(written.err(), self);
-                if !self.context.is_indexed().await {
-                    return;
-                }
             }
             // Else what has come in meanwhile is awaited before the next look.
             if !self.shared().indexing.is_behind(&self.context.key) {
