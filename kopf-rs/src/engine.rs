@@ -70,6 +70,7 @@ use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::{Setup, Shared};
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
+use crate::object::collection::Collection;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
@@ -79,7 +80,15 @@ pub(crate) struct Engine(Arc<Shared>);
 
 impl Engine {
     pub(crate) fn new(setup: Setup) -> Self {
-        Self(Arc::new(Shared::new(setup, start_worker)))
+        let children = setup.children.clone();
+        let shared = Arc::new(Shared::new(setup, start_worker));
+        let weak = Arc::downgrade(&shared);
+        children.wakes(move |owner, kind| {
+            if let Some(shared) = weak.upgrade() {
+                shared.child_changed(owner, kind);
+            }
+        });
+        Self(shared)
     }
 
     /// A watch that is about to start, maybe in place of another one.
@@ -115,6 +124,28 @@ impl Engine {
             let is_of_listing = namespace.is_none() || object.namespace.as_deref() == namespace;
             is_of_resource && is_of_listing && !self.0.queue.knows(&object.uid)
         });
+    }
+
+    /// The selector of the label that all children have.
+    pub(crate) fn label_of_children(&self) -> String {
+        self.0.setup.children.label()
+    }
+
+    /// A watch of children that is about to start; their owners are told of every change where they read more than what they apply.
+    pub(crate) fn open_children(&self, of: &Collection, is_read: bool) {
+        self.0.setup.children.open(of, is_read);
+    }
+
+    /// A watch of children that is ended.
+    pub(crate) fn close_children(&self, of: &Collection) {
+        self.0.setup.children.close(of);
+    }
+
+    /// Take in what a watch of children tells. Never blocks.
+    pub(crate) fn on_child(&self, of: &Collection, event: &WatchEvent) {
+        for owner in self.0.setup.children.on_event(of, event) {
+            self.0.child_changed(&owner, &of.resource);
+        }
     }
 
     /// A watch that is ended: what it was for is not watched any more, and may well be there.

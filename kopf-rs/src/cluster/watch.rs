@@ -15,7 +15,7 @@ use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
-use crate::object::raw::Raw;
+use crate::object::raw::{NotAnObject, Raw};
 use crate::object::resource::Resource;
 use crate::rt::backoff::Backoff;
 
@@ -31,6 +31,8 @@ pub(crate) struct Watched {
     pub(crate) collection: Arc<Collection>,
     pub(crate) pace: WatchPace,
     pub(crate) selection: Selection,
+    /// Nothing but the metadata of the objects, `managedFields` included.
+    pub(crate) metadata_only: bool,
 }
 
 /// Which objects of a collection are watched: those that satisfy all of these. Empty: all.
@@ -91,12 +93,30 @@ impl Watched {
             collection,
             pace,
             selection: Selection::default(),
+            metadata_only: false,
         }
     }
 
     /// Only the objects that are selected.
     pub(crate) fn selecting(self, selection: Selection) -> Self {
         Self { selection, ..self }
+    }
+
+    /// Nothing but the metadata, `managedFields` included.
+    pub(crate) fn metadata_only(self) -> Self {
+        Self {
+            metadata_only: true,
+            ..self
+        }
+    }
+
+    /// How an object is read.
+    fn parse(&self) -> Parse {
+        if self.metadata_only {
+            Raw::parse_whole
+        } else {
+            Raw::parse
+        }
     }
 }
 
@@ -164,6 +184,12 @@ const CALM: Duration = Duration::from_secs(10);
 const CUTS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// The same failure that often, and what we believe in (a version, a way of listing) is given up.
 const PATIENCE: u32 = 2;
+
+/// How the text of an object is read.
+type Parse = fn(&str) -> Result<Raw, NotAnObject>;
+
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// One watch, from attempt to attempt.
 struct Watcher<'a> {
@@ -334,6 +360,7 @@ impl<'a> Watcher<'a> {
             collection,
             pace,
             selection,
+            metadata_only,
         } = self.watched;
         let off = self.cluster.rng().jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
@@ -347,7 +374,11 @@ impl<'a> Watcher<'a> {
             seconds.max(1),
             selection.query()
         );
-        Call::get(target, self.asked())
+        let mut call = Call::get(target, self.asked());
+        if *metadata_only {
+            call.accept = METADATA;
+        }
+        call
     }
 }
 

@@ -321,7 +321,6 @@ impl Worker {
 
 impl Shared {
     /// A child of an object is another than before, or gone. Where nobody knows the object any more, nobody need know of the child.
-    #[expect(dead_code, reason = "the watches of children will call it")]
     pub(super) fn child_changed(self: &Arc<Self>, owner_uid: &str, kind: &Arc<Resource>) {
         if let Some(start) = self.queue.child_changed(owner_uid, kind) {
             (self.start_worker)(self, start);

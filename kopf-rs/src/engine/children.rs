@@ -4,6 +4,7 @@
 
 mod directory;
 mod refusal;
+mod watched;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,8 +16,10 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::Cluster;
 use crate::cluster::child::{ApplyReply, ApplyRequest, ObjectPath};
 use crate::cluster::error::ClusterError;
+use crate::cluster::watch::WatchEvent;
 use crate::engine::children::directory::{Directory, OfOwner, Owned};
 use crate::engine::children::refusal::{refused, refused_as_first};
+use crate::engine::children::watched::{Known, WatchedChildren};
 use crate::engine::report::report;
 use crate::handler::child_requests::{
     ChildError, ChildFuture, ChildReply, ChildRequests, ChildWish, OperatorChildren,
@@ -24,8 +27,9 @@ use crate::handler::child_requests::{
 use crate::happening::Happening;
 use crate::happening::children::ChildHappening;
 use crate::object::child::{
-    ChildMarks, ChildName, Claim, claim, prepared, released, type_of, was_there,
+    ChildMarks, ChildName, ChildSight, Claim, claim, prepared, released, type_of, was_there,
 };
+use crate::object::collection::Collection;
 use crate::object::essence::{Essence, Marks, digest};
 use crate::object::hierarchy::OwnerFacts;
 use crate::object::resource::Resource;
@@ -47,8 +51,21 @@ pub(crate) struct ChildApplier {
     /// Given when the operator begins to serve.
     cluster: OnceLock<Cluster>,
     directory: Arc<Directory>,
+    watched: WatchedChildren,
+    /// Wakes an owner for a child of a kind. Given by the engine.
+    wake: OnceLock<Wake>,
     /// When a kind was last looked for.
     looked: Mutex<Option<Instant>>,
+}
+
+/// Wakes the owner with this uid for a child of this kind.
+type Wake = Box<dyn Fn(&str, &Arc<Resource>) + Send + Sync>;
+
+/// A write of a child that is under way, until it is dropped.
+struct Writing<'a> {
+    applier: &'a ChildApplier,
+    child: ChildName,
+    kind: Arc<Resource>,
 }
 
 /// One child that is asked for.
@@ -71,6 +88,8 @@ impl ChildApplier {
             marks: ChildMarks { manager: prefix },
             cluster: OnceLock::new(),
             directory: Arc::default(),
+            watched: WatchedChildren::default(),
+            wake: OnceLock::new(),
             looked: Mutex::default(),
         }
     }
@@ -84,6 +103,32 @@ impl ChildApplier {
     pub(crate) fn start(&self, cluster: &Cluster) {
         // An operator serves once.
         drop(self.cluster.set(cluster.clone()));
+    }
+
+    /// The label of all children, as a selector.
+    pub(super) fn label(&self) -> String {
+        format!("{}=true", self.marks.label())
+    }
+
+    /// Wake owners like this.
+    pub(super) fn wakes(&self, wake: impl Fn(&str, &Arc<Resource>) + Send + Sync + 'static) {
+        // There is one engine.
+        drop(self.wake.set(Box::new(wake)));
+    }
+
+    /// A watch of children is about to begin.
+    pub(super) fn open(&self, of: &Collection, is_read: bool) {
+        self.watched.open(of, is_read);
+    }
+
+    /// A watch of children is ended.
+    pub(super) fn close(&self, of: &Collection) {
+        self.watched.close(of);
+    }
+
+    /// What a watch of children tells: the uids of the owners that it concerns.
+    pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) -> Vec<String> {
+        self.watched.on_event(of, event, &self.marks)
     }
 
     async fn task<'a>(&'a self, wish: &'a ChildWish) -> Result<Task<'a>, ChildError> {
@@ -156,6 +201,10 @@ impl ChildApplier {
                 state: self.state_of_owner(wish),
             },
         };
+        if let Some(reply) = self.skipped(&task, &of_owner, &wanted) {
+            return Ok(reply);
+        }
+        let _writing = Writing::begin(self, &task);
         let applied = self.pursue(&mut task, &of_owner, &wanted).await;
         match &applied {
             Err(ChildError::Vanished(child)) => of_owner.with(|it| it.forget(child)),
@@ -163,8 +212,62 @@ impl ChildApplier {
             _ => {}
         }
         let reply = applied?;
-        let facts = wanted.applied_as(&reply.object);
-        Ok(task.done(&of_owner, facts, reply))
+        Ok(self.done(task, &of_owner, wanted, reply))
+    }
+
+    /// The child, where no request would change anything: it is as it was after the last apply, which wanted the same.
+    fn skipped(&self, task: &Task<'_>, of_owner: &OfOwner, wanted: &Wanted) -> Option<ChildReply> {
+        let facts = of_owner.with(|it| it.as_wanted(&task.child, &wanted.digest).cloned())?;
+        let known = self.watched.known(&task.child, &facts.uid, &facts.state);
+        (known == Known::There { is_intact: true }).then(|| ChildReply {
+            api_version: task.resource.api_version(),
+            child: task.child.clone(),
+            uid: facts.uid,
+            resource_version: facts.resource_version,
+            created: false,
+            object: None,
+        })
+    }
+
+    /// The first request. A child that its watch does not show may have lost its label, or be gone.
+    fn first_step(&self, task: &Task<'_>, of_owner: &OfOwner, wanted: &Wanted) -> Step {
+        let first = |it: &mut ChildrenMemory| it.step(&task.child, &wanted.digest, &wanted.author);
+        match of_owner.with(first) {
+            Step::Again { uid } => match self.watched.known(&task.child, &uid, "") {
+                Known::Absent | Known::Terminating => Step::Look,
+                Known::Nothing | Known::There { .. } => Step::Again { uid },
+            },
+            step => step,
+        }
+    }
+
+    fn done(
+        &self,
+        task: Task<'_>,
+        of_owner: &OfOwner,
+        wanted: Wanted,
+        reply: ApplyReply,
+    ) -> ChildReply {
+        let sight = ChildSight::of(&reply.object, &self.marks);
+        let facts = wanted.applied_as(&sight);
+        let (uid, resource_version) = (facts.uid.clone(), facts.resource_version.clone());
+        let changed = of_owner.with(|it| it.applied(&task.child, facts));
+        let is_own = reply.created || changed == Some(true);
+        self.watched.replied(&task.child, sight, is_own);
+        let child = task.child.clone();
+        task.tell(match (reply.created, changed) {
+            (true, _) => ChildHappening::Created(child),
+            (false, Some(false)) => ChildHappening::Unchanged(child),
+            (false, _) => ChildHappening::Changed(child),
+        });
+        ChildReply {
+            api_version: task.resource.api_version(),
+            child: task.child,
+            uid,
+            resource_version,
+            created: reply.created,
+            object: Some(reply.object),
+        }
     }
 
     /// Send requests until one of them has applied the child, or nothing can.
@@ -174,8 +277,7 @@ impl ChildApplier {
         of_owner: &OfOwner,
         wanted: &Wanted,
     ) -> Result<ApplyReply, ChildError> {
-        let first = |it: &mut ChildrenMemory| it.step(&task.child, &wanted.digest, &wanted.author);
-        let mut step = of_owner.with(first);
+        let mut step = self.first_step(task, of_owner, wanted);
         let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
         for _ in 0..TRIES {
             let tried = match step.clone() {
@@ -360,6 +462,27 @@ impl ChildApplier {
     }
 }
 
+impl<'a> Writing<'a> {
+    fn begin(applier: &'a ChildApplier, task: &Task<'_>) -> Self {
+        applier.watched.begin(&task.child);
+        Self {
+            applier,
+            child: task.child.clone(),
+            kind: Arc::new(task.resource.clone()),
+        }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        for owner in self.applier.watched.end(&self.child) {
+            if let Some(wake) = self.applier.wake.get() {
+                wake(&owner, &self.kind);
+            }
+        }
+    }
+}
+
 /// Why a request has not done what it was for.
 enum Trouble {
     /// It may be repeated; whether it may have been carried out.
@@ -388,11 +511,11 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn applied_as(self, object: &Value) -> AppliedFacts {
-        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    fn applied_as(self, sight: &ChildSight) -> AppliedFacts {
         AppliedFacts {
-            uid: text("uid").to_owned(),
-            resource_version: text("resourceVersion").to_owned(),
+            uid: sight.uid.clone(),
+            resource_version: sight.version.clone(),
+            state: sight.state.clone(),
             digest: self.digest,
             author: self.author,
         }
@@ -410,25 +533,6 @@ impl Task<'_> {
 
     fn tell(&self, happening: ChildHappening) {
         report(&self.wish.logger, &Happening::Child(happening));
-    }
-
-    fn done(self, of_owner: &OfOwner, facts: AppliedFacts, reply: ApplyReply) -> ChildReply {
-        let (uid, resource_version) = (facts.uid.clone(), facts.resource_version.clone());
-        let changed = of_owner.with(|it| it.applied(&self.child, facts));
-        let child = self.child.clone();
-        self.tell(match (reply.created, changed) {
-            (true, _) => ChildHappening::Created(child),
-            (false, Some(false)) => ChildHappening::Unchanged(child),
-            (false, _) => ChildHappening::Changed(child),
-        });
-        ChildReply {
-            api_version: self.resource.api_version(),
-            child: self.child,
-            uid,
-            resource_version,
-            created: reply.created,
-            object: Some(reply.object),
-        }
     }
 
     fn not_ours(&self, why: String) -> ChildError {

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::cluster::Cluster;
 use crate::engine::attempt::attempt;
 use crate::engine::calls_in_flight::CallsInFlight;
+use crate::engine::children::ChildApplier;
 use crate::engine::duplicates::DuplicateOperators;
 use crate::engine::failures::Failures;
 use crate::engine::indexing::Indexing;
@@ -60,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) extensions: Arc<Extensions>,
+    /// What handlers apply for their objects.
+    pub(crate) children: Arc<ChildApplier>,
     /// The runtime of async handlers, where they have one of their own.
     pub(crate) handlers: Option<Handle>,
     /// Where calls in flight are kept, if somebody may ask for them.

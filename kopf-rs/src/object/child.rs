@@ -39,6 +39,18 @@ pub(crate) struct ChildMarks {
     pub(crate) manager: String,
 }
 
+/// What the metadata of a child say of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChildSight {
+    pub(crate) uid: String,
+    pub(crate) version: String,
+    /// The uids of its owners.
+    pub(crate) owners: Vec<String>,
+    /// A digest of all that concerns its owners: what is noted of the operator's applies, the references, the operator's labels, the deletion.
+    pub(crate) state: String,
+    pub(crate) terminating: bool,
+}
+
 /// What there is of a child's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
@@ -69,6 +81,40 @@ impl ChildName {
             kind: text(&object["kind"]),
             namespace: given(&metadata["namespace"]).map(str::to_owned),
             name: text(&metadata["name"]),
+        }
+    }
+}
+
+impl ChildMarks {
+    /// The label of all children.
+    pub(crate) fn label(&self) -> String {
+        format!("{}/owned", self.manager)
+    }
+}
+
+impl ChildSight {
+    pub(crate) fn of(found: &Value, marks: &ChildMarks) -> Self {
+        let metadata = &found["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let references = metadata["ownerReferences"].as_array();
+        let owners = references.into_iter().flatten().map(|it| &it["uid"]);
+        let labels = &metadata["labels"];
+        let owner = &labels[&*format!("{}/owner-uid", marks.manager)];
+        let entry = entry(found, marks);
+        let noted = entry.map(|entry| [&entry["fieldsV1"], &entry["apiVersion"]]);
+        let deletion = &metadata["deletionTimestamp"];
+        let label = &labels[&*marks.label()];
+        let state = json!([noted, metadata["ownerReferences"], label, owner, deletion]);
+        Self {
+            uid: text(&metadata["uid"]),
+            version: text(&metadata["resourceVersion"]),
+            owners: owners
+                .chain([owner])
+                .filter_map(given)
+                .map(str::to_owned)
+                .collect(),
+            state: digest(&state),
+            terminating: !deletion.is_null(),
         }
     }
 }

@@ -59,6 +59,15 @@ impl Raw {
         skimmed.raw(&head)
     }
 
+    /// As [`Raw::parse`], with `managedFields`.
+    pub(crate) fn parse_whole(text: &str) -> Result<Self, NotAnObject> {
+        let skimmed = Skimmed::of(text)?;
+        Ok(Self {
+            text: skimmed.text.into(),
+            facts: Arc::new(skimmed.facts()?),
+        })
+    }
+
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

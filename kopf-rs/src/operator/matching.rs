@@ -32,6 +32,17 @@ pub(crate) struct ServedResource {
     pub(crate) withheld: Vec<Arc<Handler>>,
 }
 
+impl Matched {
+    /// Kinds that handlers own are not served either.
+    pub(crate) fn unresolved_too(&mut self, kinds: &BTreeSet<String>) {
+        if !kinds.is_empty() {
+            let selectors = kinds.iter().cloned().collect();
+            self.unserved.push(Serving::Unresolved { selectors });
+            self.is_unresolved = true;
+        }
+    }
+}
+
 /// A resource that a handler is for, in the version that it takes.
 struct Demand<'a> {
     handler: &'a Arc<Handler>,

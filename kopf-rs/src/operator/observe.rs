@@ -40,9 +40,12 @@ use crate::rt::outage::Membership;
 use crate::wording::Line;
 
 mod backbone;
+mod children;
 mod schedule;
 #[cfg(test)]
 mod tests;
+
+use children::{ChildWatches, OwnedKinds, WatchWith};
 
 use backbone::{Namespaces, custom_resource_definitions, namespaces};
 use schedule::{DiscoverySchedule, Event, is_served};
@@ -66,6 +69,7 @@ pub(crate) struct Observer {
     resources: Vec<Resource>,
     ids: HashMap<[String; 2], u32>,
     watches: BTreeMap<Place, Watch>,
+    children: ChildWatches,
     /// Those of namespaces that are gone, until then.
     ending: VecDeque<(Instant, Place, Watch)>,
     /// Those of namespaces and definitions.
@@ -138,6 +142,7 @@ impl Observer {
             resources: Vec::new(),
             ids: HashMap::new(),
             watches: BTreeMap::new(),
+            children: ChildWatches::default(),
             ending: VecDeque::new(),
             own_watches: Vec::new(),
             next_stream: 0,
@@ -326,7 +331,18 @@ impl Observer {
     /// Start and stop watches until they are those that should be. Whether some handlers are for what is not served, or not clear.
     fn reconcile(&mut self) -> bool {
         let unknown = self.setup.cluster.unknown_versions();
-        let matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
+        let mut matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
+        let owned = OwnedKinds::of(&self.setup.handlers, &self.resources);
+        matched.unresolved_too(&owned.missing);
+        self.children.reconcile(
+            owned,
+            &WatchWith {
+                engine: &self.setup.engine,
+                cluster: &self.setup.cluster,
+                pace: &self.pace,
+                namespaces: self.namespaces.some(),
+            },
+        );
         self.tell_served(&matched.resources);
         if let Some(board) = &self.setup.board {
             board.discovered(&matched.unserved, self.namespaces.are_known());

@@ -639,6 +639,7 @@ impl CheckedOperator {
                 exit: settings.queueing.exit_timeout,
             },
             extensions: self.context.extensions.clone(),
+            children: self.children.clone(),
             handlers: self.handlers_on.clone(),
             calls: self.board.as_ref().map(|_| CallsInFlight::default()),
             last_errors: self.board.as_ref().map(|_| LastErrors::default()),

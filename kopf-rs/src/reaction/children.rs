@@ -28,6 +28,8 @@ enum Known {
 pub(crate) struct AppliedFacts {
     pub(crate) uid: String,
     pub(crate) resource_version: String,
+    /// Of its metadata, as far as they concern its owner: after the last apply.
+    pub(crate) state: String,
     /// Of what was wanted.
     pub(crate) digest: String,
     pub(crate) author: Author,
@@ -92,6 +94,14 @@ impl ChildrenMemory {
         }
     }
 
+    /// The child as it was applied last, where it was just as it is wanted now.
+    pub(crate) fn as_wanted(&self, child: &ChildName, digest: &str) -> Option<&AppliedFacts> {
+        match self.0.get(child)? {
+            Known::Applied(facts) if facts.digest == digest => Some(facts),
+            _ => None,
+        }
+    }
+
     /// The names that were met.
     pub(crate) fn names(&self) -> impl Iterator<Item = &ChildName> {
         self.0.keys()
@@ -132,6 +142,7 @@ mod tests {
         AppliedFacts {
             uid: "u".to_owned(),
             resource_version: version.to_owned(),
+            state: "s".to_owned(),
             digest: "d".to_owned(),
             author: author("a", "1"),
         }

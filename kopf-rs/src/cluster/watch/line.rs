@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::error::Status;
+use crate::cluster::watch::Parse;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -95,7 +96,7 @@ impl Lines {
 
 impl Line {
     /// Read one line; `None` where it is blank. The error never shows content, which may be a secret.
-    pub(super) fn read(line: &[u8]) -> Result<Option<Self>, String> {
+    pub(super) fn read(line: &[u8], parse: Parse) -> Result<Option<Self>, String> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(None);
@@ -104,16 +105,16 @@ impl Line {
         // The server always writes it like this, which saves a pass over the object.
         if let Some((kind, object)) = shortcut(text)
             && let Some(event) = event_type(kind)
-            && let Ok(raw) = Raw::parse(object)
+            && let Ok(raw) = parse(object)
         {
             return Ok(Some(Self::Object(event, raw)));
         }
-        Self::generic(text)
+        Self::generic(text, parse)
             .map(Some)
             .map_err(|error| not_a_line(line, &error))
     }
 
-    fn generic(text: &str) -> Result<Self, Box<dyn std::error::Error>> {
+    fn generic(text: &str, parse: Parse) -> Result<Self, Box<dyn std::error::Error>> {
         let Generic { kind, object } = serde_json::from_str(text)?;
         let object = object.get();
         Ok(match kind.as_ref() {
@@ -127,7 +128,7 @@ impl Line {
             }
             "ERROR" => Self::Error(serde_json::from_str(object)?),
             other => match event_type(other) {
-                Some(event) => Self::Object(event, Raw::parse(object)?),
+                Some(event) => Self::Object(event, parse(object)?),
                 None => Self::Unknown(other.to_owned()),
             },
         })
@@ -201,7 +202,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Line {
-        Line::read(text.as_bytes()).unwrap().unwrap()
+        Line::read(text.as_bytes(), Raw::parse).unwrap().unwrap()
     }
 
     #[test]
@@ -241,7 +242,7 @@ mod tests {
         assert!(matches!(error, Line::Error(status) if status.code() == 410));
         let novelty = read(r#"{"type":"MOVED","object":{}}"#);
         assert!(matches!(novelty, Line::Unknown(kind) if kind == "MOVED"));
-        assert!(Line::read(b" \r").unwrap().is_none());
+        assert!(Line::read(b" \r", Raw::parse).unwrap().is_none());
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
             br#"{"type":"ADDED"}"#,
             br#"{"type":"BOOKMARK","object":{"hush":1}}"#,
         ] {
-            let words = Line::read(line).unwrap_err();
+            let words = Line::read(line, Raw::parse).unwrap_err();
             assert!(words.contains("is not a watch event"), "{words}");
             assert!(!words.contains("hush"), "{words}");
         }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
-use crate::cluster::watch::{End, PATIENCE, WatchEvent, Watched, Watcher};
+use crate::cluster::watch::{End, METADATA_LIST, PATIENCE, WatchEvent, Watched, Watcher};
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -39,7 +39,11 @@ impl<'a> Watcher<'a> {
             }
             let api_version = resource.api_version();
             let read = read_page(&page, &mut |item| {
-                let raw = Raw::parse_item(item, &api_version, &resource.kind)?;
+                let raw = if self.watched.metadata_only {
+                    Raw::parse_whole(item)?
+                } else {
+                    Raw::parse_item(item, &api_version, &resource.kind)?
+                };
                 (self.sink)(WatchEvent::Object(EventType::Listed, raw));
                 Ok(())
             });
@@ -87,7 +91,11 @@ impl<'a> Watcher<'a> {
             target.push('?');
             target.push_str(parameters);
         }
-        Call::get(target, self.asked())
+        let mut call = Call::get(target, self.asked());
+        if self.watched.metadata_only {
+            call.accept = METADATA_LIST;
+        }
+        call
     }
 }
 

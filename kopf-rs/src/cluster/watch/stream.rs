@@ -88,7 +88,7 @@ impl Watcher<'_> {
 
     /// The stream has ended: with an unfinished line where it was cut, with a finished one where the server saves its last line feed.
     fn last_line(&mut self, lines: &Lines) -> End {
-        if Line::read(lines.unfinished()).is_ok()
+        if Line::read(lines.unfinished(), self.watched.parse()).is_ok()
             && let ControlFlow::Break(end) = self.line(lines.unfinished())
         {
             return end;
@@ -97,7 +97,7 @@ impl Watcher<'_> {
     }
 
     fn line(&mut self, line: &[u8]) -> ControlFlow<End> {
-        let line = match Line::read(line) {
+        let line = match Line::read(line, self.watched.parse()) {
             Ok(Some(line)) => line,
             Ok(None) => return ControlFlow::Continue(()),
             Err(words) => return ControlFlow::Break(End::Garbled(words)),

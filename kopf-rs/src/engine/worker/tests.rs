@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::cluster::fake::Fake;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::children::ChildApplier;
 use crate::engine::mailbox::ReturnedCall;
 use crate::engine::shared::{Limits, Setup};
 use crate::handler::extensions::Extensions;
@@ -31,6 +32,7 @@ fn a_worker_that_waits_is_small() {
 /// An engine of a server that never answers, which starts no workers.
 fn shared() -> Arc<Shared> {
     let setup = Setup {
+        children: Arc::new(ChildApplier::new("tester.kopf.rs".to_owned())),
         cluster: Fake::new([]).cluster(),
         clock: Clock::start(),
         persistence: Persistence::named("op"),
