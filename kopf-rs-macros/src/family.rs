@@ -145,6 +145,7 @@ const CLIENTLESS_ARGUMENTS: &[&str] = &["memo", "logger", "param", "retry", "sta
 
 const OBJECT_ARGUMENTS: &[&str] = &[
     "body",
+    "object",
     "spec",
     "meta",
     "status",

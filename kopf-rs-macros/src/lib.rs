@@ -45,6 +45,7 @@ attributes! {
     on_create: change::CREATE;
     on_update: change::UPDATE;
     on_delete: change::DELETE;
+    finalize: change::FINALIZE;
     on_resume: change::RESUME;
     on_field: change::ON_FIELD;
     on_event: event::ON_EVENT;

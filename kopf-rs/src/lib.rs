@@ -171,6 +171,8 @@ struct ComingFromKopf;
 // The attributes, documented here because their examples need the framework.
 #[doc = include_str!("../docs/daemon.md")]
 pub use kopf_rs_macros::daemon;
+#[doc = include_str!("../docs/finalize.md")]
+pub use kopf_rs_macros::finalize;
 #[doc = include_str!("../docs/index.md")]
 pub use kopf_rs_macros::index;
 #[doc = include_str!("../docs/on_cleanup.md")]

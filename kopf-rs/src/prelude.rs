@@ -17,7 +17,7 @@ pub use crate::{
     remove_owner_reference,
 };
 pub use crate::{
-    daemon, index, on_cleanup, on_create, on_delete, on_event, on_field, on_login, on_probe,
-    on_resume, on_startup, on_update, reconcile, subhandler, timer,
+    daemon, finalize, index, on_cleanup, on_create, on_delete, on_event, on_field, on_login,
+    on_probe, on_resume, on_startup, on_update, reconcile, subhandler, timer,
 };
 pub use crate::{debug, error, fail, info, retry, warn};

@@ -46,6 +46,7 @@ mod patching;
 mod posting;
 mod random;
 mod readme;
+mod reconcile;
 mod resume;
 mod retry;
 mod rights;

@@ -1,4 +1,4 @@
-//! `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`, and `subhandler` within them.
+//! `on_create`, `on_update`, `on_delete`, `finalize`, `on_resume`, `on_field`, and `subhandler` within them.
 
 use crate::family::{
     COMMON_ARGUMENTS, FIELD, FILTERS, Family, Form, Kind, OBJECT_ARGUMENTS, RETRY, Returns, Setting,
@@ -26,6 +26,7 @@ const SIDES: &[Setting] = &[
 pub(crate) const CREATE: Kind = kind("on_create", "Create", &[]);
 pub(crate) const UPDATE: Kind = kind("on_update", "Update", SIDES);
 pub(crate) const DELETE: Kind = kind("on_delete", "Delete", &[Setting("optional", Form::Flag)]);
+pub(crate) const FINALIZE: Kind = kind("finalize", "Finalize", &[]);
 pub(crate) const RESUME: Kind = kind("on_resume", "Resume", &[Setting("deleted", Form::Flag)]);
 pub(crate) const ON_FIELD: Kind = Kind {
     required: Some((

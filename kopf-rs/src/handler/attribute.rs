@@ -26,6 +26,10 @@ pub(crate) const ON_DELETE: Attribute = Attribute {
     name: "on_delete",
     options: &[RETRY, FILTERS, &["optional"]],
 };
+pub(crate) const FINALIZE: Attribute = Attribute {
+    name: "finalize",
+    options: &[RETRY, FILTERS],
+};
 pub(crate) const ON_RESUME: Attribute = Attribute {
     name: "on_resume",
     options: &[RETRY, FILTERS, &["deleted"]],
@@ -98,9 +102,9 @@ pub(crate) const INDEX: Attribute = Attribute {
     options: &[RETRY, FILTERS],
 };
 
-const ALL: [Attribute; 14] = [
-    ON_CREATE, ON_UPDATE, ON_DELETE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP, ON_CLEANUP,
-    ON_LOGIN, ON_PROBE, DAEMON, TIMER, RECONCILE, INDEX,
+const ALL: [Attribute; 15] = [
+    ON_CREATE, ON_UPDATE, ON_DELETE, FINALIZE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP,
+    ON_CLEANUP, ON_LOGIN, ON_PROBE, DAEMON, TIMER, RECONCILE, INDEX,
 ];
 
 // === impl ===

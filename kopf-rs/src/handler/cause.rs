@@ -81,6 +81,13 @@ impl Cause {
         let at = self.at("spec");
         read::read(at, read::stanza(self.body().spec()), Absent::Empty)
     }
+    /// The whole object as a type of yours.
+    ///
+    /// # Errors
+    /// A permanent one that names the JSON path, where the object is no `T`.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        read::read(self.at(""), read::stanza(self.body()), Absent::Empty)
+    }
     /// The stanza `status` as a type of yours.
     ///
     /// # Errors

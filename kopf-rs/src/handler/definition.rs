@@ -116,6 +116,11 @@ impl Handler {
         self.family.is_optional_deletion()
     }
 
+    /// Whether it is called after all others that are for the deletion of an object, and after all that runs in the background for it.
+    pub(crate) fn comes_last(&self) -> bool {
+        self.family.comes_last()
+    }
+
     /// The resources it is for; `None` where it is for no object.
     pub(crate) fn selector(&self) -> Option<&Selector> {
         self.family.selector()

@@ -28,7 +28,7 @@ pub(crate) mod reconcile;
 /// What an annotated function declares: the family, and functions that make its selector and its options.
 #[derive(Clone, Copy)]
 pub enum Declaration {
-    /// `#[on_create]`, `#[on_update]`, `#[on_delete]`, `#[on_resume]`, `#[on_field]`
+    /// `#[on_create]`, `#[on_update]`, `#[on_delete]`, `#[finalize]`, `#[on_resume]`, `#[on_field]`
     Change(ChangeKind, MakeSelector, fn() -> ChangeOptions),
     /// `#[on_event]`
     Event(MakeSelector, fn() -> EventOptions),

@@ -75,6 +75,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
         false
     }
 
+    /// Whether it is called after all others that are for the deletion of an object, and after all that runs in the background for it.
+    fn comes_last(&self) -> bool {
+        false
+    }
+
     /// Whether a cycle with this reason is one it is for. `initial`: the object was listed and not handled since.
     fn is_for(&self, _reason: Reason, _initial: bool) -> bool {
         false

@@ -168,15 +168,30 @@ impl Cycle {
         self.reason == Reason::Delete && self.mode == Mode::Persisted
     }
 
+    /// Those who would be called, now or later. Those that come last are not, as long as something else is left or runs in the background.
+    pub(super) fn callable(&self, is_held_in_background: bool) -> impl Iterator<Item = &Member> {
+        let last_wait = self.last_wait(is_held_in_background);
+        let left = self.left().filter(|member| !member.is_suspended());
+        left.filter(move |member| !(last_wait && member.handler.comes_last()))
+    }
+
+    /// Whether those that come last wait for others.
+    fn last_wait(&self, is_held_in_background: bool) -> bool {
+        is_held_in_background || self.left().any(|member| !member.handler.comes_last())
+    }
+
     /// Find those whose limits are reached, and pick those to call now.
-    pub(super) fn pick(&mut self, input: &Input<'_>) -> Vec<&Member> {
+    pub(super) fn pick(&mut self, input: &Input<'_>, is_held_in_background: bool) -> Vec<&Member> {
         let turn = self.turn(input.now);
         let lifecycle = if turn.is_last {
             &Lifecycle::AllAtOnce
         } else {
             &input.policy.lifecycle
         };
-        let mut members: Vec<_> = self.members.iter_mut().enumerate().collect();
+        let last_wait = self.last_wait(is_held_in_background);
+        let members = self.members.iter_mut().enumerate();
+        let members = members.filter(|(_, member)| !(last_wait && member.handler.comes_last()));
+        let mut members: Vec<_> = members.collect();
         let picked = turn.pick(&mut members, lifecycle, input.body, input.random);
         let picked = picked.into_iter();
         picked.map(|place| &self.members[place]).collect()

@@ -141,7 +141,8 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
         let change = comparison.change(Some(reason), handler.field());
         cause(input, handler, change, attempt)
     };
-    plan.changing = cycle.pick(input).into_iter().map(call).collect();
+    let is_held = plan.context.is_held_in_background;
+    plan.changing = cycle.pick(input, is_held).into_iter().map(call).collect();
     plan.suspended = cycle.suspended().collect();
     plan.cycle = Some(Box::new(cycle));
 }

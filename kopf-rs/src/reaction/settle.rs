@@ -331,7 +331,7 @@ impl Settling {
             self.effects.seen_if_refused.deletion_was_handled = true;
             self.effects.seen.in_progress = None;
         } else {
-            self.effects.wake_at = wake_at(cycle, self.now);
+            self.effects.wake_at = self.wake_at(cycle);
             self.remember(InProgress {
                 records: cycle.ledger.records(),
                 ongoing: ongoing(cycle),
@@ -344,7 +344,7 @@ impl Settling {
 
     /// Some handlers are left: write down how far it is.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
-        self.effects.wake_at = wake_at(cycle, self.now);
+        self.effects.wake_at = self.wake_at(cycle);
         let stored = cycle.ledger.stored();
         let written = self.write(&Changes {
             removed: cycle.ledger.removed(),
@@ -419,6 +419,11 @@ impl Settling {
             ..InProgress::default()
         });
         self.finish(written.patch)
+    }
+
+    fn wake_at(&self, cycle: &Cycle) -> Option<Timestamp> {
+        let called = cycle.callable(self.context.is_held_in_background);
+        next_due(called.map(|it| &it.record), self.now)
     }
 
     /// Put the changes into a patch, beside what handlers want.
@@ -540,9 +545,4 @@ fn ongoing(cycle: &Cycle) -> Option<Ongoing> {
         reason: cycle.reason,
         target: target.is_fixed.then(|| target.essence.clone()),
     })
-}
-
-fn wake_at(cycle: &Cycle, now: Timestamp) -> Option<Timestamp> {
-    let called = cycle.left().filter(|it| !it.is_suspended());
-    next_due(called.map(|it| &it.record), now)
 }

@@ -10,6 +10,7 @@ mod deletion;
 mod history;
 mod life;
 mod reconcile;
+mod reconcile_history;
 mod restart;
 mod retry;
 mod schedules;

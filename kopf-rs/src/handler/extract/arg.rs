@@ -12,7 +12,7 @@ macro_rules! markers {
 }
 
 markers! {
-    body spec meta status uid name namespace labels annotations resource
+    body object spec meta status uid name namespace labels annotations resource
     memo logger param retry started runtime client
     event_type event
     reason old new diff

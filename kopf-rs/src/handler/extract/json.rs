@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -82,6 +82,22 @@ json_arg! {
     old at "old", absent as Null: |cause| cause.old().map(Cow::Borrowed);
     new at "new", absent as Null: |cause| cause.new().map(Cow::Borrowed);
     event at "event", absent as Null: |cause| Some(Cow::<Value>::Owned(cause.event()));
+}
+
+impl<'a, T: DeserializeOwned> FromArg<'a, arg::object> for Arc<T> {
+    fn from_arg(cause: &'a Cause) -> Result<Self, HandlerError> {
+        cause.object().map(Self::new)
+    }
+}
+
+impl<'a, T: DeserializeOwned + 'static> LendArg<'a, arg::object> for T {
+    type Held = Lent<'a, T>;
+    fn hold(cause: &'a Cause) -> Result<Lent<'a, T>, HandlerError> {
+        <T as LendArg<'a, arg::body>>::hold(cause)
+    }
+    fn hold_if_any(cause: &'a Cause) -> Result<Option<Lent<'a, T>>, HandlerError> {
+        <T as LendArg<'a, arg::body>>::hold_if_any(cause)
+    }
 }
 
 fn lent(value: &Value) -> Option<Cow<'_, Value>> {

@@ -1,4 +1,4 @@
-//! Handlers of changes: `on_create`, `on_update`, `on_delete`, `on_resume`, `on_field`, and their sub-handlers.
+//! Handlers of changes: `on_create`, `on_update`, `on_delete`, `finalize`, `on_resume`, `on_field`, and their sub-handlers.
 //!
 //! They are called for what has changed since the object was handled last, and their progress is kept on the object.
 
@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::handler::attribute::{Attribute, ON_CREATE, ON_DELETE, ON_FIELD, ON_RESUME, ON_UPDATE};
+use crate::handler::attribute::{
+    Attribute, FINALIZE, ON_CREATE, ON_DELETE, ON_FIELD, ON_RESUME, ON_UPDATE,
+};
 use crate::handler::cause::Cause;
 use crate::handler::filter::{Criterion, Filters, Former};
 use crate::handler::options::{CallbackOptions, ChangeOptions, RetryOptions};
@@ -29,6 +31,8 @@ pub enum ChangeKind {
     Update,
     /// `#[on_delete]`
     Delete,
+    /// `#[finalize]`
+    Finalize,
     /// `#[on_resume]`
     Resume,
     /// `#[on_field]`
@@ -52,6 +56,7 @@ impl ChangeKind {
             Self::Create => ON_CREATE,
             Self::Update => ON_UPDATE,
             Self::Delete => ON_DELETE,
+            Self::Finalize => FINALIZE,
             Self::Resume => ON_RESUME,
             Self::Field => ON_FIELD,
         }
@@ -127,7 +132,14 @@ impl FamilyRules for ChangeHandler {
     }
 
     fn needs_finalizer(&self) -> bool {
-        self.kind == ChangeKind::Delete && !self.options.optional
+        match self.kind {
+            ChangeKind::Delete => !self.options.optional,
+            kind => kind == ChangeKind::Finalize,
+        }
+    }
+
+    fn comes_last(&self) -> bool {
+        self.kind == ChangeKind::Finalize
     }
 
     fn is_optional_deletion(&self) -> bool {
@@ -138,7 +150,7 @@ impl FamilyRules for ChangeHandler {
         match self.kind {
             ChangeKind::Create => reason == Reason::Create,
             ChangeKind::Update => reason == Reason::Update,
-            ChangeKind::Delete => reason == Reason::Delete,
+            ChangeKind::Delete | ChangeKind::Finalize => reason == Reason::Delete,
             ChangeKind::Resume => {
                 initial
                     && reason != Reason::Create
@@ -200,6 +212,7 @@ by_hand! {
     on_create Create "Call `handler` for new objects."
     on_update Update "Call `handler` for changed objects."
     on_delete Delete "Call `handler` for objects being deleted."
+    finalize Finalize "Call `handler` for objects being deleted, when all else has ended for them."
     on_resume Resume "Call `handler` for objects found handled when the operator starts."
     on_field Field "Call `handler` for changes of its field, which it must have."
 }

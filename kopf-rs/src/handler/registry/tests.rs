@@ -194,9 +194,9 @@ fn options_of_other_attributes_are_refused() {
         .check()
         .map_or_else(|error| error.to_string(), |()| String::new());
     let wanted = [
-        "on_event of handler `tried`: `retries` is not an option of on_event: it belongs to on_create, on_update, on_delete, on_resume, \
+        "on_event of handler `tried`: `retries` is not an option of on_event: it belongs to on_create, on_update, on_delete, finalize, on_resume, \
          on_field, on_startup, on_cleanup, on_login, on_probe, daemon, timer, reconcile and index",
-        "on_startup of handler `tried`: `field` is not an option of on_startup: it belongs to on_create, on_update, on_delete, on_resume, \
+        "on_startup of handler `tried`: `field` is not an option of on_startup: it belongs to on_create, on_update, on_delete, finalize, on_resume, \
          on_field, on_event, daemon, timer, reconcile and index",
         "on_update of handler `tried`: `optional` is not an option of on_update: it belongs to on_delete",
     ];

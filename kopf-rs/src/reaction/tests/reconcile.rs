@@ -255,3 +255,36 @@ fn an_optional_deletion_handler_needs_no_finalizer_for_it() {
     world.delete();
     assert_eq!(world.calls(), "o delete#0");
 }
+
+#[test]
+fn finalizing_comes_after_deletion_handlers_and_after_all_that_runs() {
+    let mut world = World::of("finalize:z delete:d daemon:x reconcile:r").script("d", "t5 ok");
+    world.create(json!({}));
+    assert_eq!((world.calls(), world.is_held()), ("x#0 r#0".into(), true));
+    world.delete();
+    assert_eq!(world.calls(), "d delete#0");
+    assert_eq!(world.reason("r"), "RESOURCE_DELETED");
+    world.ends("r", "ok").ends("x", "ok");
+    assert_eq!(world.calls(), "", "CH55: the deletion handler is not done");
+    world.wait();
+    assert_eq!(world.calls(), "d delete#1 z delete#0", "CH55");
+    assert!(world.object.is_none());
+}
+
+#[test]
+fn finalizing_waits_for_a_call_that_runs() {
+    let mut world = World::of("finalize:z delete:d reconcile:r").script("z", "t5 ok");
+    world.create(json!({})).calls();
+    world.delete().wait();
+    assert_eq!(world.calls(), "d delete#0");
+    assert_eq!(world.wake_at, None, "nothing to do until the call ends");
+    world.ends("r", "ok");
+    assert_eq!(world.calls(), "z delete#0");
+    world.restart().wait();
+    assert_eq!(
+        world.calls(),
+        "z delete#1",
+        "not the deletion handler again"
+    );
+    assert!(world.object.is_none());
+}

@@ -156,7 +156,7 @@ pub(super) fn on_field(id: &str, field: &str) -> Handler {
     })
 }
 
-/// Handlers by a word each: `create:c update:u delete:d resume:r event:e optional:o field:f` (of `spec.f`).
+/// Handlers by a word each: `create:c update:u delete:d finalize:z resume:r event:e optional:o field:f` (of `spec.f`).
 pub(super) fn handlers(words: &str) -> Vec<Handler> {
     let one = |word: &str| {
         let (kind, id) = word.split_once(':').unwrap();
@@ -165,6 +165,7 @@ pub(super) fn handlers(words: &str) -> Vec<Handler> {
             "update" => handler(ChangeKind::Update, id),
             "delete" => handler(ChangeKind::Delete, id),
             "optional" => with(handler(ChangeKind::Delete, id), |it| it.optional = true),
+            "finalize" => handler(ChangeKind::Finalize, id),
             "resume" => handler(ChangeKind::Resume, id),
             "event" => on_event(id),
             "daemon" => in_background(BackgroundKind::Daemon, id, |_| {}),

@@ -1,0 +1,389 @@
+//! Level-triggered handlers: called with the object as it is, never two at once, and no more often than things change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kopf_rs::prelude::Again;
+use kopf_rs::{PermanentError, Registry, TemporaryError, handler};
+use kopf_rs_tests::{Server, TestCluster, scenarios};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::operating::{Gate, KIND, TestOperator, Working, is_handled};
+
+scenarios! {
+    it_is_called_for_what_is_there_and_what_comes_and_holds_nothing;
+    nothing_is_asked_at_rest [memory];
+    all_that_changes_during_a_call_is_one_more_call;
+    what_it_returns_calls_it_again [memory];
+    errors_are_repeated_and_permanent_ones_wait_for_another_object [memory];
+    a_retrying_handler_does_not_hold_it_up [memory];
+    handlers_of_changes_go_first [memory];
+    the_finalizer_is_on_before_the_first_call;
+    finalizing_is_the_last_thing;
+    an_object_that_goes_takes_its_calls_along [memory tcp];
+    an_operator_that_is_to_end_reconciles_each_object_once [memory tcp];
+    its_own_changes_of_the_status_call_nobody;
+}
+
+fn is_held(object: &Value) -> bool {
+    object["metadata"]["finalizers"] == json!(["tester.kopf.rs/finalizer"])
+}
+
+async fn it_is_called_for_what_is_there_and_what_comes_and_holds_nothing(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.create("a", json!({})).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), test.noting("r")));
+    test.calls_until("r a").await;
+    test.create("b", json!({})).await;
+    test.calls_until("r b").await;
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.calls.until(3).await;
+    test.line("Reconciler 'r' succeeded.").await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["r a", "r b", "r a"]);
+    let working = test.start(Registry::new().reconcile(test.selector(), test.noting("r")));
+    test.calls.until(5).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(test.all_writes("a").await, 0);
+}
+
+/// CH2, without children; and the resync after it.
+async fn nothing_is_asked_at_rest(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    for nth in 0..10 {
+        test.create(&format!("a{nth}"), json!({})).await;
+    }
+    let working = test.start(Registry::new().reconcile(test.selector(), test.noting("r")));
+    test.calls.until(10).await;
+    let begun = Instant::now();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = |test: &TestOperator| {
+        let asked = test.cluster.asked().into_iter();
+        asked.filter(|it| it.verb != "watch").count()
+    };
+    let before = asked(&test);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(asked(&test), before);
+    assert_eq!(test.calls.all().len(), 10);
+    // Ten hours, and a tenth more or less.
+    let until = |hours: u64| begun + Duration::from_secs(hours * 3600);
+    tokio::time::sleep_until(until(8)).await;
+    assert_eq!(test.calls.all().len(), 10);
+    tokio::time::sleep_until(until(12)).await;
+    assert_eq!(test.calls.all().len(), 20);
+    working.stop().await;
+}
+
+/// CH46 and CH51 for changes of the object.
+async fn all_that_changes_during_a_call_is_one_more_call(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let (calls, held) = (test.calls.clone(), gate.clone());
+    let function = handler("r", move |cause| {
+        let (calls, gate) = (calls.clone(), held.clone());
+        async move {
+            calls.note(format!("begins with {}", cause.body().spec()["size"]));
+            gate.pass().await;
+            calls.note("ends");
+            Ok(())
+        }
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({"size": 0})).await;
+    test.calls.until(1).await;
+    for size in 1..=20 {
+        test.patch("a", json!({"spec": {"size": size}})).await;
+    }
+    gate.open(1);
+    test.calls.until(3).await;
+    gate.open(5);
+    test.calls.until(4).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    working.stop().await;
+    assert_eq!(
+        test.calls.all(),
+        ["begins with 0", "ends", "begins with 20", "ends"]
+    );
+}
+
+/// CH47, with a change of the object in the place of a child's.
+async fn what_it_returns_calls_it_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (calls, begun) = (test.calls.clone(), Instant::now());
+    let function = handler("r", move |cause| {
+        calls.note(format!("{}", begun.elapsed().as_secs()));
+        async move {
+            if cause.body().spec()["wait"] == true {
+                cause.again(Again::after(30));
+            }
+            Ok(())
+        }
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({"wait": true})).await;
+    test.calls.until(2).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    test.patch("a", json!({"spec": {"wait": false}})).await;
+    test.calls.until(3).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["0", "30", "40"]);
+}
+
+async fn errors_are_repeated_and_permanent_ones_wait_for_another_object(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let function = test.handler("r", |cause| async move {
+        match (cause.body().spec()["size"].as_u64(), cause.retry()) {
+            (None, 0) => Err(TemporaryError::new("not yet").delay(5).into()),
+            (None, _) => Err(PermanentError::new("never").into()),
+            (Some(size), retry) if u64::from(retry) < size => Err("no".into()),
+            _ => Ok(Value::Null),
+        }
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({})).await;
+    let begun = Instant::now();
+    test.calls.until(2).await;
+    assert_eq!(begun.elapsed().as_secs(), 5);
+    test.line("Reconciler 'r' failed temporarily: not yet")
+        .await;
+    test.line("Reconciler 'r' failed permanently: never").await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(test.calls.all().len(), 2);
+    test.patch("a", json!({"spec": {"size": 2}})).await;
+    let begun = Instant::now();
+    test.calls.until(5).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    assert!(
+        (3.0..4.0).contains(&seconds),
+        "one and two seconds: {seconds}"
+    );
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    working.stop().await;
+    assert_eq!(test.calls.all().len(), 5);
+}
+
+/// CH54.
+async fn a_retrying_handler_does_not_hold_it_up(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let until = Instant::now() + Duration::from_secs(3000);
+    let update = test.handler("update_fn", move |_| async move {
+        if Instant::now() < until {
+            return Err(TemporaryError::new("not yet").delay(60).into());
+        }
+        Ok(json!("done"))
+    });
+    let registry = Registry::new()
+        .on_update(test.selector(), update)
+        .reconcile(test.selector(), test.noting("r"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls_until("r a").await;
+    let changed = Instant::now();
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.calls.until(3).await;
+    assert_eq!(changed.elapsed().as_secs(), 0);
+    assert_eq!(test.calls.all()[1..], ["update_fn a", "r a"]);
+    test.until("it is handled", "a", |object| {
+        object["status"]["update_fn"] == "done" && is_handled(object)
+    })
+    .await;
+    working.stop().await;
+    let calls = test.calls.all();
+    let reconciled = calls.iter().filter(|it| *it == "r a").count();
+    assert_eq!(reconciled, 2, "once for each change");
+}
+
+async fn handlers_of_changes_go_first(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let seen = test.calls.clone();
+    let function = handler("r", move |cause| {
+        seen.note(format!("r sees {}", cause.body().status()["create_fn"]));
+        async { Ok(()) }
+    });
+    let create = test.handler("create_fn", |_| async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(json!("made"))
+    });
+    let registry = Registry::new()
+        .reconcile(test.selector(), function)
+        .on_create(test.selector(), create)
+        .on_resume(test.selector(), test.noting("resume_fn"));
+    let working = test.start(registry.clone());
+    test.create("a", json!({})).await;
+    test.calls.until(2).await;
+    working.stop().await;
+    let working = test.start(registry);
+    let begun = Instant::now();
+    test.calls.until(4).await;
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    working.stop().await;
+    let expected = [
+        "create_fn a",
+        "r sees \"made\"",
+        "resume_fn a",
+        "r sees \"made\"",
+    ];
+    assert_eq!(test.calls.all(), expected);
+}
+
+async fn the_finalizer_is_on_before_the_first_call(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
+    let function = handler("r", move |cause| {
+        calls.note(format!("held: {}", is_held(cause.body())));
+        async { Ok(()) }
+    });
+    let registry = Registry::new()
+        .reconcile(test.selector(), function)
+        .finalize(test.selector(), test.noting("z"));
+    let working = test.start(registry);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["held: true", "z a"]);
+}
+
+/// CH55.
+async fn finalizing_is_the_last_thing(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let calls = test.calls.clone();
+    let daemon = handler("d", move |cause| {
+        let calls = calls.clone();
+        async move {
+            let stopped = cause.stopped().cloned();
+            stopped.expect("daemons have one").wait().await;
+            calls.note("d ends");
+            Ok(())
+        }
+    });
+    let registry = Registry::new()
+        .finalize(test.selector(), test.noting("z"))
+        .on_delete(test.selector(), test.noting("delete_fn"))
+        .daemon(test.selector(), daemon)
+        .reconcile(test.selector(), test.waiting("r", &gate));
+    let working = test.start(registry);
+    for policy in ["Background", "Foreground"] {
+        test.create("a", json!({})).await;
+        let before = test.calls.all().len();
+        test.calls.until(before + 1).await;
+        let path = format!(
+            "/apis/{}/v1/namespaces/{}/{KIND}/a",
+            test.group,
+            test.cluster.namespace()
+        );
+        let options = json!({"propagationPolicy": policy});
+        let deleted = test.cluster.request("DELETE", &path, Some(&options)).await;
+        deleted.expect("it is there");
+        test.calls.until(before + 3).await;
+        test.line("Reconciler 'r' is told to exit: RESOURCE_DELETED.")
+            .await;
+        gate.open(1);
+        if policy == "Foreground" && test.cluster.server() == Server::Real {
+            // No garbage collector runs beside it.
+            test.until("we have let it go", "a", |object| {
+                object["metadata"]["finalizers"] == json!(["foregroundDeletion"])
+            })
+            .await;
+            test.patch("a", json!({"metadata": {"finalizers": null}}))
+                .await;
+        }
+        test.until_gone("a").await;
+        let calls = test.calls.all()[before..].to_vec();
+        let mut beside = calls[1..3].to_vec();
+        beside.sort();
+        assert_eq!(beside, ["d ends", "delete_fn a"], "{policy}");
+        assert_eq!(
+            (&*calls[0], &calls[3..]),
+            ("r a", &["z a".to_owned()][..]),
+            "{policy}"
+        );
+    }
+    working.stop().await;
+}
+
+/// No finalizer holds it.
+async fn an_object_that_goes_takes_its_calls_along(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let calls = test.calls.clone();
+    let function = handler("r", move |cause| {
+        let calls = calls.clone();
+        async move {
+            calls.note("begins");
+            let stopped = cause.stopped().cloned();
+            stopped.expect("it has one").wait().await;
+            calls.note("ends");
+            cause.patch(|patch| patch.set("status.late", true));
+            Ok(())
+        }
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    test.delete("a").await;
+    test.until_gone("a").await;
+    test.calls.until(2).await;
+    test.create("a", json!({})).await;
+    test.calls.until(3).await;
+    // It is another object.
+    assert_eq!(test.get("a").await["status"], Value::Null);
+    working.stop().await;
+}
+
+async fn an_operator_that_is_to_end_reconciles_each_object_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    for name in ["a", "b"] {
+        test.create(name, json!({})).await;
+    }
+    let function = test.handler("r", |cause| async move {
+        cause.again(Again::after(30));
+        if cause.retry() == 0 {
+            return Err(TemporaryError::new("not yet").delay(1).into());
+        }
+        cause.patch(|patch| patch.set("status.done", true));
+        Ok(Value::Null)
+    });
+    let operator = test.operator(Registry::new().reconcile(test.selector(), function));
+    let report = Working::start(&test.cluster, operator.once()).end().await;
+    let report = report.expect("it ends well");
+    assert!(report.failed.is_empty(), "{report:?}");
+    let mut calls = test.calls.all();
+    calls.sort();
+    assert_eq!(calls, ["r a", "r a", "r b", "r b"]);
+    assert_eq!(test.get("b").await["status"]["done"], true);
+}
+
+async fn its_own_changes_of_the_status_call_nobody(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let function = test.handler("r", move |cause| {
+        let count = count.fetch_add(1, Ordering::Relaxed);
+        async move {
+            cause.patch(|patch| patch.set("status.count", count + 1));
+            Ok(Value::Null)
+        }
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({})).await;
+    test.until("it has counted", "a", |object| {
+        object["status"]["count"] == 1
+    })
+    .await;
+    test.patch("a", json!({"metadata": {"labels": {"a": "x"}}}))
+        .await;
+    test.until("it has counted", "a", |object| {
+        object["status"]["count"] == 2
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["r a", "r a"]);
+    test.assert_writes("a", 2).await;
+}
