@@ -11,6 +11,7 @@ use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::cluster::reach::Reachability;
+use crate::cluster::write::pruned::Pruned;
 use crate::object::resource::Resource;
 use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
@@ -73,8 +74,8 @@ struct Shared {
     outages: Outages,
     /// API groups whose server has refused a streaming list.
     unstreamable: Notes,
-    /// Resources whose schema has dropped something we wrote, already warned of.
-    pruned: Notes,
+    /// What the schemas of resources have dropped of what we wrote.
+    pruned: Pruned,
     /// Resources that have lost their status subresource, already warned of.
     statusless: Notes,
     /// Resources without a status subresource as far as discovery knows: whether there is something at its path.
@@ -139,7 +140,7 @@ impl Cluster {
                 reach: Reachability::default(),
                 outages: Outages::default(),
                 unstreamable: Notes::default(),
-                pruned: Notes::default(),
+                pruned: Pruned::default(),
                 statusless: Notes::default(),
                 status_paths: Mutex::default(),
                 broken: Notes::default(),

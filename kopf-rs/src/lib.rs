@@ -117,7 +117,7 @@ pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
 pub use crate::operator::settings::{
     Background, Execution, Health, Networking, Posting, Queueing, Scanning, Settings,
-    StartupSettings, Watching,
+    StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 

@@ -12,6 +12,7 @@ pub(crate) mod essence;
 pub(crate) mod event;
 pub(crate) mod hierarchy;
 pub(crate) mod identity;
+pub(crate) mod inconsistency;
 pub(crate) mod label_selector;
 pub(crate) mod labels;
 pub(crate) mod operations;

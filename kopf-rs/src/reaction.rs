@@ -66,6 +66,7 @@ mod marks;
 pub(crate) mod member;
 pub(crate) mod memory;
 mod moment;
+mod outcome_conditions;
 pub(crate) mod owned;
 pub(crate) mod plan;
 pub(crate) mod planned;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kopf_rs::{Callback, Context, Registry, Status, handler};
+use kopf_rs::{
+    Callback, Context, PermanentError, Registry, Settings, Status, TemporaryError, handler,
+};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::operating::{Gate, TestOperator, definition, is_handled};
+use crate::operating::{Gate, TestOperator, Working, definition, is_handled};
 
 scenarios! {
     conditions_of_others_stay_as_they_are;
@@ -19,6 +21,10 @@ scenarios! {
     a_status_that_is_wiped_is_written_once_more_and_calls_no_handler [memory];
     the_generation_observed_is_the_one_that_the_call_has_seen;
     a_status_write_calls_no_handler_of_changes;
+    a_field_that_the_schema_lacks_is_told_once_and_not_written_again [memory tcp];
+    the_outcome_of_handlers_is_shown_as_conditions;
+    conditions_of_outcomes_cost_one_write_per_change_of_them [memory tcp];
+    a_ready_condition_of_a_handler_stays_its_own [memory tcp];
     a_failed_attempt_shows_its_condition_and_not_its_generation;
     sub_handlers_daemons_and_timers_change_the_status_too;
 }
@@ -288,6 +294,158 @@ async fn a_status_write_calls_no_handler_of_changes(cluster: TestCluster) {
     }
 }
 
+/// CH52, its first half
+async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut crd = definition(&test.group);
+    let text = json!({"type": "string"});
+    let condition = json!({"type": "object", "properties": {
+        "type": text, "status": text, "reason": text, "message": text, "lastTransitionTime": text,
+    }});
+    let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["status"] = json!({"type": "object", "properties": {
+        "size": {"type": "integer"}, "conditions": {"type": "array", "items": condition},
+    }});
+    test.cluster.apply(&crd.to_string()).await;
+    let ticks: Arc<AtomicUsize> = Arc::default();
+    let counted = ticks.clone();
+    let timer = handler("tick", move |context: Context| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            context.change_status(|status: &mut Status<Value>| {
+                status["size"] = json!(1);
+                status["url"] = json!("https://example.com");
+                status.conditions().set("Ready", true, "Yes", "");
+            })
+        }
+    });
+    let working = test.start(Registry::new().timer(test.selector(), timer.interval(0.5)));
+    test.create("a", json!({})).await;
+    until_ticks(&ticks, 3).await;
+    let before = test.all_writes("a").await;
+    until_ticks(&ticks, 8).await;
+    assert_eq!(test.all_writes("a").await, before);
+    let told = test.line("finished with inconsistencies").await;
+    for line in [
+        "properties.status.properties.url: {type: string}",
+        "properties.status.properties.conditions.items.properties.observedGeneration: {type: integer}",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    let lines = test.cluster.lines();
+    assert_eq!(
+        lines.count(|line| line.contains("finished with inconsistencies")),
+        1
+    );
+    let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["status"]["properties"]["url"] = text;
+    test.cluster.apply(&crd.to_string()).await;
+    let is_kept = |object: &Value| object["status"]["url"] == "https://example.com";
+    test.until("it is written to the new schema", "a", is_kept)
+        .await;
+    working.stop().await;
+}
+
+fn showing(test: &TestOperator, registry: Registry) -> Working {
+    let settings = Settings::with(|settings| settings.status.conditions = true);
+    Working::start(&test.cluster, test.operator(registry).settings(settings))
+}
+
+/// Fails as `spec.fails` says: for a while, for good, or without a plan.
+fn failing(test: &TestOperator, id: &str) -> Callback {
+    test.handler(id, |context: Context| async move {
+        let spec = context.spec::<Value>()?;
+        match spec["fails"].as_str() {
+            Some("twice") if context.retry() < 2 => {
+                Err(TemporaryError::new("not yet").delay(0.2).into())
+            }
+            Some("for good") => Err(PermanentError::new("never").into()),
+            _ => Ok(Value::Null),
+        }
+    })
+}
+
+fn ready(object: &Value) -> [&Value; 4] {
+    let ready = condition(object, "Ready");
+    ["status", "reason", "message", "observedGeneration"].map(|key| &ready[key])
+}
+
+/// CH50
+async fn the_outcome_of_handlers_is_shown_as_conditions(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new()
+        .on_create(test.selector(), failing(&test, "create_fn"))
+        .on_update(test.selector(), failing(&test, "update_fn"));
+    let working = showing(&test, registry);
+    test.create("a", json!({})).await;
+    let is = |status: &'static str, generation: i64| {
+        move |object: &Value| {
+            let [is, _, _, of] = ready(object);
+            is == status && *of == generation && is_handled(object)
+        }
+    };
+    let object = test.until("it is ready", "a", is("True", 1)).await;
+    let [_, reason, message, _] = ready(&object);
+    assert_eq!([reason, message], ["HandlersSucceeded", ""]);
+    test.patch("a", json!({"spec": {"fails": "for good"}}))
+        .await;
+    let object = test.until("it has failed", "a", is("False", 2)).await;
+    let [_, reason, message, _] = ready(&object);
+    assert_eq!([reason, message], ["PermanentError", "update_fn: never"]);
+    assert_eq!(condition(&object, "Stalled")["status"], "True");
+    test.patch("a", json!({"spec": {"fails": "twice"}})).await;
+    let retried = |object: &Value| ready(object)[1] == "TemporaryError";
+    let object = test.until("it is tried again", "a", retried).await;
+    assert_eq!(ready(&object)[2], "update_fn: not yet");
+    let object = test.until("it is ready", "a", is("True", 3)).await;
+    assert_eq!(*condition(&object, "Stalled"), Value::Null);
+    working.stop().await;
+}
+
+async fn conditions_of_outcomes_cost_one_write_per_change_of_them(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), failing(&test, "create_fn"));
+    let working = showing(&test, registry);
+    let is_ready = |object: &Value| ready(object)[0] == "True" && is_handled(object);
+    test.create("a", json!({})).await;
+    test.until("it is ready", "a", is_ready).await;
+    // The condition, and what was handled.
+    assert_eq!(test.all_writes("a").await, 2);
+    test.create("b", json!({"fails": "twice"})).await;
+    test.until("it is ready", "b", is_ready).await;
+    // One for each of three attempts, and two for the condition, which says the same after the second one.
+    assert_eq!(test.all_writes("b").await, 5);
+    working.stop().await;
+    // A restart changes nothing of it.
+    let registry = Registry::new()
+        .on_create(test.selector(), failing(&test, "create_fn"))
+        .on_resume(test.selector(), failing(&test, "resume_fn"));
+    let working = showing(&test, registry);
+    test.calls_until("resume_fn a").await;
+    test.calls_until("resume_fn b").await;
+    test.create("last", json!({})).await;
+    test.until("it is ready", "last", is_ready).await;
+    assert_eq!(test.all_writes("a").await, 2);
+    working.stop().await;
+}
+
+async fn a_ready_condition_of_a_handler_stays_its_own(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new()
+        .on_create(test.selector(), sizing(&test, "create_fn"))
+        .on_update(test.selector(), failing(&test, "update_fn"));
+    let working = showing(&test, registry);
+    test.create("a", json!({"size": 20})).await;
+    let object = test.until("it is handled", "a", has_size(20)).await;
+    assert_eq!(ready(&object)[..2], ["False", "TooLarge"]);
+    test.patch("a", json!({"spec": {"fails": "for good"}}))
+        .await;
+    let is_stalled = |object: &Value| condition(object, "Stalled")["status"] == "True";
+    let object = test.until("it is stalled", "a", is_stalled).await;
+    assert_eq!(ready(&object)[..2], ["False", "TooLarge"]);
+    working.stop().await;
+}
+
 async fn a_failed_attempt_shows_its_condition_and_not_its_generation(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |context: Context| async move {
@@ -296,7 +454,7 @@ async fn a_failed_attempt_shows_its_condition_and_not_its_generation(cluster: Te
             status.conditions().set("Ready", !first, "Tried", "");
         })?;
         if first {
-            return Err(kopf_rs::TemporaryError::new("not yet").delay(1.0).into());
+            return Err(TemporaryError::new("not yet").delay(1.0).into());
         }
         Ok(Value::Null)
     });

@@ -19,7 +19,7 @@ use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
 mod events;
-mod pruned;
+pub(crate) mod pruned;
 mod status_paths;
 #[cfg(test)]
 mod tests;

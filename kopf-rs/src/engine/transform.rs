@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cluster::write::Changes;
+use crate::cluster::write::pruned::PrunedPaths;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report;
 use crate::engine::shared::Shared;
@@ -20,8 +21,9 @@ use crate::happening::patching::{Owner, Patching};
 use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
 use crate::object::identity::{restore, restore_annotations, strip, strip_annotations};
+use crate::object::inconsistency::ITEMS;
 use crate::object::operations::Operations;
-use crate::object::patch::{Patch, apply as merge};
+use crate::object::patch::{Patch, apply as merge, remove};
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 
@@ -30,6 +32,8 @@ pub(super) struct Transformer<'a> {
     pub(super) logger: &'a Logger,
     pub(super) shared: &'a Shared,
     pub(super) about: &'a Reference,
+    /// What the schema drops of the status.
+    pub(super) pruned: Option<&'a PrunedPaths>,
 }
 
 impl Transformer<'_> {
@@ -43,7 +47,14 @@ impl Transformer<'_> {
         if !has_functions {
             return Ok(Changes::Merge(Arc::new(self.resolved(&found, patch))));
         }
-        let wanted = self.transformed(&found, patch);
+        let mut wanted = self.transformed(&found, patch);
+        let of_lists = |path: &&Vec<String>| path.iter().any(|it| it == ITEMS);
+        for path in self.pruned.iter().flat_map(|paths| paths.iter()) {
+            let there = path.iter().try_fold(&*found, |value, part| value.get(part));
+            if there.is_none() && !of_lists(&path) {
+                remove(&mut wanted, path);
+            }
+        }
         Ok(Changes::Operations {
             operations: Operations::between(&found, &wanted),
             wanted,

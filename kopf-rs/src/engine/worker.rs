@@ -544,6 +544,7 @@ impl Worker {
             logger: self.context.logger(),
             shared: self.shared(),
             about: &self.context.about,
+            pruned: None,
         }
     }
 

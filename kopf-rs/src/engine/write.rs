@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
+use crate::cluster::write::pruned::PrunedPaths;
 use crate::engine::context::WorkerContext;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::{SelfTriggered, Version};
@@ -130,7 +131,11 @@ impl Worker {
             self.due = Due::Now;
             return;
         }
-        let (sent, written) = self.write(patch.clone(), None, Patience::Endless).await;
+        let left = self.left_of(patch, None);
+        if left.is_empty() {
+            return;
+        }
+        let (sent, written) = self.write(left, None, Patience::Endless).await;
         match written {
             Written::Landed(reply) => {
                 if reply.facts().resource_version != self.raw.facts().resource_version {
@@ -220,11 +225,13 @@ impl Worker {
         self.report_begin(&shown);
         let (shared, about) = (self.context.shared.clone(), self.context.about.clone());
         let logger = self.context.logger().clone();
+        let pruned = self.pruned();
         let plan = |state: &Raw| {
             let transformer = Transformer {
                 logger: &logger,
                 shared: &shared,
                 about: &about,
+                pruned: pruned.as_ref(),
             };
             transformer.changes(state, &patch)
         };
@@ -360,7 +367,7 @@ impl Worker {
 
     /// The patch without what the object says already, as far as is known: `body`, unless something newer waits.
     pub(super) fn left_of(&self, patch: &Patch, body: Option<&Body>) -> Patch {
-        let patch = patch.clone();
+        let patch = self.that_is_kept(patch);
         // Functions are given the state known, with all of the patch.
         if patch.is_empty() || !patch.functions().is_empty() {
             return patch;
@@ -372,6 +379,20 @@ impl Worker {
                 Err(_) => patch,
             },
         }
+    }
+
+    /// The patch without what the schema drops, as far as writes have shown.
+    fn that_is_kept(&self, patch: &Patch) -> Patch {
+        let patch = patch.clone();
+        match self.pruned() {
+            Some(pruned) => patch.without(&pruned),
+            None => patch,
+        }
+    }
+
+    fn pruned(&self) -> Option<PrunedPaths> {
+        let cluster = &self.shared().setup.cluster;
+        cluster.pruned(&self.kind.resource)
     }
 
     /// Give the object up, since the operator is to end: told in its report.

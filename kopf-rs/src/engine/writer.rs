@@ -225,9 +225,9 @@ fn note_status(
     }
 }
 
-/// Tell once per resource what the server has not kept.
+/// Tell what the server has not kept: each field once per resource.
 fn report_pruned(context: &WorkerContext, request: PatchRequest<'_>, reply: &Raw) {
-    let fields = context.shared.setup.cluster.first_pruned(request, reply);
+    let fields = context.shared.setup.cluster.news_of_pruned(request, reply);
     if !fields.is_empty() {
         let resource = Box::new(request.resource.clone());
         let pruned = Patching::Pruned { resource, fields };

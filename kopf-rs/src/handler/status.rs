@@ -161,7 +161,10 @@ impl<T: DeserializeOwned + Serialize + 'static> Status<T> {
         let value: T = read(cause.at("status"), stored, Absent::Empty)
             .map_err(|error| with_advice::<T>(error, stored.is_none()))?;
         let mut status = Self::with(value, stored)?;
-        status.known.generation = generation(cause);
+        let generation = cause
+            .resource()
+            .and_then(|it| it.generation_of(cause.body()));
+        status.known.generation = generation;
         Ok(status)
     }
 
@@ -350,15 +353,6 @@ impl<T> Drop for StatusGuard<'_, T> {
 }
 
 // === details ===
-
-/// The generation that is to be called observed.
-fn generation(cause: &Cause) -> Option<i64> {
-    let resource = cause.resource()?;
-    // Groups of definitions have dots. Without a status subresource, a write of the status makes a new generation.
-    let is_custom = resource.group.contains('.') && !resource.group.ends_with(".k8s.io");
-    let counts = is_custom && resource.has_status_subresource();
-    cause.meta()["generation"].as_i64().filter(|_| counts)
-}
 
 fn as_json<T: Serialize>(status: &T) -> Result<Value, PermanentError> {
     serde_json::to_value(status).map_err(|error| {

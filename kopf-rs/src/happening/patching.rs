@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::object::inconsistency::Inconsistency;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
 
@@ -27,10 +28,10 @@ pub(crate) enum Patching {
         handler: Option<Arc<str>>,
         panic: String,
     },
-    /// The server has not kept these fields, as a schema without them makes it. Told once per resource.
+    /// The server has not kept these fields, as a schema without them makes it. Each is told once per resource.
     Pruned {
         resource: Box<Resource>,
-        fields: Vec<String>,
+        fields: Vec<Inconsistency>,
     },
     /// The definition has lost its status subresource. Told once per resource.
     StatusSubresourceLost { resource: Box<Resource> },

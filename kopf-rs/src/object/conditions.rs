@@ -3,6 +3,8 @@
 //! Promises that conditions of other types, their order and their times stay as they are, and that the time of a condition changes only with
 //! its status. Must not know who wants them changed, nor how the list is sent.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -52,6 +54,8 @@ pub(crate) struct StatusEdits {
     conditions: Vec<ConditionEdit>,
     /// The generation of the object that was seen.
     observed_generation: Option<i64>,
+    /// Keys of conditions that the schema does not have.
+    left_out: BTreeSet<String>,
 }
 
 /// A change of one condition.
@@ -80,6 +84,16 @@ pub(crate) struct FoundStatus<'a> {
     pub(crate) observed_generation: Option<i64>,
     /// That of the object.
     pub(crate) generation: Option<i64>,
+}
+
+/// What counts when changes are sent.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    now: Timestamp,
+    /// That of the object.
+    generation: Option<i64>,
+    /// Keys that the schema does not have.
+    left_out: &'a BTreeSet<String>,
 }
 
 // === impl ConditionStatus ===
@@ -175,18 +189,23 @@ impl ConditionEdit {
 
     /// Make it so in a list that is not written.
     pub(crate) fn show_in(&self, list: &mut Vec<Value>) {
-        self.apply(list, self.generation, Timestamp::UNIX_EPOCH);
+        let sending = Sending {
+            now: Timestamp::UNIX_EPOCH,
+            generation: self.generation,
+            left_out: &BTreeSet::new(),
+        };
+        self.apply(list, sending);
     }
 
     /// Make it so in a list. Whether that has changed anything.
-    fn apply(&self, list: &mut Vec<Value>, generation: Option<i64>, now: Timestamp) -> bool {
+    fn apply(&self, list: &mut Vec<Value>, sending: Sending<'_>) -> bool {
         let found = list.iter().position(|it| it["type"] == *self.kind);
-        if found.is_some_and(|at| self.is_older_than(&list[at], generation)) {
+        if found.is_some_and(|at| self.is_older_than(&list[at], sending.generation)) {
             return false;
         }
         match (found, &self.wanted) {
             (Some(at), Some(wanted)) => {
-                let renewed = self.renewed(&list[at], wanted, now);
+                let renewed = self.renewed(&list[at], wanted, sending);
                 let changes = renewed != list[at];
                 list[at] = renewed;
                 changes
@@ -198,7 +217,7 @@ impl ConditionEdit {
             (None, Some(wanted)) => {
                 let mut entry = Map::new();
                 entry.insert("type".to_owned(), self.kind.clone().into());
-                list.push(self.renewed(&entry.into(), wanted, now));
+                list.push(self.renewed(&entry.into(), wanted, sending));
                 true
             }
             (None, None) => false,
@@ -212,12 +231,12 @@ impl ConditionEdit {
         said_of.is_some_and(|it| self.generation.is_some_and(|own| own < it))
     }
 
-    fn renewed(&self, entry: &Value, wanted: &WantedCondition, now: Timestamp) -> Value {
+    fn renewed(&self, entry: &Value, wanted: &WantedCondition, sending: Sending<'_>) -> Value {
         let status = wanted.status.as_str();
         let has_time = entry["lastTransitionTime"].is_string();
         let mut renewed = entry.clone();
         if entry["status"] != status || !has_time {
-            let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            let time = sending.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             renewed["lastTransitionTime"] = time.into();
         }
         renewed["status"] = status.into();
@@ -225,6 +244,11 @@ impl ConditionEdit {
         renewed["message"] = wanted.message.as_str().into();
         if let Some(generation) = self.generation {
             renewed["observedGeneration"] = generation.into();
+        }
+        for key in sending.left_out {
+            if let (Value::Object(members), None) = (&mut renewed, entry.get(key)) {
+                members.remove(key);
+            }
         }
         renewed
     }
@@ -235,6 +259,11 @@ impl ConditionEdit {
 impl StatusEdits {
     pub(crate) fn is_empty(&self) -> bool {
         self.conditions.is_empty() && self.observed_generation.is_none()
+    }
+
+    /// What is wanted of the condition of this type.
+    pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionEdit> {
+        self.conditions.iter().find(|it| it.kind == kind)
     }
 
     /// Change a condition; this replaces an earlier change of it.
@@ -257,6 +286,22 @@ impl StatusEdits {
         if let Some(generation) = others.observed_generation {
             self.observe(generation);
         }
+        self.left_out.extend(others.left_out);
+    }
+
+    /// Leave out what the schema does not have at these paths.
+    pub(crate) fn leave_out(&mut self, paths: &BTreeSet<Vec<String>>) {
+        for path in paths {
+            let path: Vec<_> = path.iter().map(String::as_str).collect();
+            match path[..] {
+                ["status", "conditions"] => self.conditions.clear(),
+                ["status", "conditions", "[]", key] => {
+                    self.left_out.insert(key.to_owned());
+                }
+                ["status", "observedGeneration"] => self.observed_generation = None,
+                _ => {}
+            }
+        }
     }
 
     /// The list as it is to become; nothing where it stays as it is, and where it is no list.
@@ -266,9 +311,14 @@ impl StatusEdits {
             None | Some(Value::Null) => Vec::new(),
             Some(_) => return None,
         };
+        let sending = Sending {
+            now,
+            generation: found.generation,
+            left_out: &self.left_out,
+        };
         let mut changes = false;
         for edit in &self.conditions {
-            changes |= edit.apply(&mut list, found.generation, now);
+            changes |= edit.apply(&mut list, sending);
         }
         changes.then(|| list.into())
     }

@@ -2,6 +2,7 @@
 //!
 //! Promises to stay a JSON object whatever is put in. Must not know how it is sent.
 
+use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::object::conditions::{FoundStatus, StatusEdits};
+use crate::object::inconsistency::ITEMS;
 use crate::object::path::FieldPath;
 
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
@@ -227,6 +229,14 @@ impl Patch {
         self.unset(&["status"]);
         self.status = StatusEdits::default();
     }
+    /// Without what is to be set at these paths.
+    pub(crate) fn without(mut self, paths: &BTreeSet<Vec<String>>) -> Self {
+        for path in paths {
+            remove(&mut self.merge, path);
+        }
+        self.status.leave_out(paths);
+        self
+    }
     /// Without the parts that `body` already fulfils.
     pub(crate) fn effective(mut self, body: &Value) -> Self {
         let edits = std::mem::take(&mut self.status);
@@ -274,6 +284,30 @@ pub(crate) fn apply(document: &mut Value, patch: &Value) {
         } else {
             apply(document.entry(key.clone()).or_insert(Value::Null), wanted);
         }
+    }
+}
+
+/// Take out what stands at `path`, but for `null`, and the parents that are empty then. The part [`ITEMS`] is all items of a list.
+pub(crate) fn remove(value: &mut Value, path: &[String]) {
+    let Some((key, rest)) = path.split_first() else {
+        return;
+    };
+    match value {
+        Value::Array(items) if key == ITEMS => {
+            for item in items {
+                remove(item, rest);
+            }
+        }
+        Value::Object(members) => {
+            let Some(member) = members.get_mut(key).filter(|it| !it.is_null()) else {
+                return;
+            };
+            remove(member, rest);
+            if rest.is_empty() || member.as_object().is_some_and(Map::is_empty) {
+                members.remove(key);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -404,6 +438,17 @@ mod tests {
         ] {
             assert_eq!(*patch(wanted).effective(&body).as_value(), left);
         }
+    }
+
+    #[test]
+    fn what_is_pruned_is_left_out() {
+        let merge =
+            json!({"status": {"a": {"b": 1}, "gone": null, "l": [{"x": 1, "y": 2}], "kept": 1}});
+        let paths = ["status.a.b", "status.gone", "status.l.[].x", "status.other"];
+        let paths = paths.map(|it| it.split('.').map(str::to_owned).collect());
+        let left = patch(merge).without(&BTreeSet::from(paths));
+        let expected = json!({"status": {"gone": null, "l": [{"y": 2}], "kept": 1}});
+        assert_eq!(*left.as_value(), expected);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::object::body::Body;
+
 /// One resource of the cluster in one version. Displays as `plural.version.group`, as in Kopf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -74,6 +76,18 @@ impl Resource {
             path.push_str(part);
         }
         path
+    }
+
+    /// Whether a definition of the cluster's users makes it, and not Kubernetes itself.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.group.contains('.') && !self.group.ends_with(".k8s.io")
+    }
+
+    /// The generation of an object that conditions may speak of. Without a status subresource, each write of the status makes a new one.
+    pub(crate) fn generation_of(&self, body: &Body) -> Option<i64> {
+        let counts = self.is_custom() && self.has_status_subresource();
+        let generation = body.metadata()["generation"].as_i64();
+        generation.filter(|_| counts)
     }
 
     /// Whether `status` is a subresource.

@@ -252,10 +252,13 @@ impl Observer {
             WatchEvent::Listing(_) => self.schedule(&Event::DefinitionsListing),
             WatchEvent::Object(EventType::Deleted, raw) => {
                 let name = raw.facts().name.clone();
+                self.setup.cluster.forget_pruned(&name, true);
                 self.schedule(&Event::DefinitionDeleted { name: &name });
             }
-            WatchEvent::Object(_, raw) => {
+            WatchEvent::Object(event, raw) => {
                 let name = &raw.facts().name;
+                let has_changed = *event != EventType::Listed;
+                self.setup.cluster.forget_pruned(name, has_changed);
                 let is_served = is_served(name, &self.resources);
                 self.schedule(&Event::DefinitionExists { name, is_served });
             }

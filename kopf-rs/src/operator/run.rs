@@ -631,6 +631,7 @@ impl CheckedOperator {
                 lifecycle: execution.lifecycle.clone(),
                 backoff: execution.backoff(),
                 cancellation_polling: settings.background.cancellation_polling,
+                shows_outcomes: settings.status.conditions,
             },
             limits: Limits {
                 workers: settings.queueing.worker_limit,

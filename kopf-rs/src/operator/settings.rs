@@ -41,6 +41,8 @@ pub struct Settings {
     pub scanning: Scanning,
     /// Which Kubernetes Events are posted.
     pub posting: Posting,
+    /// What the operator says in the status of objects.
+    pub status: StatusSettings,
     /// When the operator says that it is not well.
     pub health: Health,
     /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
@@ -162,6 +164,20 @@ pub struct Posting {
     pub reporting_instance: Option<String>,
     /// What the names of Events begin with. Default: `kopf-event-`.
     pub event_name_prefix: String,
+}
+
+/// What the operator says in the status of objects.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StatusSettings {
+    /// Show what handlers of changes have come to as conditions of their object: `Ready`, which is true when all of them have succeeded, and
+    /// `Stalled` where one has failed for good. Then `kubectl wait --for=condition=Ready` works. Default: no.
+    ///
+    /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`, `TimedOut`,
+    /// `RetriesExceeded`), and its message tells the errors. A `Ready` that a handler sets itself, with a reason of its own, stays as it is. Objects of
+    /// Kubernetes' own kinds get no such conditions. A status subresource costs one more request for each change of a condition, unless the status is
+    /// written in any case.
+    pub conditions: bool,
 }
 
 /// When the operator says that it is not well, where it is asked: see [`Operator::liveness`](crate::Operator::liveness).

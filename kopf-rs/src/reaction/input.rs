@@ -58,6 +58,8 @@ pub(crate) struct Policy {
     pub(crate) backoff: (Duration, Duration),
     /// How often is told of daemons that run on, where they do not say.
     pub(crate) cancellation_polling: Duration,
+    /// The outcome of handlers of changes is shown as conditions.
+    pub(crate) shows_outcomes: bool,
     /// First calls of timers, for the objects that the operator finds when it starts, are not all made at once.
     pub(crate) spreads_first_calls: bool,
 }
@@ -94,6 +96,7 @@ impl Default for Policy {
             lifecycle: Lifecycle::default(),
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),
             cancellation_polling: Duration::from_secs(60),
+            shows_outcomes: false,
             spreads_first_calls: true,
         }
     }

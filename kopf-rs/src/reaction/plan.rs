@@ -22,6 +22,7 @@ use crate::reaction::input::Input;
 use crate::reaction::ledger::Ledger;
 use crate::reaction::member::{Member, Standing};
 use crate::reaction::memory::{Background, ObjectMemory};
+use crate::reaction::outcome_conditions::OutcomeConditions;
 use crate::reaction::planned::{Plan, PlanContext};
 
 /// Detect the cause, pick the due calls, decide on the finalizer.
@@ -58,6 +59,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             body: input.body.clone(),
             gone: facts.life == Life::Gone,
             is_held_in_background: facts.is_held_in_background,
+            outcomes: outcomes(input),
             seen: ObjectMemory {
                 background: Background::Planned,
                 ..input.seen.clone()
@@ -80,6 +82,12 @@ pub(crate) fn plan_background(input: &Input<'_>) -> (BackgroundPlan, Vec<Handlin
     let lives = matches!(life(input), Life::Living { .. });
     let planned = background(input, lives, &mut told);
     (planned, told)
+}
+
+/// How outcomes are shown, where the settings ask for it.
+fn outcomes(input: &Input<'_>) -> Option<OutcomeConditions> {
+    let shown = OutcomeConditions::of(input.resource, input.body);
+    shown.filter(|_| input.policy.shows_outcomes)
 }
 
 /// What the decision asks for.

@@ -13,6 +13,7 @@ use crate::reaction::cycle::Cycle;
 use crate::reaction::decision::{Decision, Mode};
 use crate::reaction::ledger::Ledger;
 use crate::reaction::memory::ObjectMemory;
+use crate::reaction::outcome_conditions::OutcomeConditions;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
 use crate::state::Persistence;
 
@@ -46,6 +47,8 @@ pub(super) struct PlanContext {
     pub(super) gone: bool,
     /// The object has to stay for its daemons and timers.
     pub(super) is_held_in_background: bool,
+    /// Where the outcome of handlers is to be shown as conditions.
+    pub(super) outcomes: Option<OutcomeConditions>,
     pub(super) seen: ObjectMemory,
 }
 

@@ -198,6 +198,7 @@ impl Settling {
 
     fn cycle(mut self, mut cycle: Cycle, attempted: Vec<Attempted>) -> Effects {
         self.judge(&mut cycle, attempted);
+        self.show_outcomes(&cycle);
         let over = cycle.is_over();
         if cycle.reason != Reason::Delete {
             cycle.comparison.target.is_fixed |= is_begun_by_somebody(&cycle);
@@ -269,6 +270,17 @@ impl Settling {
             }
         }
         cycle.enter_members();
+    }
+
+    /// What the handlers have come to so far, as conditions.
+    fn show_outcomes(&mut self, cycle: &Cycle) {
+        if let Some(outcomes) = self.context.outcomes
+            && cycle.mode == Mode::Persisted
+        {
+            let object = (&*self.context.body, &self.wanted);
+            let edits = outcomes.after(cycle, &self.effects.told, object);
+            self.wanted.edit_status(edits);
+        }
     }
 
     /// Take over what a sub-handler has come to in this pass.

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use tracing::Level;
 
 use crate::happening::patching::{Owner, PatchPart, Patching};
+use crate::object::inconsistency::Inconsistency;
 use crate::object::patch::Patch;
+use crate::object::resource::Resource;
 
 pub(super) fn level(patching: &Patching) -> Level {
     match patching {
@@ -57,11 +59,7 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
             let of = of.unwrap_or_default();
             write!(f, "A patch function{of} is skipped: it {panic}")
         }
-        Patching::Pruned { resource, fields } => write!(
-            f,
-            "Merge-patching finished with inconsistencies: {} (does the schema of {resource} have these fields?)",
-            fields.join(", ")
-        ),
+        Patching::Pruned { resource, fields } => write_pruned(f, resource, fields),
         Patching::StatusSubresourceLost { resource } => write!(
             f,
             "{resource} no longer has a status subresource: the status is written with the rest of the object."
@@ -84,6 +82,29 @@ pub(super) fn outcomes_lost(objects: usize, error: &str, f: &mut Formatter<'_>) 
         f,
         "The outcomes of {objects} could not be written before the exit: {their} handlers will be called again at the next start. The last \
          error: {error}"
+    )
+}
+
+/// As Kopf says it, with what the schema lacks.
+fn write_pruned(
+    f: &mut Formatter<'_>,
+    resource: &Resource,
+    fields: &[Inconsistency],
+) -> fmt::Result {
+    let joined = |texts: Vec<String>| texts.join(", ");
+    let all = joined(fields.iter().map(ToString::to_string).collect());
+    write!(f, "Merge-patching finished with inconsistencies: {all} (")?;
+    let lines: Vec<_> = fields
+        .iter()
+        .filter_map(Inconsistency::schema_line)
+        .collect();
+    if lines.is_empty() || !resource.is_custom() {
+        return write!(f, "does the schema of {resource} have these fields?)");
+    }
+    write!(
+        f,
+        "the schema of {resource} seems to lack them; add to it: {})",
+        joined(lines)
     )
 }
 

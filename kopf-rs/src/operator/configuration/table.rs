@@ -63,6 +63,7 @@ pub(super) const TABLE: &[Setting] = table![
     posting.reporting_component,
     posting.reporting_instance,
     posting.event_name_prefix,
+    status.conditions,
     health.probe_timeout,
     health.beat_timeout,
     health.late_after,
