@@ -16,7 +16,7 @@ use crate::twin::scenario::Scenario;
 struct Ledger {
     scenarios: BTreeMap<String, Entry>,
     defects: BTreeMap<String, Entry>,
-    /// Scenarios of what runs beside the changes of objects, and of children: letters and a number.
+    /// Scenarios of what there is beside the changes of objects, and of children: letters and a number.
     engines: BTreeMap<String, Entry>,
     rows: BTreeMap<String, Entry>,
 }
@@ -51,11 +51,13 @@ fn every_number_has_its_proof() {
     wrong.extend(missing("row", 37, &ledger.rows, &[]));
     let engines = [
         ("A", 13),
+        ("C", 3),
         ("CH", 62),
         ("D", 19),
         ("I", 10),
         ("L", 7),
         ("M", 3),
+        ("S", 4),
         ("T", 13),
     ];
     let numbers = engines.map(|(letter, last)| (1..=last).map(move |it| format!("{letter}{it}")));

@@ -1,14 +1,16 @@
 //! The twin: each scenario of `tests/twin` under Kopf and under this framework, then compared.
 //!
 //! Kopf's half is recorded in `tests/recorded/twin`, or played now on the real server. `KOPF_RS_TWIN=words` plays the scenarios whose
-//! name contains the words. A difference is a failure, unless the scenario says which row of the deviation table it is, and what each
+//! name, or file, contains the words. A difference is a failure, unless the scenario says which row of the deviation table it is, and what each
 //! side then does.
 
 mod compare;
 mod kopf;
 mod kopf_recorded;
 mod ours;
+mod requests;
 pub(crate) mod scenario;
+mod script;
 mod shown;
 mod side;
 
@@ -31,7 +33,10 @@ const AT_ONCE: usize = 4;
 #[test]
 fn kopf_and_this_do_the_same() {
     let wanted = std::env::var("KOPF_RS_TWIN").unwrap_or_default();
-    let scenarios = whole_files(|it| it.name.contains(&wanted), Scenario::all());
+    let scenarios = whole_files(
+        |it| it.name.contains(&wanted) || it.file.contains(&wanted),
+        Scenario::all(),
+    );
     let names: BTreeSet<&str> = scenarios.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names.len(), scenarios.len(), "two scenarios of one name");
     let Some(kopf) = under_kopf("twin", &scenarios, wanted.is_empty()) else {
@@ -88,7 +93,11 @@ fn halves(who: Who, scenarios: &[Scenario]) -> Vec<Half> {
 fn half(who: Who, scenario: &Scenario) -> Half {
     let mut seen = Err("it did not end".to_owned());
     let side = async |cluster: TestCluster| {
-        seen = Ok(Shown::of(who, &Side::play(who, scenario, cluster).await));
+        seen = Ok(Shown::of(
+            who,
+            scenario,
+            &Side::play(who, scenario, cluster).await,
+        ));
     };
     let played = catch_unwind(AssertUnwindSafe(|| play(Server::Real, "twin", side)));
     match played {

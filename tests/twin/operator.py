@@ -15,7 +15,8 @@ kopf.set_default_lifecycle(getattr(kopf.lifecycles, PLAN["lifecycle"]))
 
 @kopf.on.startup()
 def configure(settings: kopf.OperatorSettings, **_):
-    settings.posting.enabled = False
+    settings.posting.enabled = PLAN["posting"]
+    settings.background.cancellation_polling = 1
 
 
 def plain(value):
@@ -27,13 +28,14 @@ def plain(value):
     return {key: plain(item) for key, item in value.items()}
 
 
-def note(handler, name, kwargs):
+def note(handler, name, kwargs, word=None):
+    """A call of a handler, or what it says itself."""
     global COUNT
     COUNT += 1
     call = {"number": COUNT, "id": handler, "name": name, "retry": kwargs.get("retry")}
-    if "type" in kwargs:
-        call["type"] = kwargs["type"]
-    if kwargs.get("reason") is not None:
+    if word is not None or "type" in kwargs:
+        call["type"] = word if word is not None else kwargs["type"]
+    elif kwargs.get("reason") is not None:
         call["reason"] = str(kwargs["reason"])
         call["old"] = plain(kwargs["old"])
         call["new"] = plain(kwargs["new"])
@@ -59,6 +61,55 @@ def append(path, item):
     return function
 
 
+def contains(whole, part):
+    if isinstance(part, dict) and whole is not None:
+        return all(contains(whole.get(key), test) for key, test in part.items())
+    return whole == part
+
+
+def shown(index):
+    """All of an index: each key with its values, sorted."""
+
+    def line(key):
+        values = (json.dumps(plain(value), separators=(",", ":"), sort_keys=True) for value in index[key])
+        return f"{key}={','.join(sorted(values))}"
+
+    return " ".join(sorted(line(key) for key in index))
+
+
+def reasons(stopped):
+    """Why a daemon or timer is to end, but for the mark that it has."""
+    reason = stopped.reason
+    return "|".join(each.name for each in type(reason) if reason is not None and each in reason and each.name != "DONE")
+
+
+async def told(word, stopped):
+    await stopped.wait()
+    while word not in reasons(stopped):
+        await asyncio.sleep(0.02)
+
+
+def connection(options):
+    """Credentials with the administrator's token, or with one that the server refuses."""
+    server = json.loads(os.environ["TWIN_SERVER"])
+    token = server["token"] if options["token"] == "good" else "wrong"
+    return kopf.ConnectionInfo(server=server["server"], ca_path=server["ca_path"], token=token, priority=options.get("priority", 0))
+
+
+def post(options, body):
+    how = options.pop("how")
+    if how == "exception":
+        options["exc"] = RuntimeError(options.pop("error"))
+    getattr(kopf, how)(body, **options)
+
+
+def make(options):
+    """What becomes of objects that are made for the one that is handled."""
+    of = options.pop("of")
+    getattr(kopf, options.pop("how"))(of, **options)
+    return {"made": of}
+
+
 async def run_subs(handler, full_id):
     """Registers the sub-handlers in the form that the scenario asks for."""
     form = handler.get("form", "decorator")
@@ -77,7 +128,7 @@ def function(handler, parent=None):
     else:
         full_id = handler["id"] + ("/" + handler["field"] if "field" in handler else "")
 
-    async def act(name, uid, patch, **kwargs):
+    async def act(name=None, uid="", patch=None, **kwargs):
         note(full_id, name, kwargs)
         attempt = ATTEMPTS.setdefault((full_id, uid), 0)
         ATTEMPTS[full_id, uid] += 1
@@ -108,9 +159,56 @@ def function(handler, parent=None):
                 gate = pathlib.Path(os.environ["TWIN_GATES"], value)
                 while not gate.exists():
                     await asyncio.sleep(0.02)
+            if word == "note":
+                note(full_id, name, kwargs, value)
+            if word == "told":
+                await told(value, kwargs["stopped"])
+                note(full_id, name, kwargs, reasons(kwargs["stopped"]))
+            if word == "linger":
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    note(full_id, name, kwargs, "cut off")
+                    raise
+            if word == "see":
+                while not contains(kwargs["body"], value):
+                    await asyncio.sleep(0.02)
+            if word == "count":
+                result = kwargs["memo"]["count"] = kwargs["memo"].get("count", 0) + 1
+            if word == "read":
+                note(full_id, name, kwargs, f"{value}[{shown(kwargs[value])}]")
+            if word == "login":
+                result = connection(value)
+            if word == "post":
+                post(dict(value), kwargs["body"])
+            if word == "make":
+                result = make(json.loads(json.dumps(value)))
         return result
 
     return act
+
+
+def index_function(handler):
+    """Returns what the object says at a path of its spec, in the form that it says it in."""
+
+    async def index(spec, **_):
+        said = spec.get(handler["from"])
+        if said is None:
+            return None
+        word, value = next(iter(said.items()))
+        if word == "temporary":
+            raise kopf.TemporaryError("not yet", delay=value)
+        if word == "permanent":
+            raise kopf.PermanentError("never")
+        if word == "error":
+            raise RuntimeError("unexpected")
+        if word == "slow":
+            await asyncio.sleep(1)
+        if word == "plain":
+            return plain(value)
+        return {key: None if each == "NONE" else plain(each) for key, each in value.items()}
+
+    return index
 
 
 def criteria(mapping):
@@ -119,7 +217,9 @@ def criteria(mapping):
 
 
 def options_of(handler):
-    options = {key: handler[key] for key in ("id", "field", "retries", "timeout", "backoff", "deleted", "optional") if key in handler}
+    names = ("id", "field", "retries", "timeout", "backoff", "deleted", "optional", "initial_delay", "interval", "sharp", "idle")
+    names += ("cancellation_backoff", "cancellation_timeout", "cancellation_polling")
+    options = {key: handler[key] for key in names if key in handler}
     if "errors" in handler:
         options["errors"] = kopf.ErrorsMode[handler["errors"].upper()]
     for key in ("labels", "annotations"):
@@ -134,7 +234,11 @@ def options_of(handler):
 def register(handler):
     options = options_of(handler)
     decorate = getattr(kopf.on, handler["on"])
-    decorate(PLAN["group"], "v1", "kopfexamples", **options)(function(handler))
+    if handler["on"] in ("startup", "cleanup", "login", "probe"):
+        decorate(**options)(function(handler))
+    else:
+        called = index_function(handler) if handler["on"] == "index" else function(handler)
+        decorate(PLAN["group"], "v1", "kopfexamples", **options)(called)
 
 
 for each in PLAN["handlers"]:

@@ -387,7 +387,7 @@ mod tests {
             shape: Shape {
                 format,
                 prefixed: format != LogFormat::Json,
-                refkey: "object".into(),
+                refkey: "k".into(),
                 timed: true,
             },
             write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
@@ -481,13 +481,13 @@ mod tests {
         let object = json!({
             "apiVersion": "example.com/v1", "kind": "MyApp", "name": "app", "namespace": "default", "uid": "u"
         });
-        assert_eq!(line(0)["object"], object);
+        assert_eq!(line(0)["k"], object);
         assert_eq!(line(0)["severity"], "info");
         assert_eq!(line(0)["message"], "x");
         assert!(line(0)["timestamp"].as_str().unwrap().ends_with('Z'));
         assert_eq!(line(1)["count"], 3);
         assert_eq!(line(1)["severity"], "error");
-        assert_eq!(line(1).get("object"), None);
+        assert_eq!(line(1).get("k"), None);
     }
 
     #[test]

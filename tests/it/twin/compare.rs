@@ -19,11 +19,19 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<V
     if brief(&kopf.calls) != scenario.calls {
         wrong.push(format!("calls of Kopf: {:?}", brief(&kopf.calls)));
     }
+    if kopf.answers != scenario.answers {
+        wrong.push(format!("answers of Kopf: {:?}", kopf.answers));
+    }
+    if kopf.events != scenario.events {
+        wrong.push(format!("Events of Kopf: {:?}", kopf.events));
+    }
     for aspect in [
         Aspect::Calls,
         Aspect::Arguments,
         Aspect::Object,
         Aspect::Writes,
+        Aspect::Answers,
+        Aspect::Events,
     ] {
         let (theirs, own) = (facet(aspect, kopf), facet(aspect, ours));
         let explained = scenario.differs.iter().find(|it| it.aspect == aspect);
@@ -55,7 +63,7 @@ pub(super) fn judge(scenario: &Scenario, kopf: &Shown, ours: &Shown) -> Result<V
 fn unlike(explained: &Difference, theirs: &Value, own: &Value) -> Option<String> {
     let agrees = |shown: &Value, said: &Value| match explained.aspect {
         Aspect::Object | Aspect::Arguments => contains(shown, said),
-        Aspect::Calls => shown == said,
+        Aspect::Calls | Aspect::Answers | Aspect::Events => shown == said,
         Aspect::Writes => counted(shown, said),
     };
     let row = explained.row;
@@ -102,27 +110,22 @@ fn facet(aspect: Aspect, shown: &Shown) -> Value {
         Aspect::Arguments => json!(shown.calls),
         Aspect::Object => shown.object.clone(),
         Aspect::Writes => json!(shown.writes),
+        Aspect::Answers => json!(shown.answers),
+        Aspect::Events => json!(shown.events),
     }
 }
 
-/// `id reason retry`, where an event's type stands for the reason.
+/// `id reason retry`, where an event's type, or what a handler says itself, stands for the reason.
 fn brief(calls: &[Value]) -> Vec<String> {
-    let word = |call: &Value, key: &str| match &call[key] {
+    let word = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     let line = |call: &Value| {
-        let why = if call["reason"].is_null() {
-            "type"
-        } else {
-            "reason"
-        };
-        format!(
-            "{} {} {}",
-            word(call, "id"),
-            word(call, why),
-            word(call, "retry")
-        )
+        // Daemons, timers and activities have neither. The type of an event of a listing is `null`.
+        let why = call.get("reason").or_else(|| call.get("type"));
+        let why = why.map_or_else(|| "call".to_owned(), word);
+        format!("{} {why} {}", word(&call["id"]), word(&call["retry"]))
     };
     calls.iter().map(line).collect()
 }

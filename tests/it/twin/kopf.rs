@@ -1,12 +1,12 @@
 //! Kopf's side: `tests/twin/operator.py` under `kopf run`, its calls read from its output.
 
-use std::path::Path;
 use std::process::Command;
 
 use kopf_rs_tests::{Package, Program, Server, python_of};
 use serde_json::{Value, json};
 
 use super::scenario::Scenario;
+use super::side::Place;
 use crate::operating::TestOperator;
 
 pub(super) struct Python(Program);
@@ -14,19 +14,33 @@ pub(super) struct Python(Program);
 const MARK: &str = "TWIN ";
 
 impl Python {
-    pub(super) fn start(test: &TestOperator, scenario: &Scenario, gates: &Path) -> Self {
+    pub(super) fn start(test: &TestOperator, scenario: &Scenario, place: &Place) -> Self {
         let python = python_of(Package::Kopf).unwrap_or_else(|error| panic!("{error}"));
-        let plan = json!({"group": test.group, "lifecycle": scenario.lifecycle, "handlers": scenario.handlers});
+        let plan = json!({
+            "group": test.group, "lifecycle": scenario.lifecycle, "posting": scenario.posting, "handlers": scenario.handlers,
+        });
         let mut command = Command::new(python);
         command
             .args(["-m", "kopf", "run", "--standalone", "-n"])
-            .arg(test.cluster.namespace())
+            .arg(test.cluster.namespace());
+        if scenario.probes() {
+            command.arg(format!("--liveness={}", place.liveness()));
+        }
+        command
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/twin/operator.py"))
             .env("KUBECONFIG", test.cluster.kubeconfig())
             .env("TWIN_PLAN", plan.to_string())
-            .env("TWIN_GATES", gates)
+            .env("TWIN_SERVER", place.server.to_string())
+            .env("TWIN_GATES", &place.gates)
             .env("PYTHONDONTWRITEBYTECODE", "1");
         Self(Program::start(command, Server::Real.patience()))
+    }
+
+    /// Await that it ends by itself, with its exit code.
+    pub(super) async fn failed(&mut self) -> i32 {
+        let status = self.0.ended().await;
+        self.0.lines().until_end().await;
+        status.code().unwrap_or_default()
     }
 
     pub(super) async fn end(&mut self, signal: &str) {

@@ -1,59 +1,124 @@
 //! Our side: the same handlers as closures of an explicit registry.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use kopf_rs::{
-    ABSENT, Callback, Context, Criterion, ErrorsMode, HandlerResult, Lifecycle, PRESENT,
-    PermanentError, Registry, Settings, TemporaryError, handler,
+    ABSENT, Callback, Cause, Context, Criterion, ErrorsMode, HandlerResult, IndexEntries,
+    Lifecycle, Operator, OperatorError, PRESENT, PermanentError, Registry, Report, Settings,
+    TemporaryError, handler, indexer_async,
 };
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
-use super::scenario::{Action, Handler, Scenario};
-use crate::operating::{Calls, TestOperator, Working};
+use super::scenario::{Handler, Scenario};
+use super::script::{Script, Shared};
+use super::side::Place;
+use crate::operating::{TestOperator, Working};
 
-pub(super) fn start(test: &TestOperator, scenario: &Scenario, gates: &Path) -> Working {
-    let registry = scenario
-        .handlers
-        .iter()
-        .fold(Registry::new(), |registry, it| {
-            let (selector, callback) = (test.selector(), callback(it, &test.calls, gates));
-            match it.on.as_str() {
-                "create" => registry.on_create(selector, callback),
-                "update" => registry.on_update(selector, callback),
-                "delete" => registry.on_delete(selector, callback),
-                "resume" => registry.on_resume(selector, callback),
-                "field" => registry.on_field(selector, callback),
-                "event" => registry.on_event(selector, callback),
-                other => panic!("no handler is declared by `on: {other}`"),
+/// An operator that runs: with a client that it was given, or with credentials of its own handlers.
+pub(super) enum Ours {
+    Given(Working),
+    LoggedIn {
+        stop: oneshot::Sender<()>,
+        task: JoinHandle<Result<Report, OperatorError>>,
+    },
+}
+
+impl Ours {
+    pub(super) fn start(test: &TestOperator, scenario: &Scenario, place: &Place) -> Self {
+        let operator = operator(test, scenario, place);
+        if !scenario.logs_in() {
+            return Self::Given(Working::start(&test.cluster, operator));
+        }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(operator.run_logged_in(stopped));
+        Self::LoggedIn { stop, task }
+    }
+
+    pub(super) async fn stop(self) {
+        match self {
+            Self::Given(working) => drop(working.stop().await),
+            Self::LoggedIn { stop, task } => {
+                drop(stop);
+                let ended = task.await.expect("it does not panic");
+                ended.unwrap_or_else(|error| panic!("{error}"));
             }
-        });
+        }
+    }
+
+    pub(super) async fn kill(self) {
+        match self {
+            Self::Given(working) => working.kill().await,
+            Self::LoggedIn { task, .. } => task.abort(),
+        }
+    }
+
+    /// Await that it ends by itself; the exit code that a program of it has.
+    pub(super) async fn failed(self) -> i32 {
+        let (ended, _stop) = match self {
+            Self::Given(working) => (working.end().await, None),
+            Self::LoggedIn { stop, task } => (task.await.expect("it does not panic"), Some(stop)),
+        };
+        i32::from(ended.is_err())
+    }
+}
+
+fn operator(test: &TestOperator, scenario: &Scenario, place: &Place) -> Operator {
+    let shared = Shared {
+        calls: test.calls.clone(),
+        gates: place.gates.clone(),
+        server: place.server.clone(),
+    };
+    let handlers = scenario.handlers.iter();
+    let registry = handlers.fold(Registry::new(), |registry, it| {
+        let selector = test.selector();
+        if it.on == "index" {
+            return registry.index(selector, index_function(it));
+        }
+        let callback = callback(it, &shared);
+        match it.on.as_str() {
+            "create" => registry.on_create(selector, callback),
+            "update" => registry.on_update(selector, callback),
+            "delete" => registry.on_delete(selector, callback),
+            "resume" => registry.on_resume(selector, callback),
+            "field" => registry.on_field(selector, callback),
+            "event" => registry.on_event(selector, callback),
+            "daemon" => registry.daemon(selector, callback),
+            "timer" => registry.timer(selector, callback),
+            "startup" => registry.on_startup(callback),
+            "cleanup" => registry.on_cleanup(callback),
+            "login" => registry.on_login(callback),
+            "probe" => registry.on_probe(callback),
+            other => panic!("no handler is declared by `on: {other}`"),
+        }
+    });
     let mut settings = Settings::default();
+    settings.posting.enabled = scenario.posting;
     settings.execution.lifecycle = match scenario.lifecycle.as_str() {
         "asap" => Lifecycle::Asap,
         "one_by_one" => Lifecycle::OneByOne,
         "all_at_once" => Lifecycle::AllAtOnce,
         other => panic!("no lifecycle is called {other}"),
     };
-    Working::start(&test.cluster, test.operator(registry).settings(settings))
+    let operator = test.operator(registry).settings(settings);
+    if scenario.probes() {
+        return operator.liveness(place.liveness());
+    }
+    operator
 }
 
-fn callback(it: &Handler, calls: &Calls, gates: &Path) -> Callback {
-    let sub = |it| callback(it, calls, gates);
-    let script = Script {
-        handler: it.clone(),
-        calls: calls.clone(),
-        gates: gates.to_owned(),
-        attempts: Mutex::default(),
-        subs: it.subs.iter().map(sub).collect(),
-    };
-    let script = Arc::new(script);
-    let mut made = handler(it.id.as_str(), move |context: Context| {
+fn callback(it: &Handler, shared: &Shared) -> Callback {
+    let subs = it.subs.iter().map(|sub| callback(sub, shared)).collect();
+    let script = Arc::new(Script::new(it, shared, subs));
+    let made = handler(it.id.as_str(), move |context: Context| {
         let script = Arc::clone(&script);
         async move { script.act(&context).await }
     });
+    timed(limited(filtered(made, it), it), it)
+}
+
+fn filtered(mut made: Callback, it: &Handler) -> Callback {
     if let Some(test) = &it.field {
         made = made.field(test);
     }
@@ -72,7 +137,7 @@ fn callback(it: &Handler, calls: &Calls, gates: &Path) -> Callback {
     for (name, value) in &it.annotations {
         made = made.annotation(name, criterion(&json!(value)));
     }
-    limited(made, it)
+    made
 }
 
 fn limited(mut made: Callback, it: &Handler) -> Callback {
@@ -102,6 +167,28 @@ fn limited(mut made: Callback, it: &Handler) -> Callback {
     made
 }
 
+fn timed(mut made: Callback, it: &Handler) -> Callback {
+    if let Some(delay) = it.initial_delay {
+        made = made.initial_delay(delay);
+    }
+    if let Some(interval) = it.interval {
+        made = made.interval(interval);
+    }
+    if it.sharp == Some(true) {
+        made = made.sharp();
+    }
+    if let Some(idle) = it.idle {
+        made = made.idle(idle);
+    }
+    if let Some(backoff) = it.cancellation_backoff {
+        made = made.cancellation_backoff(backoff);
+    }
+    if let Some(timeout) = it.cancellation_timeout {
+        made = made.cancellation_timeout(timeout);
+    }
+    made
+}
+
 fn criterion(value: &Value) -> Criterion {
     match value.as_str() {
         Some("PRESENT") => PRESENT,
@@ -110,109 +197,60 @@ fn criterion(value: &Value) -> Criterion {
     }
 }
 
-/// What a handler does, and what it has done.
-struct Script {
-    handler: Handler,
-    calls: Calls,
-    gates: PathBuf,
-    /// Per object.
-    attempts: Mutex<BTreeMap<String, usize>>,
-    subs: Vec<Callback>,
+/// Returns what the object says at a path of its spec, in the form that it says it in.
+fn index_function(it: &Handler) -> Callback {
+    let from = it.from.clone().expect("`from` says what is returned");
+    let said = move |cause: &Cause| cause.body().spec()[&from].clone();
+    let made = if it.plain == Some(true) {
+        indexer_async(it.id.as_str(), move |cause| {
+            let said = said(&cause);
+            async move { returned(&said).await.map(plain) }
+        })
+    } else {
+        indexer_async(it.id.as_str(), move |cause| {
+            let said = said(&cause);
+            async move { returned(&said).await.map(keyed) }
+        })
+    };
+    limited(filtered(made, it), it)
 }
 
-impl Script {
-    async fn act(&self, context: &Context) -> HandlerResult<Value> {
-        self.calls.note(self.call(context).to_string());
-        let mut result = Value::Null;
-        if !self.subs.is_empty() {
-            let subs = context.subhandlers()?;
-            self.subs.iter().cloned().for_each(|sub| subs.add(sub));
-            if self.handler.form.as_deref() == Some("execute") {
-                subs.execute().await?;
-            }
+/// What an index function returns, if anything; or how it fails.
+async fn returned(said: &Value) -> HandlerResult<Option<Value>> {
+    let Some((word, value)) = said.as_object().and_then(|said| said.iter().next()) else {
+        return Ok(None);
+    };
+    match word.as_str() {
+        "temporary" => {
+            let delay = value.as_f64().expect("a delay");
+            Err(TemporaryError::new("not yet").delay(delay))?;
         }
-        for action in self.handler.attempt(self.count(context.uid())) {
-            match action {
-                Action::Ok => {}
-                Action::Permanent => Err(PermanentError::new("never"))?,
-                Action::Error => Err("unexpected")?,
-                Action::Temporary(delay) => Err(TemporaryError::new("not yet").delay(delay))?,
-                Action::Result(value) => result = value,
-                Action::Patch(merge) => context.patch(|patch| patch.merge(merge)),
-                Action::Append(items) => context.patch(|patch| {
-                    patch.transform(move |object| {
-                        for (path, item) in &items {
-                            append(object, path, item);
-                        }
-                    });
-                }),
-                Action::Assign(changes) => {
-                    let assign = move |object: &mut Value| merge(object, &changes);
-                    context.patch(|patch| patch.transform(assign));
-                }
-                Action::Sleep(seconds) => {
-                    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-                }
-                Action::Hold(gate) => self.pass(&gate).await,
-            }
-        }
-        Ok(result)
+        "permanent" => Err(PermanentError::new("never"))?,
+        "error" => Err("unexpected")?,
+        "slow" => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
+        _ => {}
     }
-
-    /// How many attempts have been made for the object before.
-    fn count(&self, uid: &str) -> usize {
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = attempts.entry(uid.to_owned()).or_default();
-        *count += 1;
-        *count - 1
-    }
-
-    /// A gate is a file, as it is for the other side.
-    async fn pass(&self, gate: &str) {
-        let mut pulse = tokio::time::interval(Duration::from_millis(20));
-        while !self.gates.join(gate).exists() {
-            pulse.tick().await;
-        }
-    }
-
-    fn call(&self, context: &Context) -> Value {
-        let mut call =
-            json!({"id": context.handler_id(), "name": context.name(), "retry": context.retry()});
-        if self.handler.on == "event" {
-            let kind = context.event_type().and_then(kopf_rs::EventType::as_str);
-            call["type"] = json!(kind);
-        }
-        if let Some(reason) = context.reason() {
-            let items = context
-                .diff()
-                .iter()
-                .map(|item| json!([item.op.to_string(), item.field.parts(), item.old, item.new]));
-            call["diff"] = items.collect();
-            call["reason"] = json!(reason.as_str());
-            call["old"] = context.old().cloned().unwrap_or_default();
-            call["new"] = context.new().cloned().unwrap_or_default();
-        }
-        call
-    }
+    Ok(Some(value.clone()))
 }
 
-/// Add to the list at a dotted path, which may not be there yet.
-fn append(object: &mut Value, path: &str, item: &Value) {
-    let place = path.split('.').fold(object, |at, key| &mut at[key]);
-    if place.is_null() {
-        *place = json!([]);
-    }
-    let list = place.as_array_mut().expect("a list");
-    list.push(item.clone());
+fn plain(value: Option<Value>) -> IndexEntries<(), Value> {
+    value.map_or(IndexEntries::Unchanged, |value| {
+        [((), value)].into_iter().collect()
+    })
 }
 
-fn merge(into: &mut Value, changes: &Value) {
-    match changes {
-        Value::Object(changes) => {
-            for (key, value) in changes {
-                merge(&mut into[key.as_str()], value);
-            }
-        }
-        value => *into = value.clone(),
-    }
+fn keyed(value: Option<Value>) -> IndexEntries<String, Value> {
+    let Some(value) = value else {
+        return IndexEntries::Unchanged;
+    };
+    let pairs = value.as_object().expect("keys with their values").iter();
+    let pair = |(key, value): (&String, &Value)| {
+        let value = if value == "NONE" {
+            Value::Null
+        } else {
+            value.clone()
+        };
+        (key.clone(), value)
+    };
+    pairs.map(pair).collect()
 }

@@ -27,12 +27,36 @@ pub(crate) struct Scenario {
     pub(super) open_status: bool,
     #[serde(default = "asap")]
     pub(super) lifecycle: String,
+    /// Whether Events may be posted.
+    #[serde(default)]
+    pub(super) posting: bool,
+    #[serde(default)]
+    pub(super) compared: Compared,
     pub(super) handlers: Vec<Handler>,
     pub(super) steps: Vec<Step>,
     /// The calls both make, as `id reason retry`; where they differ, this is what Kopf makes.
     pub(super) calls: Vec<String>,
+    /// How operators have ended by themselves, and what they have answered to requests: `path code text`; where they differ, Kopf's.
+    #[serde(default)]
+    pub(super) answers: Vec<String>,
+    /// The Events that both post, as `type reason message`; where they differ, Kopf's.
+    #[serde(default)]
+    pub(super) events: Vec<String>,
     #[serde(default)]
     pub(super) differs: Vec<Difference>,
+}
+
+/// Which of the calls are compared.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Compared {
+    /// All, in order.
+    #[default]
+    Sequence,
+    /// All, in any order, where chance decides it.
+    Set,
+    /// So many, in order, where chance decides how many follow: those of a timer.
+    First(usize),
 }
 
 /// A handler, under the option names that are the same on both sides.
@@ -67,6 +91,25 @@ pub(super) struct Handler {
     pub(super) deleted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) optional: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) initial_delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interval: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sharp: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) idle: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cancellation_backoff: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cancellation_timeout: Option<f64>,
+    /// For functions of indices: the field of the spec that says what is returned, such as `{keyed: {key: value}}`, `{plain: value}`,
+    /// `{temporary: 5}`. Nothing is returned where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) from: Option<String>,
+    /// Whether what the function of an index returns has no keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plain: Option<bool>,
     /// What each attempt does, the last one again and again; `ok` where nothing is said.
     #[serde(default = "succeed")]
     pub(super) does: Vec<Attempt>,
@@ -104,9 +147,77 @@ pub(super) enum Action {
     Sleep(f64),
     /// Wait for the step that releases this gate.
     Hold(String),
+    /// Note this word, as a call is noted.
+    Note(String),
+    /// Wait to be told to end for this reason, and note all reasons.
+    Told(String),
+    /// Wait for ever, and note that it has been cut off.
+    Linger,
+    /// Wait until the object, as it is known now, contains this.
+    See(Value),
+    /// Return how often something was counted in the memo.
+    Count,
+    /// Note all that is in the index of this name.
+    Read(String),
+    /// Return credentials.
+    Login(Credentials),
+    /// Post an Event about the object.
+    Post(Posted),
+    /// Return what becomes of objects that are made for this one.
+    Make(Made),
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Credentials {
+    /// `good`, the administrator's, or one that the server refuses.
+    pub(super) token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<i32>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Posted {
+    /// The function of Kopf: `info`, `warn`, `exception` or `event`.
+    pub(super) how: String,
+    pub(super) reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    /// The error, for `exception`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    /// The type, for `event`.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Made {
+    /// The function of Kopf, such as `adopt`.
+    pub(super) how: String,
+    /// The objects.
+    pub(super) of: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) forced: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) strict: Option<bool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) nested: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) block_owner_deletion: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Step {
     /// Start the operator; before the first step where no step says so.
@@ -115,6 +226,8 @@ pub(super) enum Step {
     Stop,
     /// End it as SIGKILL does.
     Kill,
+    /// Start the operator, and await that it ends by itself, with an error.
+    Fails,
     /// Make the object, of these stanzas.
     Create(Value),
     /// Merge into the object.
@@ -130,8 +243,20 @@ pub(super) enum Step {
     Recorded(BTreeMap<String, u64>),
     /// Await that the object contains this; `null` is absence.
     Has(Value),
+    /// Await that the results of these handlers are in the status.
+    Written(Vec<String>),
+    /// Await that the operator's finalizer is on the object.
+    Held,
     Gone,
     Release(String),
+    /// Wait for so many seconds, for something to have become due: never for something to have happened.
+    Wait(f64),
+    /// The same of another object, of this name.
+    Of(String, Box<Step>),
+    /// Ask the liveness endpoint for this path.
+    Probe(String),
+    /// Await so many Events about the object.
+    Events(usize),
 }
 
 /// Where the two differ, and by which row of the deviation table.
@@ -157,6 +282,10 @@ pub(super) enum Aspect {
     Object,
     /// How many writes are made.
     Writes,
+    /// How operators end by themselves, and what they answer to requests.
+    Answers,
+    /// Which Events are posted.
+    Events,
 }
 
 fn yes() -> bool {
@@ -182,6 +311,16 @@ impl Handler {
 }
 
 impl Scenario {
+    /// Whether its operators are asked whether they live.
+    pub(super) fn probes(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Probe(_)))
+    }
+
+    /// Whether its operators log in by handlers.
+    pub(super) fn logs_in(&self) -> bool {
+        self.handlers.iter().any(|handler| handler.on == "login")
+    }
+
     /// All scenarios, in the order of files and documents.
     pub(crate) fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("twin");

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::scenario::{Compared, Scenario};
 use super::side::{Seen, Who};
 
 /// What is compared.
@@ -15,14 +16,28 @@ pub(crate) struct Shown {
     /// What is left of the object; `null` where it is gone.
     pub(super) object: Value,
     pub(crate) writes: usize,
+    /// How operators have ended by themselves, and what they have answered to requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) answers: Vec<String>,
+    /// Events about the object: type, reason, message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) events: Vec<String>,
 }
 
 impl Shown {
-    pub(super) fn of(who: Who, seen: &Seen) -> Self {
+    pub(super) fn of(who: Who, scenario: &Scenario, seen: &Seen) -> Self {
+        let mut calls: Vec<Value> = seen.calls.iter().map(comparable).collect();
+        match scenario.compared {
+            Compared::Sequence => {}
+            Compared::Set => calls.sort_by_key(|call| (call["id"].to_string(), call.to_string())),
+            Compared::First(count) => calls.truncate(count),
+        }
         Self {
-            calls: seen.calls.iter().map(comparable).collect(),
+            calls,
             object: settled(who, &seen.object),
             writes: seen.writes,
+            answers: seen.answers.clone(),
+            events: seen.events.iter().map(said).collect(),
         }
     }
 }
@@ -39,9 +54,15 @@ fn comparable(call: &Value) -> Value {
     call
 }
 
+/// What is said by an Event, as the core group shows it.
+fn said(event: &Value) -> String {
+    let words = ["type", "reason", "message"].map(|key| event[key].as_str().unwrap_or_default());
+    words.join(" ")
+}
+
 /// An object without what differs by nature, and with the names of what operators keep on it made equal.
 fn settled(who: Who, object: &Value) -> Value {
-    let mut object = object.clone();
+    let mut object = anonymous(object);
     let last_handled = who.last_handled(&object);
     let Some(fields) = object.as_object_mut() else {
         return object;
@@ -61,6 +82,25 @@ fn settled(who: Who, object: &Value) -> Value {
         object["last-handled"] = last_handled;
     }
     object
+}
+
+/// The same without its names that no other object has, wherever it has them.
+fn anonymous(object: &Value) -> Value {
+    let mut text = object.to_string();
+    let group = object["apiVersion"]
+        .as_str()
+        .and_then(|it| it.split('/').next());
+    let metadata = &object["metadata"];
+    for (unique, name) in [
+        (metadata["uid"].as_str(), "UID"),
+        (group, "GROUP"),
+        (metadata["namespace"].as_str(), "NAMESPACE"),
+    ] {
+        if let Some(unique) = unique {
+            text = text.replace(unique, name);
+        }
+    }
+    serde_json::from_str(&text).expect("names are no syntax")
 }
 
 fn tidy(who: Who, metadata: &mut Map<String, Value>) {

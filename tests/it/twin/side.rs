@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kopf_rs_tests::{Asked, RealServer, TestCluster};
+use kopf_rs_tests::{Asked, RealServer, TestCluster, documents};
 use serde_json::{Value, json};
 
 use super::kopf::Python;
-use super::ours;
+use super::ours::Ours;
+use super::requests;
 use super::scenario::{OBJECT, Scenario, Step};
-use crate::operating::{TestOperator, Working, definition};
+use crate::operating::{TestOperator, definition};
 
 /// Whose operator it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +23,29 @@ pub(super) struct Side<'a> {
     who: Who,
     scenario: &'a Scenario,
     test: TestOperator,
-    gates: PathBuf,
+    place: Place,
+    /// The object that steps are about.
+    object: String,
     /// The size of the server's log when the scenario began.
     began: u64,
     running: Option<Running>,
     /// Calls of operators that have ended.
     past: Vec<Value>,
+    answers: Vec<String>,
+}
+
+/// Where an operator finds what is not in its cluster, and is found.
+pub(super) struct Place {
+    /// Files that let handlers pass.
+    pub(super) gates: PathBuf,
+    /// The API server: its address, its authorities' certificates, the administrator's token.
+    pub(super) server: Value,
+    port: u16,
 }
 
 enum Running {
     Kopf(Box<Python>),
-    Ours(Working),
+    Ours(Ours),
 }
 
 /// What a scenario has come to.
@@ -41,28 +54,31 @@ pub(super) struct Seen {
     /// `null` where the object is gone.
     pub(super) object: Value,
     pub(super) writes: usize,
+    pub(super) answers: Vec<String>,
+    /// Events about the object, in the order of their texts.
+    pub(super) events: Vec<Value>,
 }
 
 impl<'a> Side<'a> {
     /// Play the scenario on a cluster: Kopf's side on one with an address.
     pub(super) async fn play(who: Who, scenario: &'a Scenario, cluster: TestCluster) -> Seen {
-        let gates = std::env::temp_dir().join(format!("kopf-rs-gates-{}", cluster.namespace()));
-        std::fs::create_dir_all(&gates).expect("temporary folders can be made");
         let began = cluster.real().map_or(0, RealServer::audit_size);
         let mut side = Self {
             who,
             began,
             scenario,
+            place: Place::of(&cluster),
             test: TestOperator::bare(cluster),
-            gates,
+            object: OBJECT.to_owned(),
             running: None,
             past: Vec::new(),
+            answers: Vec::new(),
         };
         side.serve().await;
         if !scenario
             .steps
             .iter()
-            .any(|step| matches!(step, Step::Start))
+            .any(|step| matches!(step, Step::Start | Step::Fails))
         {
             side.start().await;
         }
@@ -88,12 +104,29 @@ impl<'a> Side<'a> {
     /// Start the operator, and await that it watches.
     async fn start(&mut self) {
         let before = self.watches();
-        let (test, scenario, gates) = (&self.test, self.scenario, self.gates.as_path());
-        self.running = Some(match self.who {
-            Who::Kopf => Running::Kopf(Box::new(Python::start(test, scenario, gates))),
-            Who::Ours => Running::Ours(ours::start(test, scenario, gates)),
-        });
+        self.running = Some(self.started());
         self.audited("it watches", || self.watches() > before).await;
+    }
+
+    fn started(&self) -> Running {
+        let (test, scenario, place) = (&self.test, self.scenario, &self.place);
+        match self.who {
+            Who::Kopf => Running::Kopf(Box::new(Python::start(test, scenario, place))),
+            Who::Ours => Running::Ours(Ours::start(test, scenario, place)),
+        }
+    }
+
+    /// Start the operator, and await that it ends by itself.
+    async fn fail(&mut self) {
+        let code = match self.started() {
+            Running::Kopf(mut python) => {
+                let code = python.failed().await;
+                self.past.extend(python.calls());
+                code
+            }
+            Running::Ours(ours) => ours.failed().await,
+        };
+        self.answers.push(format!("exit {code}"));
     }
 
     /// How many watches of the kind operators have opened.
@@ -130,10 +163,8 @@ impl<'a> Side<'a> {
                 python.end(if gracefully { "TERM" } else { "KILL" }).await;
                 self.past.extend(python.calls());
             }
-            Some(Running::Ours(working)) if gracefully => {
-                working.stop().await;
-            }
-            Some(Running::Ours(working)) => working.kill().await,
+            Some(Running::Ours(ours)) if gracefully => ours.stop().await,
+            Some(Running::Ours(ours)) => ours.kill().await,
             None => {}
         }
     }
@@ -155,37 +186,58 @@ impl<'a> Side<'a> {
             Step::Start => self.start().await,
             Step::Stop => self.stop(true).await,
             Step::Kill => self.stop(false).await,
+            Step::Fails => self.fail().await,
+            Step::Release(gate) => {
+                std::fs::write(self.place.gates.join(gate), "").expect("a gate can be opened");
+            }
+            Step::Wait(seconds) => tokio::time::sleep(Duration::from_secs_f64(*seconds)).await,
+            Step::Of(name, step) => {
+                let before = std::mem::replace(&mut self.object, name.clone());
+                Box::pin(self.step(step)).await;
+                self.object = before;
+            }
+            Step::Probe(path) => {
+                let (code, text) = self.place.ask(path).await;
+                // What is told of a failure is each one's own.
+                let results = serde_json::from_str::<Value>(&text).map(|it| it.to_string());
+                let results = results.ok().filter(|_| code == 200).unwrap_or_default();
+                self.answers.push(format!("{path} {code} {results}"));
+            }
+            of_the_object => self.change_or_await(of_the_object).await,
+        }
+    }
+
+    async fn change_or_await(&self, step: &Step) {
+        let (test, object, who) = (&self.test, self.object.as_str(), self.who);
+        let until = async |what: &str, condition: &dyn Fn(&Value) -> bool| {
+            drop(test.until(what, object, condition).await);
+        };
+        match step {
             Step::Create(stanzas) => self.create(stanzas).await,
-            Step::Patch(merge) => drop(self.test.patch(OBJECT, merge.clone()).await),
+            Step::Patch(merge) => drop(test.patch(object, merge.clone()).await),
             Step::Status(status) => {
                 let merge = json!({"status": status});
-                self.test.patch(&format!("{OBJECT}/status"), merge).await;
+                test.patch(&format!("{object}/status"), merge).await;
             }
-            Step::Delete => self.test.delete(OBJECT).await,
+            Step::Delete => test.delete(object).await,
             Step::Calls(count) => self.until_calls(*count).await,
-            Step::Handled => {
-                let who = self.who;
-                let done = move |object: &Value| who.has_handled(object);
-                self.test.until("it is handled", OBJECT, done).await;
-            }
+            Step::Handled => until("it is handled", &|it| who.has_handled(it)).await,
             Step::Recorded(attempts) => {
-                let who = self.who;
                 let recorded = |object: &Value| {
                     let enough = |(id, count): (&String, &u64)| who.attempts(object, id) >= *count;
                     attempts.iter().all(enough)
                 };
-                self.test.until("it is on record", OBJECT, recorded).await;
+                until("it is on record", &recorded).await;
             }
-            Step::Has(part) => {
-                let has = |object: &Value| contains(object, part);
-                self.test
-                    .until(&format!("it has {part}"), OBJECT, has)
-                    .await;
+            Step::Has(part) => until(&format!("it has {part}"), &|it| contains(it, part)).await,
+            Step::Written(ids) => {
+                let written = |object: &Value| ids.iter().all(|id| !object["status"][id].is_null());
+                until("it has the results", &written).await;
             }
-            Step::Gone => self.test.until_gone(OBJECT).await,
-            Step::Release(gate) => {
-                std::fs::write(self.gates.join(gate), "").expect("a gate can be opened");
-            }
+            Step::Held => until("it is held", &|it| who.holds(it)).await,
+            Step::Gone => test.until_gone(object).await,
+            Step::Events(count) => self.until_events(*count).await,
+            of_the_operator => unreachable!("{of_the_operator:?} is no step of an object"),
         }
     }
 
@@ -193,8 +245,27 @@ impl<'a> Side<'a> {
         let mut object = stanzas.clone();
         object["apiVersion"] = json!(format!("{}/v1", self.test.group));
         object["kind"] = json!("KopfExample");
-        object["metadata"]["name"] = json!(OBJECT);
+        object["metadata"]["name"] = json!(self.object);
         self.test.cluster.create(&object).await;
+    }
+
+    async fn until_events(&self, count: usize) {
+        let mut pulse = tokio::time::interval(Duration::from_millis(100));
+        for _ in 0..300 {
+            pulse.tick().await;
+            if self.events().await.len() >= count {
+                return;
+            }
+        }
+        panic!("there are not {count} Events: {:?}", self.events().await);
+    }
+
+    async fn events(&self) -> Vec<Value> {
+        let mut events = self.test.cluster.list("events").await;
+        events.retain(|event| event["involvedObject"]["name"] == OBJECT);
+        let text = |event: &Value| ["reason", "message"].map(|key| event[key].to_string());
+        events.sort_by_key(text);
+        events
     }
 
     async fn until_calls(&self, count: usize) {
@@ -208,11 +279,13 @@ impl<'a> Side<'a> {
         self.stop(true).await;
         let object = self.test.cluster.get(&self.test.kind(), OBJECT).await;
         let writes = self.writes().await;
-        drop(std::fs::remove_dir_all(&self.gates));
+        drop(std::fs::remove_dir_all(&self.place.gates));
         Seen {
             calls: self.calls(),
             object: object.unwrap_or_default(),
             writes,
+            events: self.events().await,
+            answers: self.answers,
         }
     }
 
@@ -233,6 +306,34 @@ impl<'a> Side<'a> {
     }
 }
 
+impl Place {
+    fn of(cluster: &TestCluster) -> Self {
+        let gates = std::env::temp_dir().join(format!("kopf-rs-gates-{}", cluster.namespace()));
+        std::fs::create_dir_all(&gates).expect("temporary folders can be made");
+        let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).expect("a kubeconfig");
+        let [config]: [Value; 1] = documents(&kubeconfig).try_into().expect("one document");
+        let (cluster, user) = (
+            &config["clusters"][0]["cluster"],
+            &config["users"][0]["user"],
+        );
+        Self {
+            gates,
+            server: json!({
+                "server": cluster["server"], "ca_path": cluster["certificate-authority"], "token": user["token"],
+            }),
+            port: requests::free_port(),
+        }
+    }
+
+    pub(super) fn liveness(&self) -> String {
+        format!("http://127.0.0.1:{}/healthz", self.port)
+    }
+
+    async fn ask(&self, path: &str) -> (u16, String) {
+        requests::get(self.port, path).await
+    }
+}
+
 impl Who {
     /// The prefix of what the operator keeps on objects.
     pub(super) fn prefix(self) -> &'static str {
@@ -247,6 +348,11 @@ impl Who {
             Self::Kopf => "kopf.zalando.org/KopfFinalizerMarker",
             Self::Ours => "tester.kopf.rs/finalizer",
         }
+    }
+
+    fn holds(self, object: &Value) -> bool {
+        let finalizers = object["metadata"]["finalizers"].as_array();
+        finalizers.is_some_and(|all| all.iter().any(|it| it == self.finalizer()))
     }
 
     /// What the operator has handled last, as the object says.
