@@ -298,9 +298,9 @@ async fn a_status_write_calls_no_handler_of_changes(cluster: TestCluster) {
 async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     let mut crd = definition(&test.group);
-    let text = json!({"type": "string"});
+    let string = json!({"type": "string"});
     let condition = json!({"type": "object", "properties": {
-        "type": text, "status": text, "reason": text, "message": text, "lastTransitionTime": text,
+        "type": string, "status": string, "reason": string, "message": string, "lastTransitionTime": string,
     }});
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     schema["properties"]["status"] = json!({"type": "object", "properties": {
@@ -338,7 +338,7 @@ async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluste
         1
     );
     let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    schema["properties"]["status"]["properties"]["url"] = text;
+    schema["properties"]["status"]["properties"]["url"] = string;
     test.cluster.apply(&crd.to_string()).await;
     let is_kept = |object: &Value| object["status"]["url"] == "https://example.com";
     test.until("it is written to the new schema", "a", is_kept)
