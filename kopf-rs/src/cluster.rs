@@ -10,8 +10,8 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
+use crate::cluster::pruned::Pruned;
 use crate::cluster::reach::Reachability;
-use crate::cluster::write::pruned::Pruned;
 use crate::object::resource::Resource;
 use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
@@ -27,6 +27,7 @@ pub(crate) mod fake;
 pub(crate) mod login;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;
+pub(crate) mod pruned;
 mod reach;
 pub(crate) mod read;
 mod request;

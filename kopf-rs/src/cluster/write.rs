@@ -19,7 +19,7 @@ use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
 mod events;
-pub(crate) mod pruned;
+mod pruned;
 mod status_paths;
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::cluster::pruned::PrunedPaths;
 use crate::cluster::write::Changes;
-use crate::cluster::write::pruned::PrunedPaths;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report;
 use crate::engine::shared::Shared;

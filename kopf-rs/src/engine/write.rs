@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
-use crate::cluster::write::pruned::PrunedPaths;
+use crate::cluster::pruned::PrunedPaths;
 use crate::engine::context::WorkerContext;
 use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::{SelfTriggered, Version};
