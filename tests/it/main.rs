@@ -42,6 +42,7 @@ mod memos;
 mod myingress;
 mod operating;
 mod operators;
+mod owned;
 mod patching;
 mod posting;
 mod random;

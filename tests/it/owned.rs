@@ -1,0 +1,288 @@
+//! Children that handlers own: their watches wake the owners, what others have changed is put right, and nothing is asked where nothing changes.
+
+use std::time::Duration;
+
+use kopf_rs::{Callback, Context, HandlerResult, Registry};
+use kopf_rs_apiserver::{Fault, Verb};
+use kopf_rs_tests::{TestCluster, scenarios};
+use serde_json::{Value, json};
+
+use crate::operating::{TestOperator, definition};
+
+scenarios! {
+    what_others_have_changed_is_put_right;
+    marks_and_references_come_back;
+    a_deleted_child_is_made_again;
+    a_child_that_goes_during_a_gap_is_made_again [memory tcp];
+    what_concerns_no_owner_wakes_nobody;
+    nothing_is_asked_where_nothing_has_changed;
+    nothing_is_asked_at_rest [memory];
+    children_of_an_owner_made_anew_are_taken_over [memory];
+    a_kind_of_children_may_come_and_go;
+    a_kind_that_may_not_be_watched_holds_up_no_other [memory];
+}
+
+/// Applies what the object lists in `spec.children`.
+async fn keep(context: Context) -> HandlerResult<Value> {
+    let children = context.children()?;
+    let wanted: Vec<Value> = context.read("spec.children")?;
+    for child in wanted {
+        children.apply(&child).await?;
+    }
+    Ok(Value::Null)
+}
+
+fn keeping(test: &TestOperator) -> Callback {
+    test.handler("keep", keep).owns("configmaps")
+}
+
+fn map(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+}
+
+/// An object whose only child is there.
+async fn settled(test: &TestOperator) -> Value {
+    let wanted = map("child", &json!({"a": "1"}));
+    test.create("one", json!({"children": [wanted]})).await;
+    until(test, "it is made", |it| it["data"]["a"] == "1").await
+}
+
+async fn until(test: &TestOperator, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    let there = |object: Option<&Value>| object.is_some_and(&condition);
+    let found = test.cluster.until(what, "configmaps", "child", there);
+    found.await
+}
+
+async fn writes(test: &TestOperator) -> usize {
+    test.cluster.writes_to("configmaps", "child").await.len()
+}
+
+fn is_ours(child: &Value) -> bool {
+    let entries = child["metadata"]["managedFields"].as_array();
+    let mut entries = entries.into_iter().flatten();
+    entries.any(|entry| entry["manager"] == "tester.kopf.rs" && entry["operation"] == "Apply")
+}
+
+async fn what_others_have_changed_is_put_right(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let made = settled(&test).await;
+    let edit = json!({"metadata": {"labels": {"theirs": "x"}}, "data": {"a": "2", "b": "theirs"}});
+    test.cluster.patch("configmaps", "child", &edit).await;
+    let right = until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    assert_eq!(right["data"]["b"], "theirs");
+    assert_eq!(right["metadata"]["labels"]["theirs"], "x");
+    assert_eq!(right["metadata"]["uid"], made["metadata"]["uid"]);
+    let removal = json!({"data": {"a": null}});
+    test.cluster.patch("configmaps", "child", &removal).await;
+    until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    if test.cluster.journal().is_some() {
+        assert_eq!(writes(&test).await, 3);
+    }
+    working.stop().await;
+}
+
+async fn marks_and_references_come_back(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let made = settled(&test).await;
+    let (references, labels) = (
+        &made["metadata"]["ownerReferences"],
+        &made["metadata"]["labels"],
+    );
+    for (change, what) in [
+        (json!({"ownerReferences": []}), "its reference is back"),
+        (json!({"labels": null}), "its label is back"),
+        (
+            json!({"managedFields": [{}]}),
+            "what was applied is noted again",
+        ),
+    ] {
+        let lost = test
+            .cluster
+            .patch("configmaps", "child", &json!({"metadata": change}))
+            .await;
+        let is_back = |it: &Value| {
+            let metadata = &it["metadata"];
+            metadata["ownerReferences"] == *references
+                && metadata["labels"] == *labels
+                && is_ours(it)
+        };
+        assert!(!is_back(&lost), "{lost}");
+        let back = until(&test, what, is_back).await;
+        assert_eq!(back["metadata"]["uid"], made["metadata"]["uid"]);
+    }
+    working.stop().await;
+}
+
+async fn a_deleted_child_is_made_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let made = settled(&test).await;
+    test.cluster.delete("configmaps", "child").await;
+    let is_another = |it: &Value| it["metadata"]["uid"] != made["metadata"]["uid"];
+    let again = until(&test, "it is made again", is_another).await;
+    assert_eq!(again["data"], json!({"a": "1"}));
+    if test.cluster.journal().is_some() {
+        assert_eq!(writes(&test).await, 2);
+    }
+    working.stop().await;
+}
+
+async fn a_child_that_goes_during_a_gap_is_made_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let made = settled(&test).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let watches = server.fault(Fault::answer(503).on(Verb::Watch).plural("configmaps"));
+    let lists = server.fault(Fault::answer(503).on(Verb::List).plural("configmaps"));
+    drop(server.fault(Fault::cut().on(Verb::Watch).plural("configmaps")));
+    test.cluster.delete("configmaps", "child").await;
+    server.compact();
+    drop((watches, lists));
+    let is_another = |it: &Value| it["metadata"]["uid"] != made["metadata"]["uid"];
+    until(&test, "it is made again", is_another).await;
+    working.stop().await;
+}
+
+async fn what_concerns_no_owner_wakes_nobody(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    settled(&test).await;
+    let theirs = json!({"metadata": {"annotations": {"theirs": "x"}}, "data": {"b": "theirs"}});
+    test.cluster.patch("configmaps", "child", &theirs).await;
+    // Changes of a child come in one after the other.
+    test.cluster
+        .patch("configmaps", "child", &json!({"data": {"a": "2"}}))
+        .await;
+    until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    assert_eq!(test.calls.all(), ["keep one", "keep one"]);
+    working.stop().await;
+}
+
+async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working =
+        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
+    let container = json!({
+        "name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
+        "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]},
+            },
+        },
+    });
+    let wanted = map("child", &json!({"a": "1"}));
+    test.create("one", json!({"children": [wanted, deployment], "turn": 0}))
+        .await;
+    let made = until(&test, "it is made", |it| it["data"]["a"] == "1").await;
+    for turn in 1..=10 {
+        test.patch("one", json!({"spec": {"turn": turn}})).await;
+        test.calls.until(turn + 1).await;
+    }
+    working.stop().await;
+    let after = until(&test, "it is there", |_| true).await;
+    assert_eq!(
+        after["metadata"]["resourceVersion"],
+        made["metadata"]["resourceVersion"]
+    );
+    if test.cluster.journal().is_some() {
+        assert_eq!(writes(&test).await, 1);
+        assert_eq!(test.cluster.writes_to("deployments", "web").await.len(), 1);
+    }
+}
+
+async fn nothing_is_asked_at_rest(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    settled(&test).await;
+    test.line("Reconciler 'keep' succeeded").await;
+    let asked = || {
+        let all = test.cluster.asked().into_iter();
+        all.filter(|asked| asked.verb != "watch").count()
+    };
+    let before = asked();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(asked(), before, "{:?}", test.cluster.asked());
+    assert_eq!(test.calls.all(), ["keep one"]);
+    working.stop().await;
+}
+
+async fn children_of_an_owner_made_anew_are_taken_over(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let made = settled(&test).await;
+    working.stop().await;
+    // The server in the process collects no garbage by itself.
+    test.delete("one").await;
+    test.until_gone("one").await;
+    let wanted = map("child", &json!({"a": "2"}));
+    let owner = test.create("one", json!({"children": [wanted]})).await;
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test)));
+    let taken = until(&test, "it is taken over", |it| it["data"]["a"] == "2").await;
+    assert_eq!(taken["metadata"]["uid"], made["metadata"]["uid"]);
+    let references = taken["metadata"]["ownerReferences"].as_array();
+    let owners: Vec<&Value> = references
+        .into_iter()
+        .flatten()
+        .map(|it| &it["uid"])
+        .collect();
+    assert_eq!(owners, [&owner["metadata"]["uid"]]);
+    working.stop().await;
+}
+
+async fn a_kind_of_children_may_come_and_go(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let group = format!("child.{}", test.group);
+    let inner = format!("kopfexamples.{group}");
+    let crd = definition(&group).to_string();
+    let owned = (group.clone(), "v1", "kopfexamples");
+    let keeping = keeping(&test).owns((owned.0.as_str(), owned.1, owned.2));
+    let working = test.start(Registry::new().reconcile(test.selector(), keeping));
+    let wanted = json!({"apiVersion": format!("{group}/v1"), "kind": "KopfExample", "metadata": {"name": "inner"}, "spec": {}});
+    test.create(
+        "one",
+        json!({"children": [map("child", &json!({"a": "1"})), wanted]}),
+    )
+    .await;
+    // Others are made meanwhile, and looked after.
+    until(&test, "it is made", |it| it["data"]["a"] == "1").await;
+    test.cluster.apply(&crd).await;
+    let is_there = |object: Option<&Value>| object.is_some();
+    let made = test
+        .cluster
+        .until("it is made", &inner, "inner", is_there)
+        .await;
+    test.cluster.delete(&inner, "inner").await;
+    let is_another = |object: Option<&Value>| {
+        object.is_some_and(|it| it["metadata"]["uid"] != made["metadata"]["uid"])
+    };
+    test.cluster
+        .until("it is made again", &inner, "inner", is_another)
+        .await;
+    working.stop().await;
+}
+
+async fn a_kind_that_may_not_be_watched_holds_up_no_other(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let _watches = server.fault(Fault::answer(403).on(Verb::Watch).plural("services"));
+    let _lists = server.fault(Fault::answer(403).on(Verb::List).plural("services"));
+    let working =
+        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("services")));
+    settled(&test).await;
+    test.cluster.delete("configmaps", "child").await;
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let wanted = map("child", &json!({"a": "3"}));
+    test.patch("one", json!({"spec": {"children": [service, wanted]}}))
+        .await;
+    until(&test, "it is made again", |it| it["data"]["a"] == "3").await;
+    assert!(test.cluster.get("services", "s").await.is_some());
+    working.stop().await;
+}
