@@ -111,7 +111,7 @@ async fn a_service_gets_the_address_that_webhooks_were_asked_about(cluster: Test
     let path = format!("/api/v1/namespaces/{}/services", cluster.namespace());
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
-        "spec": {"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "name": "other"}]},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "name": "one"}, {"port": 81, "name": "other"}]},
     });
     let client = json!({"url": format!("{}/echo", webhook.url()), "caBundle": webhook.authority()});
     configure(&cluster, &json!({"rules": rules, "clientConfig": client})).await;
