@@ -168,6 +168,11 @@ struct Testing;
 #[doc = include_str!("../../docs/coming-from-kopf.md")]
 struct ComingFromKopf;
 
+/// The guide for kubebuilder's users as doctests.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../../docs/coming-from-kubebuilder.md")]
+struct ComingFromKubebuilder;
+
 // The attributes, documented here because their examples need the framework.
 #[doc = include_str!("../docs/daemon.md")]
 pub use kopf_rs_macros::daemon;
