@@ -365,6 +365,9 @@ async fn a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way(cluste
     let again = until_child(&test, "first", |it| it["data"]["a"] == "2").await;
     assert_ne!(again["metadata"]["uid"], first["metadata"]["uid"]);
     if test.cluster.journal().is_some() {
+        test.cluster
+            .assert_writes_to("configmaps", "first", 3)
+            .await;
         assert_eq!(codes(&test, "first").await, [201, 409, 201]);
     }
     working.stop().await;

@@ -124,16 +124,10 @@ impl TestOperator {
         self.cluster.writes_to(&self.kind(), name).await.len()
     }
 
-    /// Assert that operators have made so many writes to the object. The log of a real server is a moment late.
+    /// Assert that operators have made so many writes to the object.
     pub(crate) async fn assert_writes(&self, name: &str, expected: usize) {
-        let mut pulse = tokio::time::interval(Duration::from_millis(20));
-        for _ in 0..250 {
-            if self.writes(name).await >= expected {
-                break;
-            }
-            pulse.tick().await;
-        }
-        assert_eq!(self.writes(name).await, expected, "writes to {name}");
+        let kind = self.kind();
+        self.cluster.assert_writes_to(&kind, name, expected).await;
     }
 
     /// How many writes operators have made to the object until now, once the server's log has caught up.

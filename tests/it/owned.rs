@@ -53,10 +53,6 @@ async fn until(test: &TestOperator, what: &str, condition: impl Fn(&Value) -> bo
     found.await
 }
 
-async fn writes(test: &TestOperator) -> usize {
-    test.cluster.writes_to("configmaps", "child").await.len()
-}
-
 fn is_ours(child: &Value) -> bool {
     let entries = child["metadata"]["managedFields"].as_array();
     let mut entries = entries.into_iter().flatten();
@@ -77,7 +73,9 @@ async fn what_others_have_changed_is_put_right(cluster: TestCluster) {
     test.cluster.patch("configmaps", "child", &removal).await;
     until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
     if test.cluster.journal().is_some() {
-        assert_eq!(writes(&test).await, 3);
+        test.cluster
+            .assert_writes_to("configmaps", "child", 3)
+            .await;
     }
     working.stop().await;
 }
@@ -124,7 +122,9 @@ async fn a_deleted_child_is_made_again(cluster: TestCluster) {
     let again = until(&test, "it is made again", is_another).await;
     assert_eq!(again["data"], json!({"a": "1"}));
     if test.cluster.journal().is_some() {
-        assert_eq!(writes(&test).await, 2);
+        test.cluster
+            .assert_writes_to("configmaps", "child", 2)
+            .await;
     }
     working.stop().await;
 }
@@ -193,8 +193,10 @@ async fn nothing_is_asked_where_nothing_has_changed(cluster: TestCluster) {
         made["metadata"]["resourceVersion"]
     );
     if test.cluster.journal().is_some() {
-        assert_eq!(writes(&test).await, 1);
-        assert_eq!(test.cluster.writes_to("deployments", "web").await.len(), 1);
+        test.cluster
+            .assert_writes_to("configmaps", "child", 1)
+            .await;
+        test.cluster.assert_writes_to("deployments", "web", 1).await;
     }
 }
 

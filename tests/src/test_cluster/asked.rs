@@ -1,7 +1,9 @@
 //! What a server was asked by others than the cluster, in the same words for all servers.
 //!
 //! The server in the process keeps a journal, the real one an audit log; both hold every answered request. Must not be
-//! used to wait.
+//! used to wait for anything but the log itself.
+
+use std::time::Duration;
 
 use kopf_rs_apiserver::{ApiServer, Entry, Journal};
 use serde_json::Value;
@@ -96,5 +98,23 @@ impl TestCluster {
         };
         asked.retain(|asked| asked.writes() && within(asked));
         asked
+    }
+
+    /// Asserts that others have changed the object so many times. The logs of both servers are a moment late: what a write
+    /// has changed can be seen before the write is logged.
+    ///
+    /// # Panics
+    ///
+    /// At another number of writes, five seconds later.
+    pub async fn assert_writes_to(&self, resource: &str, name: &str, expected: usize) {
+        let mut pulse = tokio::time::interval(Duration::from_millis(20));
+        for _ in 0..250 {
+            if self.writes_to(resource, name).await.len() >= expected {
+                break;
+            }
+            pulse.tick().await;
+        }
+        let writes = self.writes_to(resource, name).await;
+        assert_eq!(writes.len(), expected, "writes to {resource} {name}");
     }
 }
