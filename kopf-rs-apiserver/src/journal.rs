@@ -4,7 +4,7 @@
 //! beyond their outcome.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -93,6 +93,8 @@ pub struct Journal {
 #[derive(Debug)]
 struct Shared {
     records: Mutex<Records>,
+    /// Requests read-lock it from before they change anything until they are noted.
+    noting: RwLock<()>,
     signal: watch::Sender<()>,
 }
 
@@ -195,9 +197,18 @@ impl Journal {
                     kept: VecDeque::new(),
                     gone: 0,
                 }),
+                noting: RwLock::new(()),
                 signal: watch::Sender::new(()),
             }),
         }
+    }
+
+    /// Holds back [`entries`](Self::entries) until the guard goes: what a request has changed can be seen before it is noted.
+    pub(crate) fn noting(&self) -> RwLockReadGuard<'_, ()> {
+        self.shared
+            .noting
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn note(&self, call: Arc<Call>, outcome: &Outcome) {
@@ -225,9 +236,12 @@ impl Journal {
         records.shorten();
     }
 
-    /// All entries, oldest first; at most the newest 100,000 are kept.
+    /// All entries, oldest first; at most the newest 100,000 are kept. Whatever a client has seen of a request, that request is
+    /// among them.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
+        let noting = self.shared.noting.write();
+        drop(noting.unwrap_or_else(PoisonError::into_inner));
         let records: Vec<_> = self.records().kept.iter().cloned().collect();
         records.iter().map(|record| record.entry()).collect()
     }

@@ -12,7 +12,7 @@ pub(crate) mod tls;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -134,9 +134,13 @@ impl ApiService {
                 _ => {}
             }
         }
-        let (result, effects) = self.answer(&call).await;
-        Keeper::start(&self.core);
-        let response = self.finish(&call, result, effects, &faults);
+        let response = {
+            let ((result, effects), noting) = self.answer(&call).await;
+            Keeper::start(&self.core);
+            let response = self.finish(&call, result, effects, &faults);
+            drop(noting);
+            response
+        };
         let response = response.map(|response| socket::over(wish, response));
         for fault in &faults {
             if let Action::DelayAnswer(delay) = fault {
@@ -147,16 +151,19 @@ impl ApiService {
     }
 
     /// Answer a call; where webhooks have a say, ask them first, and begin anew with what they say.
-    async fn answer(&self, call: &Arc<Call>) -> Answered {
+    async fn answer(&self, call: &Arc<Call>) -> (Answered, RwLockReadGuard<'_, ()>) {
         let mut round = Round::new(call.clone());
         loop {
             let run = |store: &mut Store| round.play(store, |store| verb::answer(store, call));
-            if let Some((result, effects)) = self.core.answer(run) {
-                let warned = |mut answer: Answer| {
-                    answer.warnings.extend(round.warnings());
-                    answer
-                };
-                return (result.map(warned), effects);
+            {
+                let noting = self.core.journal.noting();
+                if let Some((result, effects)) = self.core.answer(run) {
+                    let warned = |mut answer: Answer| {
+                        answer.warnings.extend(round.warnings());
+                        answer
+                    };
+                    return ((result.map(warned), effects), noting);
+                }
             }
             let said = client::ask_all(round.questions()).await;
             round.note(said);

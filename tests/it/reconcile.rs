@@ -271,8 +271,8 @@ async fn finalizing_is_the_last_thing(cluster: TestCluster) {
         .reconcile(test.selector(), test.waiting("r", &gate));
     let working = test.start(registry);
     for policy in ["Background", "Foreground"] {
-        test.create("a", json!({})).await;
         let before = test.calls.all().len();
+        test.create("a", json!({})).await;
         test.calls.until(before + 1).await;
         let path = format!(
             "/apis/{}/v1/namespaces/{}/{KIND}/a",

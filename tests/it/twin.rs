@@ -28,7 +28,7 @@ pub(crate) use shown::Shown;
 use side::{Side, Who};
 
 /// Mostly they wait.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 12;
 
 #[test]
 fn kopf_and_this_do_the_same() {
