@@ -23,6 +23,7 @@ use crate::handler::live::Live;
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::{StopReason, Stopped};
 use crate::handler::subject::{BackgroundSubject, Subject, SubjectObject};
+use crate::handler::timing::BackgroundKind;
 use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
@@ -85,7 +86,7 @@ impl Worker {
             }
         }
         if let Some(background) = self.memory.background() {
-            for call in &background.calls {
+            for call in background.calls() {
                 call.live.set_text(state.raw.clone());
             }
         }
@@ -106,7 +107,7 @@ impl Worker {
 
     fn running(&self, handler: &Arc<Handler>) -> Option<&Arc<RunningCall>> {
         let background = self.memory.background()?;
-        let mut calls = background.calls.iter();
+        let mut calls = background.calls().iter();
         calls.find(|call| Arc::ptr_eq(&call.handler, handler))
     }
 
@@ -122,11 +123,18 @@ impl Worker {
         let begun = (stopped.clone(), live.clone());
         let whose = (self.context.key.clone(), handler.clone());
         let call = shared.running.begin(whose, logger, begun);
+        // What is called for a moment takes the tree there is; a daemon would keep it for its whole life.
+        let is_daemon = matches!(handler.background(), Some((BackgroundKind::Daemon, _)));
+        let body = if is_daemon {
+            Arc::new(state.raw.body_later())
+        } else {
+            body.clone()
+        };
         let subject = Subject::Background(BackgroundSubject {
             again: AgainCell::default(),
             object: SubjectObject {
                 resource: state.kind.resource.clone(),
-                body: body.clone(),
+                body,
             },
             live,
             stopped,
@@ -154,7 +162,7 @@ impl Worker {
         let Some(background) = self.memory.background_mut() else {
             return;
         };
-        if background.memory.is_empty() && background.calls.is_empty() {
+        if background.memory.is_empty() && !background.has_calls() {
             self.memory.take_background();
             return;
         }
@@ -294,7 +302,7 @@ impl Worker {
     /// The object is no more: whatever runs for it ends, and nothing waits for that.
     pub(super) fn release_background(&mut self, reason: StopReason) {
         if let Some(mut background) = self.memory.take_background() {
-            for call in std::mem::take(&mut background.calls).into_vec() {
+            for call in background.take_calls() {
                 self.shared().end_call(call, reason);
             }
         }
@@ -306,8 +314,8 @@ impl Worker {
         if let Some(background) = self.memory.background_mut() {
             background.memory.stop(reason, now);
             background.due = None;
-            for call in background.calls.clone() {
-                self.shared().end_call(call, reason);
+            for call in background.calls() {
+                self.context.shared.end_call(call.clone(), reason);
             }
         }
     }

@@ -168,24 +168,15 @@ impl Queue {
     pub(crate) fn close(&self, stream: StreamId) -> Vec<WorkerStart> {
         let mut started = Vec::new();
         let mut state = self.lock();
-        let State {
-            slots,
-            streams,
-            timers,
-            ..
-        } = &mut *state;
+        let State { slots, streams, .. } = &mut *state;
         if let Some(Stream { kind, .. }) = streams.remove(&stream) {
             slots.retain(|key, slot| match &mut slot.work {
                 _ if slot.stream != stream => true,
-                Work::Resting(memory) if !memory.has_calls() => {
-                    timers.forget(memory, key);
-                    false
-                }
+                Work::Resting(memory) if !memory.has_calls() => false,
                 Work::Resting(_) => {
                     // That it is not watched is read first; the other letter names it.
                     let origin = slot.origin(key, &kind).map(Letter::Due);
-                    let worker = origin.and_then(|origin| slot.post(key, origin));
-                    started.extend(woken(timers, worker));
+                    started.extend(origin.and_then(|origin| slot.post(key, origin)));
                     slot.post(key, Letter::Unwatched);
                     true
                 }
@@ -205,18 +196,12 @@ impl Queue {
     /// A letter for an object; a worker that is to be started for it. Lost where nothing is known of the object.
     pub(crate) fn post(&self, key: &Key, mut letter: Letter) -> Option<WorkerStart> {
         let mut state = self.lock();
-        let State {
-            slots,
-            timers,
-            streams,
-            ..
-        } = &mut *state;
+        let State { slots, streams, .. } = &mut *state;
         let slot = slots.get_mut(key)?;
         if let Some(stream) = streams.get(&slot.stream) {
             letter.is_seen_by(&stream.kind);
         }
         let worker = slot.post(key, letter);
-        let worker = woken(timers, worker);
         state.busy += usize::from(worker.is_some());
         worker
     }
@@ -229,12 +214,7 @@ impl Queue {
     ) -> Option<WorkerStart> {
         let key = Key::of_uid(owner_uid);
         let mut state = self.lock();
-        let State {
-            slots,
-            timers,
-            streams,
-            ..
-        } = &mut *state;
+        let State { slots, streams, .. } = &mut *state;
         let slot = slots.get_mut(&key)?;
         let stream = streams.get(&slot.stream)?;
         let letter = Letter::ChildrenChanged(Box::new(ChangedChildren {
@@ -242,7 +222,6 @@ impl Queue {
             origin: slot.origin(&key, &stream.kind)?,
         }));
         let worker = slot.post(&key, letter);
-        let worker = woken(timers, worker);
         state.busy += usize::from(worker.is_some());
         worker
     }
@@ -276,23 +255,15 @@ impl Queue {
     pub(crate) fn look_at_schedules(&self) -> Vec<WorkerStart> {
         let mut started = Vec::new();
         let mut state = self.lock();
-        let State {
-            slots,
-            timers,
-            streams,
-            ..
-        } = &mut *state;
+        let State { slots, streams, .. } = &mut *state;
         for (key, slot) in slots {
-            let is_waiting = match &slot.work {
-                Work::Resting(memory) => memory.due().is_some(),
-                Work::Busy(_) => true,
-            };
-            if is_waiting
+            let is_busy = matches!(slot.work, Work::Busy(_));
+            if (is_busy || slot.due().is_some())
                 && let Some(stream) = streams.get(&slot.stream)
                 && stream.kind.has_schedules()
                 && let Some(origin) = slot.origin(key, &stream.kind)
             {
-                started.extend(woken(timers, slot.post(key, Letter::Due(origin))));
+                started.extend(slot.post(key, Letter::Due(origin)));
             }
         }
         state.busy += started.len();
@@ -359,7 +330,7 @@ impl Queue {
         let due = memory.due();
         slot.work = Work::Resting(memory);
         state.busy -= 1;
-        let is_sooner = due.is_some_and(|due| state.timers.insert(due, key.clone()));
+        let is_sooner = due.is_some_and(|due| state.wait_until(due, key));
         drop(state);
         if is_sooner {
             self.sooner.notify_one();
@@ -496,7 +467,6 @@ impl State {
             }
         }
         let worker = slot.post(&key, Letter::State(state));
-        let worker = woken(&mut self.timers, worker);
         self.busy += usize::from(worker.is_some());
         worker
     }
@@ -512,19 +482,27 @@ impl State {
                 && slot.mark != mark
                 && let Some(deletion) = slot.deletion(key, &kind)
             {
-                let worker = slot.post(key, Letter::State(deletion));
-                started.extend(woken(&mut self.timers, worker));
+                started.extend(slot.post(key, Letter::State(deletion)));
             }
         }
         self.busy += started.len();
         started
     }
 
+    /// The object rests until then. Whether it is due sooner than all others.
+    fn wait_until(&mut self, due: Instant, key: &Key) -> bool {
+        let Self { slots, timers, .. } = self;
+        timers.insert(due, key.clone(), |due, key| {
+            slots.get(key).is_some_and(|slot| slot.due() == Some(due))
+        })
+    }
+
     /// The workers of objects at rest that are due.
     fn due(&mut self, now: Instant) -> Vec<WorkerStart> {
         let mut started = Vec::new();
-        while let Some(key) = self.timers.pop(now) {
-            let Some(slot) = self.slots.get_mut(&key) else {
+        while let Some((due, key)) = self.timers.pop(now) {
+            let slot = self.slots.get_mut(&key);
+            let Some(slot) = slot.filter(|slot| slot.due() == Some(due)) else {
                 continue;
             };
             let stream = self.streams.get(&slot.stream);
@@ -537,9 +515,6 @@ impl State {
 
     fn remove(&mut self, key: &Key) {
         if let Some(slot) = self.slots.remove(key) {
-            if let Work::Resting(memory) = &slot.work {
-                self.timers.forget(memory, key);
-            }
             self.busy -= usize::from(matches!(slot.work, Work::Busy(_)));
         }
     }
@@ -591,6 +566,14 @@ impl Slot {
         }
     }
 
+    /// When it is due, if it rests until then.
+    fn due(&self) -> Option<Instant> {
+        match &self.work {
+            Work::Resting(memory) => memory.due(),
+            Work::Busy(_) => None,
+        }
+    }
+
     /// What is known of it: its name.
     fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Origin> {
         let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
@@ -620,14 +603,6 @@ impl Slot {
             concluded: true,
         })
     }
-}
-
-/// Its object has rested until now: it is not due by itself any more.
-fn woken(timers: &mut Timers, worker: Option<WorkerStart>) -> Option<WorkerStart> {
-    if let Some(WorkerStart { key, memory, .. }) = &worker {
-        timers.forget(memory, key);
-    }
-    worker
 }
 
 #[cfg(test)]

@@ -97,6 +97,18 @@ impl ResourceHandlers {
         handlers.any(|handler| handler.background().is_some())
     }
 
+    /// Of Pods, without handlers.
+    #[cfg(test)]
+    pub(super) fn of_pods() -> Arc<Self> {
+        let resource = Resource {
+            version: "v1".to_owned(),
+            plural: "pods".to_owned(),
+            kind: "Pod".to_owned(),
+            ..Resource::default()
+        };
+        Arc::new(Self::new(0, Arc::new(resource), Vec::new()))
+    }
+
     /// Whether timers with a schedule are among them.
     pub(crate) fn has_schedules(&self) -> bool {
         let mut timings = self.handlers.iter().filter_map(|it| it.background());

@@ -1,60 +1,70 @@
-//! When objects at rest are due: one entry for each that has something to wait for, however many timers it has.
+//! When objects at rest are due: an entry for each that has something to wait for, however many timers it has.
 //!
-//! Must not know what is due.
+//! Ten thousand rest, so their entries lie side by side in one heap. An entry stays in it when its object is woken for another reason or is
+//! gone: whoever takes an entry out asks the object whether that still counts. Must not know what is due.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use tokio::time::Instant;
 
 use crate::engine::key::Key;
-use crate::engine::memory::Memory;
 
-/// Objects by the time they are due.
+/// Objects by the time they are due, and entries that do not count any more.
 #[derive(Debug, Default)]
-pub(super) struct Timers(BTreeSet<(Instant, Key)>);
+pub(super) struct Timers {
+    heap: BinaryHeap<Reverse<Entry>>,
+    /// With so many entries, those that do not count are dropped.
+    most: usize,
+}
+
+/// When it is due, and which object.
+type Entry = (Instant, Key);
 
 impl Timers {
-    /// The object is due then. Whether that is sooner than what was due first.
-    pub(super) fn insert(&mut self, due: Instant, key: Key) -> bool {
+    /// So many entries are never looked through.
+    const FEW: usize = 256;
+
+    /// The object is due then. Whether that is sooner than what was due first. `counts` says which entries still do.
+    pub(super) fn insert(
+        &mut self,
+        due: Instant,
+        key: Key,
+        counts: impl Fn(Instant, &Key) -> bool,
+    ) -> bool {
+        if self.heap.len() >= self.most.max(Self::FEW) {
+            self.drop_others(counts);
+        }
         let is_first = self.first().is_none_or(|first| due < first);
-        self.0.insert((due, key));
+        self.heap.push(Reverse((due, key)));
         is_first
     }
 
-    /// The object is not at rest any more.
-    pub(super) fn forget(&mut self, memory: &Memory, key: &Key) {
-        if let Some(due) = memory.due() {
-            self.remove(due, key);
-        }
+    /// Drop the entries that do not count, and all but one of those that are the same. The next time is when there are twice as many.
+    fn drop_others(&mut self, counts: impl Fn(Instant, &Key) -> bool) {
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        entries.retain(|Reverse((due, key))| counts(*due, key));
+        entries.sort_unstable();
+        entries.dedup();
+        self.most = entries.len() * 2;
+        self.heap = entries.into();
     }
 
-    fn remove(&mut self, due: Instant, key: &Key) {
-        self.0.remove(&(due, key.clone()));
-    }
-
-    /// When the first one is due.
+    /// When the first one is due, if it still is.
     pub(super) fn first(&self) -> Option<Instant> {
-        self.0.first().map(|(due, _)| *due)
+        self.heap.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// How many objects there are.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    /// Take an entry that is due: it may not count any more.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Entry> {
+        let is_due = self.first().is_some_and(|due| due <= now);
+        let Reverse(entry) = is_due.then(|| self.heap.pop())??;
+        Some(entry)
     }
 
-    /// Those that are due first.
-    pub(super) fn first_ones(&self, count: usize) -> impl Iterator<Item = (Instant, &Key)> {
-        self.0.iter().take(count).map(|(due, key)| (*due, key))
-    }
-
-    /// Take one that is due.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Key> {
-        let (due, _) = self.0.first()?;
-        if *due > now {
-            return None;
-        }
-        self.0.pop_first().map(|(_, key)| key)
-    }
+    /// What each object at rest takes here.
+    #[cfg(test)]
+    pub(super) const SIZE: usize = size_of::<Reverse<Entry>>();
 }
 
 #[cfg(test)]
@@ -72,13 +82,49 @@ mod tests {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let mut timers = Timers::default();
-        assert!(timers.insert(at(5), key("a")));
-        assert!(!timers.insert(at(7), key("b")));
-        assert!(timers.insert(at(3), key("c")));
-        timers.remove(at(3), &key("c"));
-        assert_eq!((timers.first(), timers.pop(at(4))), (Some(at(5)), None));
-        assert_eq!(timers.pop(at(9)), Some(key("a")));
-        assert_eq!(timers.pop(at(9)), Some(key("b")));
+        let mut insert = |due, name| timers.insert(due, key(name), |_, _| true);
+        assert!(insert(at(5), "a"));
+        assert!(!insert(at(7), "b"));
+        assert!(insert(at(3), "c"));
+        assert_eq!((timers.first(), timers.pop(at(2))), (Some(at(3)), None));
+        assert_eq!(timers.pop(at(4)), Some((at(3), key("c"))));
+        assert_eq!(timers.pop(at(4)), None);
+        assert_eq!(timers.pop(at(9)), Some((at(5), key("a"))));
+        assert_eq!(timers.pop(at(9)), Some((at(7), key("b"))));
         assert_eq!((timers.pop(at(9)), timers.first()), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn entries_that_do_not_count_any_more_do_not_pile_up() {
+        let now = Instant::now();
+        let mut timers = Timers::default();
+        for minute in 0..100_000 {
+            // An object that changes all the time, and one that is woken all the time and due as before.
+            let due = now + Duration::from_secs(60 * minute);
+            let counts = |at, object: &Key| *object == key("same") || at == due;
+            timers.insert(due, key("changing"), counts);
+            timers.insert(now, key("same"), counts);
+            assert!(timers.heap.len() <= Timers::FEW, "{}", timers.heap.len());
+        }
+        let last = now + Duration::from_secs(60 * 99_999);
+        let left = std::iter::from_fn(|| timers.pop(last));
+        let counting = left.filter(|(at, _)| *at == last);
+        assert_eq!(counting.count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_that_wait_are_looked_through_seldom() {
+        let now = Instant::now();
+        let mut timers = Timers::default();
+        let looks = std::cell::Cell::new(0);
+        for number in 0..10_000 {
+            timers.insert(now, key(&number.to_string()), |_, _| {
+                looks.set(looks.get() + 1);
+                true
+            });
+        }
+        assert!(looks.get() < 20_000, "{}", looks.get());
+        let due = std::iter::from_fn(|| timers.pop(now));
+        assert_eq!(due.count(), 10_000);
     }
 }

@@ -1,18 +1,21 @@
 //! The body of an object: a JSON tree with Kubernetes' well-known stanzas.
 
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::object::labels::Labels;
 use crate::object::reference::Reference;
+use crate::object::skim::{find, members};
 
 /// A whole Kubernetes object. Dereferences to its JSON; an absent stanza reads as `null` or empty.
 #[derive(Clone, Debug)]
 pub struct Body {
-    value: Value,
+    tree: OnceLock<Value>,
+    /// What the tree is made of where it is first asked for: thousands of daemons may keep an object of which they want but the name.
+    text: Option<Arc<str>>,
     /// Made where they are asked for.
     labels: OnceLock<Labels>,
     annotations: OnceLock<Labels>,
@@ -23,47 +26,76 @@ impl Body {
     #[must_use]
     pub fn new(value: Value) -> Self {
         Self {
-            value,
+            tree: value.into(),
+            text: None,
             labels: OnceLock::new(),
             annotations: OnceLock::new(),
         }
     }
+    /// Of text of which a tree can be made.
+    pub(crate) fn of_text(text: Arc<str>) -> Self {
+        Self {
+            tree: OnceLock::new(),
+            text: Some(text),
+            labels: OnceLock::new(),
+            annotations: OnceLock::new(),
+        }
+    }
+    fn tree(&self) -> &Value {
+        self.tree.get_or_init(|| {
+            let text = self.text.as_deref().unwrap_or_default();
+            serde_json::from_str(text).unwrap_or_default()
+        })
+    }
+    /// A text in the metadata, for which no tree is made.
+    fn metadata_text(&self, key: &str) -> Option<&str> {
+        if self.tree.get().is_none()
+            && let Some(text) = &self.text
+            && let Some(levels) = members(text, &["metadata"])
+            && let Some(metadata) = levels.get(1).filter(|it| !it.is_empty())
+        {
+            let found = find(metadata, key)?.value;
+            let plain = found.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+            if let Some(plain) = plain.filter(|it| !it.contains('\\')) {
+                return Some(plain);
+            }
+        }
+        self.metadata()[key].as_str()
+    }
     /// The stanza `spec`.
     #[must_use]
     pub fn spec(&self) -> &Value {
-        &self.value["spec"]
+        &self.tree()["spec"]
     }
     /// The stanza `status`.
     #[must_use]
     pub fn status(&self) -> &Value {
-        &self.value["status"]
+        &self.tree()["status"]
     }
     /// The stanza `metadata`.
     #[must_use]
     pub fn metadata(&self) -> &Value {
-        &self.value["metadata"]
+        &self.tree()["metadata"]
     }
     /// `metadata.name`, empty where absent.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.metadata()["name"].as_str().unwrap_or_default()
+        self.metadata_text("name").unwrap_or_default()
     }
     /// `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        self.metadata()["namespace"].as_str()
+        self.metadata_text("namespace")
     }
     /// `metadata.uid`, empty where absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.metadata()["uid"].as_str().unwrap_or_default()
+        self.metadata_text("uid").unwrap_or_default()
     }
     /// `metadata.resourceVersion`, empty where absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        self.metadata()["resourceVersion"]
-            .as_str()
-            .unwrap_or_default()
+        self.metadata_text("resourceVersion").unwrap_or_default()
     }
     /// `metadata.labels`.
     pub fn labels(&self) -> &Labels {
@@ -101,8 +133,8 @@ impl Body {
     pub fn reference(&self) -> Reference {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Reference {
-            api_version: text(&self.value["apiVersion"]),
-            kind: text(&self.value["kind"]),
+            api_version: text(&self.tree()["apiVersion"]),
+            kind: text(&self.tree()["kind"]),
             name: self.name().to_owned(),
             namespace: self.namespace().map(str::to_owned),
             uid: self.uid().to_owned(),
@@ -112,24 +144,52 @@ impl Body {
 
 impl PartialEq for Body {
     fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
+        self.tree() == other.tree()
     }
 }
 
 impl Serialize for Body {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.value.serialize(serializer)
+        self.tree().serialize(serializer)
     }
 }
 
 impl Deref for Body {
     type Target = Value;
     fn deref(&self) -> &Value {
-        &self.value
+        self.tree()
     }
 }
 
 fn map(value: &Value) -> &Map<String, Value> {
     static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
     value.as_object().unwrap_or(&EMPTY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_tree_is_made_for_a_name() {
+        let text = r#"{"kind":"X","metadata":{"name":"a","uid":"u","resourceVersion":"7","labels":{"b":"c"}},"spec":{"name":"no"}}"#;
+        let body = Body::of_text(text.into());
+        let names = [body.name(), body.uid(), body.resource_version()];
+        assert_eq!((names, body.namespace()), (["a", "u", "7"], None));
+        assert!(body.tree.get().is_none());
+        assert_eq!(&body.labels()["b"], "c");
+        assert_eq!(
+            (body.name(), body.spec()["name"].as_str()),
+            ("a", Some("no"))
+        );
+        assert_eq!(body, Body::new(serde_json::from_str(text).unwrap()));
+    }
+
+    #[test]
+    fn what_is_spelled_with_escapes_or_is_no_text_reads_as_it_is_in_the_tree() {
+        let text = r#"{"metadata":{"name":"\u0061","namespace":7}}"#;
+        let body = Body::of_text(text.into());
+        assert_eq!((body.name(), body.namespace()), ("a", None));
+        assert_eq!(Body::of_text("{}".into()).name(), "");
+    }
 }

@@ -83,6 +83,11 @@ impl Raw {
     pub(crate) fn body(&self) -> Result<Body, NotAnObject> {
         Ok(Body::new(serde_json::from_str(&self.text)?))
     }
+
+    /// The object as a tree that is made when somebody asks for what is in it. Only of what [`Raw::body`] has read.
+    pub(crate) fn body_later(&self) -> Body {
+        Body::of_text(self.text.clone())
+    }
 }
 
 /// The joints of a text.

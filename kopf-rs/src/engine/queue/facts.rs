@@ -2,6 +2,7 @@
 //!
 //! Looks at every object, so nothing in the operator's own work asks for it.
 
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -61,11 +62,18 @@ impl Queue {
             objects: state.slots.len(),
             busy: state.busy,
             events: state.events,
-            timers: state.timers.len(),
             ..QueueFacts::default()
         };
         let (mut oldest, mut stuck): (Option<Oldest<'_>>, Option<Oldest<'_>>) = (None, None);
+        let mut next = BinaryHeap::new();
         for (key, slot) in &state.slots {
+            if let Some(due) = slot.due() {
+                facts.timers += 1;
+                next.push((due, key));
+                if next.len() > NAMED {
+                    next.pop();
+                }
+            }
             let Some((since, held_up, version)) = slot.waits_since() else {
                 continue;
             };
@@ -87,12 +95,12 @@ impl Queue {
         facts.oldest = oldest.map(named);
         facts.stuck = stuck.map(named);
         let now = Instant::now();
-        let due = state.timers.first_ones(NAMED);
-        let due = due.filter_map(|(at, key)| {
+        let next = next.into_sorted_vec().into_iter();
+        let next = next.filter_map(|(at, key)| {
             let slot = state.slots.get(key)?;
             Some((state.named(slot), at.saturating_duration_since(now)))
         });
-        facts.next = due.collect();
+        facts.next = next.collect();
         facts
     }
 }
