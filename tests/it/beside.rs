@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kopf_rs::{Callback, Registry, TemporaryError, handler};
-use kopf_rs_apiserver::{Fault, Verb};
+use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,6 +27,17 @@ scenarios! {
     what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_for [memory];
     a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_asks_for_it [memory];
     what_is_not_permitted_beside_a_handler_is_told [memory];
+}
+
+fn server(test: &TestOperator) -> &ApiServer {
+    let server = test.cluster.in_process();
+    server.expect("this server is in the process")
+}
+
+/// How often the handler has been called for the object `a`.
+fn calls_of(test: &TestOperator, id: &str) -> usize {
+    let (call, calls) = (format!("{id} a"), test.calls.all());
+    calls.iter().filter(|it| **it == call).count()
 }
 
 /// A timer that returns how often it was called.
@@ -80,9 +91,7 @@ async fn a_timer_is_called_while_a_handler_of_its_object_runs(cluster: TestClust
     gate.open(1);
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    let calls = test.calls.all();
-    let created = calls.iter().filter(|it| *it == "create_fn a");
-    assert_eq!(created.count(), 1, "{calls:?}");
+    assert_eq!(calls_of(&test, "create_fn"), 1);
 }
 
 async fn labels_start_and_stop_a_daemon_while_a_handler_of_its_object_runs(cluster: TestCluster) {
@@ -246,7 +255,7 @@ async fn finalizers_of_others_stay_as_they_are_though_a_daemon_has_written(clust
 async fn what_is_refused_of_a_timer_takes_nothing_from_a_handler(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
     test.serve_strictly().await;
-    let server = test.cluster.in_process().expect("it is in the process");
+    let server = server(&test);
     let (created, ticked) = (Gate::closed(), Gate::closed());
     let update = test.handler("update_fn", |context| async move {
         context.patch(|patch| patch["status"]["size"] = json!(1));
@@ -274,9 +283,7 @@ async fn what_is_refused_of_a_timer_takes_nothing_from_a_handler(cluster: TestCl
     test.line("no number").await;
     working.stop().await;
     assert!(test.get("a").await["status"]["t"].is_null());
-    let calls = test.calls.all();
-    let updates = calls.iter().filter(|it| *it == "update_fn a").count();
-    assert_eq!(updates, 1, "{calls:?}");
+    assert_eq!(calls_of(&test, "update_fn"), 1);
 }
 
 async fn what_has_ended_is_written_before_a_daemon_is_waited_for(cluster: TestCluster) {
@@ -346,7 +353,7 @@ async fn a_daemon_that_has_returned_is_not_called_again_where_its_object_is_watc
 
 async fn a_timer_does_not_cut_short_the_pauses_after_refusals(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let server = test.cluster.in_process().expect("it is in the process");
+    let server = server(&test);
     let refused = server.fault(Fault::answer(422).on(Verb::Patch).plural("kopfexamples"));
     let registry = Registry::new()
         .on_create(test.selector(), test.noting("create_fn"))
@@ -359,9 +366,7 @@ async fn a_timer_does_not_cut_short_the_pauses_after_refusals(cluster: TestClust
     drop(refused);
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
-    let calls = test.calls.all();
-    let created = calls.iter().filter(|it| *it == "create_fn a").count();
-    assert_eq!(created, 1);
+    assert_eq!(calls_of(&test, "create_fn"), 1);
 }
 
 /// Row 30: the pauses between calls that cause each other are none of the timer's business.
@@ -382,8 +387,7 @@ async fn a_timer_that_writes_excuses_no_handler_that_calls_itself(cluster: TestC
     test.until("it is called for ten minutes", "a", |it| count(it) >= 120)
         .await;
     working.stop().await;
-    let calls = test.calls.all();
-    let updates = calls.iter().filter(|it| *it == "update_fn a").count();
+    let updates = calls_of(&test, "update_fn");
     assert!((20..60).contains(&updates), "{updates}");
 }
 
@@ -391,7 +395,7 @@ async fn what_a_timer_wants_is_written_while_a_refusal_of_a_handler_is_waited_fo
     cluster: TestCluster,
 ) {
     let test = TestOperator::of(cluster).await;
-    let server = test.cluster.in_process().expect("it is in the process");
+    let server = server(&test);
     let is_of_handler = |entry: &kopf_rs_apiserver::Entry| {
         let body = entry.body.as_ref().map(ToString::to_string);
         body.is_some_and(|it| it.contains("last-handled"))
@@ -415,7 +419,7 @@ async fn a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_as
     cluster: TestCluster,
 ) {
     let test = TestOperator::of(cluster).await;
-    let server = test.cluster.in_process().expect("it is in the process");
+    let server = server(&test);
     let gate = Gate::closed();
     let registry = Registry::new()
         .on_create(test.selector(), test.waiting("create_fn", &gate))
@@ -439,7 +443,7 @@ async fn a_write_that_fails_beside_a_handler_is_told_and_made_when_the_server_as
 
 async fn what_is_not_permitted_beside_a_handler_is_told(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let server = test.cluster.in_process().expect("it is in the process");
+    let server = server(&test);
     let gate = Gate::closed();
     let registry = Registry::new()
         .on_create(test.selector(), test.waiting("create_fn", &gate))

@@ -155,7 +155,7 @@ async fn a_patch_function_that_blocks_is_named_while_it_does(cluster: TestCluste
 }
 
 /// The operator as a process of its own, with as many objects as there are threads, each of which a handler has taken.
-async fn hogged(cluster: &TestCluster, program: &str) -> Program {
+async fn hogged(cluster: &TestCluster) -> Program {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let args = [
         "--kubeconfig",
@@ -169,7 +169,7 @@ async fn hogged(cluster: &TestCluster, program: &str) -> Program {
     for number in 0..threads {
         create(cluster, "ConfigMap", &format!("stuck-{number}"), "hog").await;
     }
-    let program = Program::start(cli::operator(program, &args), PATIENCE);
+    let program = Program::start(cli::operator("hog", &args), PATIENCE);
     for number in 0..threads {
         let taken = format!("/stuck-{number}] takes a thread");
         let taken = |line: &str| line.contains(&taken);
@@ -188,7 +188,7 @@ async fn create(cluster: &TestCluster, kind: &str, name: &str, label: &str) {
 }
 
 async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster: TestCluster) {
-    let program = hogged(&cluster, "hog").await;
+    let program = hogged(&cluster).await;
     let lines = program.lines().with_patience(SOON);
     create(&cluster, "Secret", "other", "seen").await;
     let seen = |line: &str| line.contains("/other] seen meanwhile");
@@ -201,7 +201,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
         .await;
     let told = |line: &str| line.contains("/stuck-0] Handler 'hog' has blocked its thread");
     let told = lines.until("of the watchdog", told).await;
-    assert!(told.contains("hog.rs:8:10"), "{told}");
+    assert!(told.contains("hog.rs:9:10"), "{told}");
     assert!(
         told.contains("Make it a `fn` instead of an `async fn`"),
         "{told}"
@@ -229,7 +229,7 @@ async fn who_blocks_all_threads_is_named_and_keeps_nobody_else_from_work(cluster
 }
 
 async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluster) {
-    let mut program = hogged(&cluster, "hog").await;
+    let mut program = hogged(&cluster).await;
     // There is no thread left for this one.
     create(&cluster, "ConfigMap", "late", "hog").await;
     create(&cluster, "Secret", "other", "seen").await;
@@ -250,7 +250,7 @@ async fn an_operator_ends_in_time_whoever_blocks_its_threads(cluster: TestCluste
 }
 
 async fn cleanup_handlers_run_whoever_blocks_all_threads(cluster: TestCluster) {
-    let mut program = hogged(&cluster, "hog_with_cleanup").await;
+    let mut program = hogged(&cluster).await;
     program.signal("TERM").await;
     let ended = tokio::time::timeout(SOON, program.ended()).await;
     let said = program.lines().all().join("\n");

@@ -114,6 +114,21 @@ fn creating(test: &TestOperator) -> Registry {
     Registry::new().on_create(test.selector(), test.noting("create_fn"))
 }
 
+/// The operator handles a new object of that name.
+async fn serves(test: &TestOperator, name: &str) {
+    test.create(name, json!({})).await;
+    test.until("it is handled", name, is_handled).await;
+}
+
+/// A handler that asks the server by the operator's client.
+fn asking(test: &TestOperator, id: &str) -> Callback {
+    test.handler(id, |context| async move {
+        let client = Client::clone(&*context.state::<Client>()?);
+        client.apiserver_version().await?;
+        Ok(Value::Null)
+    })
+}
+
 fn count(test: &TestOperator, word: &str) -> usize {
     let calls = test.calls.all();
     calls.iter().filter(|call| call.starts_with(word)).count()
@@ -126,8 +141,7 @@ async fn a_login_handler_gives_the_credentials(cluster: TestCluster) {
         .on_startup(test.noting("startup_fn"))
         .on_login(giving(&test, "login_fn", &["first"]));
     let working = LoggedIn::start(test.operator(registry));
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
+    serves(&test, "a").await;
     working.stop().await;
     let calls = ["startup_fn ", "login_fn first", "create_fn a"];
     assert_eq!(test.calls.all(), calls);
@@ -214,8 +228,7 @@ async fn refused_credentials_are_replaced_once_for_all(cluster: TestCluster) {
         .on_login(giving(&test, "login_fn", &["first", "second"]));
     let working = LoggedIn::start(test.operator(registry));
     for name in ["a", "b", "c"] {
-        test.create(name, json!({})).await;
-        test.until("it is handled", name, is_handled).await;
+        serves(&test, name).await;
     }
     let _refused = refuse(&test, "first");
     // Open streams break off, and are begun anew with what is refused; so are writes.
@@ -224,8 +237,7 @@ async fn refused_credentials_are_replaced_once_for_all(cluster: TestCluster) {
         test.patch(name, json!({"spec": {"size": 1}})).await;
     }
     drop(cut);
-    test.create("d", json!({})).await;
-    test.until("it is handled", "d", is_handled).await;
+    serves(&test, "d").await;
     while count(&test, "update_fn") < 3 {
         test.calls.until(test.calls.all().len() + 1).await;
     }
@@ -256,8 +268,7 @@ async fn credentials_that_expire_are_replaced(cluster: TestCluster) {
     let working = LoggedIn::start(test.operator(registry));
     for at in 0..4 {
         let name = format!("object-{at}");
-        test.create(&name, json!({})).await;
-        test.until("it is handled", &name, is_handled).await;
+        serves(&test, &name).await;
         tokio::time::sleep(Duration::from_millis(1100)).await;
     }
     working.stop().await;
@@ -285,8 +296,7 @@ async fn the_highest_priority_is_used_first_and_the_others_without_another_login
         .on_login(login("low", 1))
         .on_login(login("high", 10));
     let working = LoggedIn::start(test.operator(registry));
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
+    serves(&test, "a").await;
     let journal = test.cluster.journal().expect("a journal");
     let by_low = || {
         journal
@@ -297,8 +307,7 @@ async fn the_highest_priority_is_used_first_and_the_others_without_another_login
     };
     assert_eq!(by_low(), 0);
     let _refused = refuse(&test, "high");
-    test.create("b", json!({})).await;
-    test.until("it is handled", "b", is_handled).await;
+    serves(&test, "b").await;
     working.stop().await;
     assert!(by_low() > 0);
     assert_eq!(count(&test, "login "), 2, "{:?}", test.calls.all());
@@ -312,8 +321,7 @@ async fn a_refusal_of_one_path_refuses_no_credentials(cluster: TestCluster) {
         .on_event("configmaps", test.noting("map_fn"))
         .on_login(giving(&test, "login_fn", &["first"]));
     let working = LoggedIn::start(test.operator(registry));
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
+    serves(&test, "a").await;
     test.line("is refused").await;
     assert!(refused.hits() > 0);
     drop(refused);
@@ -346,8 +354,7 @@ async fn new_credentials_that_are_refused_again_and_again_are_told(cluster: Test
     let line = test.line(told).await;
     assert!(line.contains("the next login is in"), "{line}");
     is_mended.store(true, Relaxed);
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
+    serves(&test, "a").await;
     working.stop().await;
 }
 
@@ -355,11 +362,7 @@ async fn cleanup_handlers_are_not_repeated_without_credentials(cluster: TestClus
     let test = TestOperator::of(cluster).await;
     let registry = creating(&test)
         .on_login(giving(&test, "login_fn", &["wrong"]))
-        .on_cleanup(test.handler("cleanup_fn", |context| async move {
-            let client = Client::clone(&*context.state::<Client>()?);
-            client.apiserver_version().await?;
-            Ok(Value::Null)
-        }));
+        .on_cleanup(asking(&test, "cleanup_fn"));
     let error = LoggedIn::start(test.operator(registry)).failed().await;
     let told = "the server has refused the credentials of login handler 'login_fn' (401)";
     assert!(error.starts_with(told), "{error}");
@@ -384,8 +387,7 @@ async fn a_client_that_is_kept_is_refused_once_nobody_logs_in(cluster: TestClust
         }))
         .on_login(giving(&test, "login_fn", &["first", "second"]));
     let working = LoggedIn::start(test.operator(registry));
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
+    serves(&test, "a").await;
     working.stop().await;
     let client = kept.lock().expect("nobody panics").take();
     let client = client.expect("there was a startup");
@@ -402,11 +404,7 @@ async fn a_startup_handler_that_needs_credentials_does_not_wait_for_ever(cluster
     let test = TestOperator::of(cluster).await;
     let registry = creating(&test)
         .on_login(giving(&test, "login_fn", &["wrong"]))
-        .on_startup(test.handler("startup_fn", |context| async move {
-            let client = Client::clone(&*context.state::<Client>()?);
-            client.apiserver_version().await?;
-            Ok(Value::Null)
-        }));
+        .on_startup(asking(&test, "startup_fn"));
     let error = LoggedIn::start(test.operator(registry)).failed().await;
     let told = "the server has refused the credentials of login handler 'login_fn' (401)";
     assert!(error.starts_with(told), "{error}");

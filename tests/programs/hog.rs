@@ -1,4 +1,5 @@
-//! `hog` takes a thread for good. The others are called as the engine can call them, on threads of their own: `it blocking::` starts it.
+//! `hog` takes a thread for good. The others are called as the engine can call them, on threads of their own; an async cleanup handler is called
+//! while threads are still taken. `it blocking::` starts it.
 
 #![expect(clippy::unused_async, reason = "async handlers are what is to block")]
 
@@ -20,6 +21,11 @@ fn see() {
 #[on_create("secrets", labels = {"seen": PRESENT})]
 fn keep(patch: &mut Patch) {
     patch["metadata"]["annotations"]["kept"] = "yes".into();
+}
+
+#[on_cleanup]
+async fn clean() {
+    info!("cleans up");
 }
 
 kopf_rs::main!();

@@ -13,6 +13,8 @@ scenarios! {
     a_function_that_hangs_stops_no_other_object [memory];
     a_function_that_hangs_keeps_no_outcome_from_being_written [memory];
     a_function_that_hangs_holds_the_start_up_for_a_minute [memory];
+    a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute [memory];
+    the_same_holds_for_a_timer_beside_a_handler [memory];
     a_timer_beside_a_handler_sees_the_index_of_the_state_it_gets [memory];
     a_key_without_a_hash_is_an_error_of_its_function [memory tcp];
     values_that_cannot_be_cloned_hold_nobody_up [memory];
@@ -101,6 +103,65 @@ async fn a_function_that_hangs_holds_the_start_up_for_a_minute(cluster: TestClus
     let waited = begun.elapsed();
     let expected = Duration::from_secs(59)..Duration::from_secs(65);
     assert!(expected.contains(&waited), "{waited:?}");
+    working.stop().await;
+}
+
+/// A timer that makes of the object `a` what [`hanging`] hangs for.
+fn spoiling(test: &TestOperator) -> Callback {
+    let calls = test.calls.clone();
+    let spoils = handler("t", move |cause| {
+        let calls = calls.clone();
+        async move {
+            let place: String = cause.read("spec.place")?;
+            calls.note(format!("t {} at {place}", cause.name()));
+            if cause.name() == "a" {
+                cause.patch(|patch| patch.set("spec.place", "bad"));
+            }
+            Ok(())
+        }
+    });
+    spoils.interval(1)
+}
+
+async fn a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute(
+    cluster: TestCluster,
+) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new()
+        .index(test.selector(), hanging(&test))
+        .timer(test.selector(), spoiling(&test));
+    let working = test.start(registry);
+    for name in ["a", "b"] {
+        test.create(name, json!({"place": "x"})).await;
+    }
+    test.calls_until("hangs for a").await;
+    let begun = Instant::now();
+    test.calls_until("t a at bad").await;
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(65), "{waited:?}");
+    let calls = test.calls.all();
+    let others = calls.iter().filter(|call| *call == "t b at x").count();
+    assert!(others > 40, "{others} calls for another object meanwhile");
+    working.stop().await;
+}
+
+async fn the_same_holds_for_a_timer_beside_a_handler(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let gate = Gate::closed();
+    let registry = Registry::new()
+        .index(test.selector(), hanging(&test))
+        .on_create(test.selector(), test.waiting("c", &gate))
+        .timer(test.selector(), spoiling(&test));
+    let working = test.start(registry);
+    test.create("a", json!({"place": "x"})).await;
+    test.calls_until("c a").await;
+    test.calls_until("hangs for a").await;
+    let begun = Instant::now();
+    test.calls_until("t a at bad").await;
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(65), "{waited:?}");
+    gate.open(1);
+    test.until("it is handled", "a", is_handled).await;
     working.stop().await;
 }
 

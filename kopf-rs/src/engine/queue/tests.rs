@@ -5,21 +5,11 @@ use crate::object::resource::Resource;
 
 const UID: &str = "0f8b6c9e-1d2a-4b3c-9d4e-5f60718293a4";
 
-fn kind() -> Arc<ResourceHandlers> {
-    let resource = Resource {
-        version: "v1".to_owned(),
-        plural: "pods".to_owned(),
-        kind: "Pod".to_owned(),
-        ..Resource::default()
-    };
-    Arc::new(ResourceHandlers::new(0, Arc::new(resource), Vec::new()))
-}
-
 /// The kind in its next version, under handlers of its own.
 fn newer() -> Arc<ResourceHandlers> {
     let resource = Resource {
         version: "v2".to_owned(),
-        ..(*kind().resource).clone()
+        ..(*ResourceHandlers::of_pods().resource).clone()
     };
     Arc::new(ResourceHandlers::new(1, Arc::new(resource), Vec::new()))
 }
@@ -44,7 +34,7 @@ struct Fed {
 impl Fed {
     fn new() -> Self {
         let queue = Queue::default();
-        queue.open(0, kind(), None);
+        queue.open(0, ResourceHandlers::of_pods(), None);
         Self {
             queue,
             started: Vec::new(),
@@ -126,7 +116,7 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
     let mut fed = Fed::new();
     fed.object(EventType::Listed, "a", UID, 1);
     fed.work("1");
-    fed.queue.open(1, kind(), Some(0));
+    fed.queue.open(1, ResourceHandlers::of_pods(), Some(0));
     fed.object(EventType::Modified, "a", UID, 2);
     assert!(fed.started.is_empty(), "a closed stream is not listened to");
     let mut started = Vec::new();
@@ -203,7 +193,7 @@ async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_on
     let working = fed.started.pop().unwrap();
     fed.queue.take(&working.key).unwrap();
     fed.queue.close(0);
-    fed.queue.open(0, kind(), None);
+    fed.queue.open(0, ResourceHandlers::of_pods(), None);
     fed.object(EventType::Listed, "a", UID, 2);
     assert!(fed.started.is_empty(), "it has a worker");
     assert!(matches!(
@@ -213,7 +203,7 @@ async fn a_watch_that_comes_back_before_the_worker_has_ended_starts_no_second_on
     // The same while the worker lets go of what it is told is not watched.
     fed.queue.close(0);
     fed.queue.take(&working.key).unwrap();
-    fed.queue.open(0, kind(), None);
+    fed.queue.open(0, ResourceHandlers::of_pods(), None);
     fed.object(EventType::Listed, "a", UID, 3);
     assert!(fed.queue.remove(&working.key).is_some(), "it goes on");
     assert!(fed.started.is_empty());
@@ -246,7 +236,7 @@ async fn an_object_whose_deletion_is_being_handled_is_not_deleted_again() {
     fed.object(EventType::Deleted, "a", UID, 2);
     let working = fed.started.pop().unwrap();
     assert!(fed.queue.take(&working.key).is_some());
-    fed.queue.open(1, kind(), Some(0));
+    fed.queue.open(1, ResourceHandlers::of_pods(), Some(0));
     for event in [WatchEvent::Listing(Instant::now()), WatchEvent::Synced] {
         fed.queue
             .feed(1, event, never, |start| fed.started.push(start));

@@ -115,4 +115,8 @@ impl World {
         let object = self.object.as_ref();
         object.is_some_and(|it| it["metadata"]["finalizers"] == json!([FINALIZER]))
     }
+    pub(super) fn is_deleting(&self) -> bool {
+        let object = self.object.as_ref();
+        object.is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null())
+    }
 }
