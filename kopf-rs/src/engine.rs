@@ -31,6 +31,7 @@ mod planned_calls;
 mod planning;
 pub(crate) mod posting;
 pub(crate) mod queue;
+mod reconcile_slots;
 pub(crate) mod report;
 pub(crate) mod resource_handlers;
 pub(crate) mod running_calls;

@@ -67,6 +67,7 @@ pub(crate) mod member;
 pub(crate) mod memory;
 mod moment;
 mod outcome_conditions;
+mod own_changes;
 pub(crate) mod owned;
 pub(crate) mod plan;
 pub(crate) mod planned;
@@ -76,6 +77,7 @@ pub(crate) mod subhandlers;
 pub(crate) mod suspension;
 mod target;
 mod turn;
+pub(crate) mod unstable_children;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,10 @@
 //! Children that handlers own: their watches wake the owners, what others have changed is put right, and nothing is asked where nothing changes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kopf_rs::prelude::Again;
 use kopf_rs::{Callback, Context, HandlerResult, Registry};
 use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
@@ -20,6 +23,7 @@ scenarios! {
     children_of_an_owner_made_anew_are_taken_over [memory];
     a_kind_of_children_may_come_later;
     a_kind_that_may_not_be_watched_holds_up_no_other [memory];
+    a_child_that_differs_in_each_call_is_told_and_applied_seldom [memory];
 }
 
 /// Applies what the object lists in `spec.children`.
@@ -276,5 +280,44 @@ async fn a_kind_that_may_not_be_watched_holds_up_no_other(cluster: TestCluster) 
         .await;
     until(&test, "it is made again", |it| it["data"]["a"] == "3").await;
     assert!(test.cluster.get("services", "s").await.is_some());
+    working.stop().await;
+}
+
+/// CH43.
+async fn a_child_that_differs_in_each_call_is_told_and_applied_seldom(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (count, is_mended) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+    let mended = is_mended.clone();
+    let function = test.handler("keep", move |context| {
+        let count = if mended.load(Ordering::Relaxed) {
+            0
+        } else {
+            count.fetch_add(1, Ordering::Relaxed) + 1
+        };
+        async move {
+            context.again(Again::after(1));
+            let wanted = map("child", &json!({"a": "1", "count": count.to_string()}));
+            context.children()?.apply(&wanted).await?;
+            Ok(Value::Null)
+        }
+    });
+    let function = function.owns("configmaps");
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("one", json!({})).await;
+    test.calls.until(5).await;
+    test.line("is wanted to be different in each of 5 calls in a row, though this object has not changed: the last two differ at `.data.count`")
+        .await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let writes = test.cluster.writes_to("configmaps", "child");
+    let before = writes.await.len();
+    assert!((10..=16).contains(&before), "{before} writes");
+    is_mended.store(true, Ordering::Relaxed);
+    until(&test, "it is as it should be", |it| {
+        it["data"]["count"] == "0"
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let writes = test.cluster.writes_to("configmaps", "child");
+    assert_eq!(writes.await.len(), before + 1);
     working.stop().await;
 }

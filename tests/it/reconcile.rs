@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kopf_rs::prelude::Again;
-use kopf_rs::{PermanentError, Registry, TemporaryError, handler};
+use kopf_rs::{PermanentError, Registry, Settings, TemporaryError, handler};
 use kopf_rs_tests::{Server, TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -25,6 +25,8 @@ scenarios! {
     an_object_that_goes_takes_its_calls_along [memory tcp];
     an_operator_that_is_to_end_reconciles_each_object_once [memory tcp];
     its_own_changes_of_the_status_call_nobody;
+    one_that_changes_its_object_each_time_is_told_and_slowed_down [memory];
+    no_more_calls_run_at_the_same_time_than_the_settings_say [memory tcp];
 }
 
 fn is_held(object: &Value) -> bool {
@@ -386,4 +388,80 @@ async fn its_own_changes_of_the_status_call_nobody(cluster: TestCluster) {
     working.stop().await;
     assert_eq!(test.calls.all(), ["r a", "r a"]);
     test.assert_writes("a", 2).await;
+}
+
+async fn one_that_changes_its_object_each_time_is_told_and_slowed_down(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    let function = test.handler("r", move |cause| {
+        let count = count.fetch_add(1, Ordering::Relaxed).to_string();
+        async move {
+            cause.patch(|patch| patch.set(["metadata", "labels", "count"], count));
+            Ok(Value::Null)
+        }
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({})).await;
+    test.calls.until(20).await;
+    let told = "Reconciler 'r' has changed what it is called for in 20 calls in a row, the last time at metadata.labels.count";
+    test.line(told).await;
+    let begun = Instant::now();
+    test.calls.until(28).await;
+    let slowed = begun.elapsed().as_secs();
+    assert!((90..=130).contains(&slowed), "{slowed} seconds");
+    // Others wait for nothing.
+    let changed = Instant::now();
+    test.patch("a", json!({"spec": {"size": 1}})).await;
+    test.calls.until(29).await;
+    assert_eq!(changed.elapsed().as_secs(), 0);
+    working.stop().await;
+}
+
+async fn no_more_calls_run_at_the_same_time_than_the_settings_say(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    for nth in 0..20 {
+        test.create(&format!("a{nth}"), json!({})).await;
+    }
+    let gate = Gate::closed();
+    let (ended, held) = (test.calls.clone(), gate.clone());
+    let function = test.handler("r", move |cause| {
+        let (ended, gate) = (ended.clone(), held.clone());
+        async move {
+            gate.pass().await;
+            ended.note(format!("ends {}", cause.name()));
+            Ok(Value::Null)
+        }
+    });
+    let registry = Registry::new()
+        .reconcile(test.selector(), function)
+        .on_update(test.selector(), test.noting("u"));
+    let settings = Settings::with(|settings| settings.execution.max_reconciles = 3);
+    let operator = test.operator(registry).settings(settings);
+    let working = Working::start(&test.cluster, operator);
+    test.calls.until(3).await;
+    let begun = |calls: &[String]| calls.iter().filter(|it| it.starts_with("r ")).count();
+    // Others wait for a slot, and for nothing else.
+    let calls = test.calls.all();
+    let waits = |name: &&String| !calls.contains(&format!("r {name}"));
+    let names: Vec<String> = (0..20).map(|nth| format!("a{nth}")).collect();
+    let waiting: Vec<&String> = names.iter().filter(waits).collect();
+    assert_eq!(waiting.len(), 17, "{calls:?}");
+    test.patch(waiting[0], json!({"spec": {"size": 1}})).await;
+    test.calls_until(&format!("u {}", waiting[0])).await;
+    test.delete(waiting[1]).await;
+    test.until_gone(waiting[1]).await;
+    assert_eq!(begun(&test.calls.all()), 3);
+    for _ in 0..19 {
+        let before = test.calls.all().len();
+        gate.open(1);
+        test.calls.until(before + 1).await;
+    }
+    let calls = test.calls.until(1 + 2 * 19).await;
+    working.stop().await;
+    let mut running: i32 = 0;
+    for call in calls.iter().filter(|it| !it.starts_with("u ")) {
+        running += if call.starts_with("r ") { 1 } else { -1 };
+        assert!((0..=3).contains(&running), "{calls:?}");
+    }
+    assert_eq!(begun(&calls), 19, "each of them once: {calls:?}");
 }

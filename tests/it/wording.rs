@@ -471,6 +471,7 @@ fn settings() -> Vec<String> {
         execution.first_backoff,
         execution.longest_backoff,
         execution.max_workers,
+        execution.max_reconciles,
         queueing.worker_limit,
         queueing.exit_timeout,
         watching.server_timeout,

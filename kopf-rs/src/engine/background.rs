@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::engine::background_call::BackgroundCall;
+use crate::engine::invoke::guarded;
 use crate::engine::mailbox::{ChangedChildren, Origin, ReturnedCall};
 use crate::engine::planning::ask_pause;
+use crate::engine::reconcile_slots::Slot;
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::Shared;
 use crate::engine::watchdog::watched;
@@ -28,7 +30,7 @@ use crate::happening::user_code::UserCode;
 use crate::object::body::Body;
 use crate::object::patch::Patch;
 use crate::object::resource::Resource;
-use crate::reaction::background::{Returned, Times};
+use crate::reaction::background::{Returned, Times, is_reconcile};
 use crate::reaction::background_plan::{BackgroundPlan, Step};
 use crate::reaction::judge::Judge;
 use crate::reaction::settle::deliver;
@@ -64,13 +66,17 @@ impl Worker {
         if !patch.is_empty() {
             self.memory.seen.keep_of_background(patch);
         }
+        let mut waits = false;
         for step in steps {
             match step {
+                Step::Call { handler, .. } if self.has_call_of(&handler) => self.put_off(&handler),
                 Step::Call { handler, attempt } => {
-                    if self.has_call_of(&handler) {
+                    let slot = self.slot_for(&handler, state);
+                    if slot.is_none() && is_reconcile(&handler) {
                         self.put_off(&handler);
+                        waits = true;
                     } else {
-                        self.call_in_background(handler, attempt, (body, state));
+                        self.call_in_background(handler, attempt, slot, (body, state));
                     }
                 }
                 Step::Signal { handler, reason } => {
@@ -85,12 +91,35 @@ impl Worker {
                 }
             }
         }
-        if let Some(background) = self.memory.background() {
+        self.slot.is_planned(waits);
+        if let Some(background) = self.memory.background_mut() {
             for call in background.calls() {
                 call.live.set_text(state.raw.clone());
             }
+            if waits {
+                background.memory.hold_reconcilers();
+            }
         }
         self.schedule_background(SOON);
+    }
+
+    /// What a call of a level-triggered handler needs.
+    fn slot_for(&mut self, handler: &Handler, state: &Origin) -> Option<Slot> {
+        if !is_reconcile(handler) {
+            return None;
+        }
+        let slots = &self.context.shared.reconcile_slots;
+        self.slot.take(slots, state.kind.id)
+    }
+
+    /// Whether there is a slot by now for a call that waits for one. Else the worker is woken when there is.
+    pub(super) fn has_slot(&mut self) -> bool {
+        if !self.slot.waits() || !matches!(self.due, Due::Never | Due::At(_)) {
+            return false;
+        }
+        let slots = &self.context.shared.reconcile_slots;
+        let wake = self.context.wake();
+        self.slot.stand_in_line(slots, self.kind.id, wake)
     }
 
     /// Whether the handler is still being called for what the uid was before: the server was restored.
@@ -115,6 +144,7 @@ impl Worker {
         &mut self,
         handler: Arc<Handler>,
         attempt: Attempt,
+        slot: Option<Slot>,
         (body, state): (&Arc<Body>, &Origin),
     ) {
         let (stopped, live) = (Stopped::new(), Live::of_text(state.raw.clone()));
@@ -122,7 +152,7 @@ impl Worker {
         let shared = &self.context.shared;
         let begun = (stopped.clone(), live.clone());
         let whose = (self.context.key.clone(), handler.clone());
-        let call = shared.running.begin(whose, logger, begun);
+        let call = shared.running.begin(whose, logger, begun, slot);
         // What is called for a moment takes the tree there is; a daemon would keep it for its whole life.
         let is_daemon = matches!(handler.background(), Some((BackgroundKind::Daemon, _)));
         let body = if is_daemon {
@@ -222,7 +252,7 @@ impl Worker {
             mut patch,
             ..
         } = returned;
-        let Some(ended) = self.judge_returned(number, &call, outcome) else {
+        let Some(ended) = self.judge_returned((number, &patch), &call, outcome) else {
             return;
         };
         if let Some(result) = ended.result {
@@ -249,7 +279,7 @@ impl Worker {
     /// Judges a call that has ended; `None` where this object has no such call any more.
     fn judge_returned(
         &mut self,
-        number: u64,
+        (number, patch): (u64, &Patch),
         call: &HandlerCall,
         outcome: Option<Outcome>,
     ) -> Option<Returned> {
@@ -274,6 +304,10 @@ impl Worker {
         let filters = self.kind.filters.clone().map(UserCode::Filters);
         let code = filters.into_iter().collect();
         let judged = watched(code, self.context.logger(), &self.context.about.uid, || {
+            // Functions of the patch that panic are told when it is written.
+            let _ = guarded(|| {
+                memory.wanted(call, patch, &shared.setup.persistence, &mut told);
+            });
             memory.returned(call, outcome, (judge, times), &mut told)
         });
         let ended = judged.unwrap_or_default();

@@ -4,6 +4,7 @@
 
 mod directory;
 mod refusal;
+mod stability;
 mod watched;
 
 use std::fmt;
@@ -54,6 +55,8 @@ pub(crate) struct ChildApplier {
     watched: WatchedChildren,
     /// Wakes an owner for a child of a kind. Given by the engine.
     wake: OnceLock<Wake>,
+    /// Times are told from here.
+    begun: Instant,
     /// When a kind was last looked for.
     looked: Mutex<Option<Instant>>,
 }
@@ -90,6 +93,7 @@ impl ChildApplier {
             directory: Arc::default(),
             watched: WatchedChildren::default(),
             wake: OnceLock::new(),
+            begun: Instant::now(),
             looked: Mutex::default(),
         }
     }
@@ -202,7 +206,12 @@ impl ChildApplier {
             },
         };
         if let Some(reply) = self.skipped(&task, &of_owner, &wanted) {
+            task.is_stable();
             return Ok(reply);
+        }
+        let age = self.begun.elapsed();
+        if let Some(withheld) = task.withheld(&of_owner, &wanted, age) {
+            return Err(withheld);
         }
         let _writing = Writing::begin(self, &task);
         let applied = self.pursue(&mut task, &of_owner, &wanted).await;

@@ -183,6 +183,11 @@ impl WorkerContext {
         }
     }
 
+    /// What wakes the worker.
+    pub(super) fn wake(&self) -> &Arc<Notify> {
+        &self.wake
+    }
+
     /// Wait until a letter comes in, or one has come in since this was last awaited.
     pub(super) async fn letter(&mut self) {
         self.leave_place();

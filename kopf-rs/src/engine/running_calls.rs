@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::key::Key;
+use crate::engine::reconcile_slots::Slot;
 use crate::engine::report::report;
 use crate::handler::definition::Handler;
 use crate::handler::live::Live;
@@ -38,6 +39,8 @@ pub(crate) struct RunningCall {
     pub(crate) ended: CancellationToken,
     /// [`end`](Self::end) sees to its end.
     ends: AtomicBool,
+    /// Of a level-triggered handler: until what has come of the call is judged.
+    _slot: Option<Slot>,
 }
 
 /// All of them, of all objects.
@@ -58,6 +61,7 @@ impl RunningCalls {
         (key, handler): (Key, Arc<Handler>),
         logger: Logger,
         (stopped, live): (Stopped, Live),
+        slot: Option<Slot>,
     ) -> Arc<RunningCall> {
         let mut calls = self.lock();
         calls.next += 1;
@@ -72,6 +76,7 @@ impl RunningCalls {
             abandoned: CancellationToken::new(),
             ended: CancellationToken::new(),
             ends: AtomicBool::new(false),
+            _slot: slot,
         });
         calls.running.insert(call.place(), call.clone());
         call
@@ -194,6 +199,7 @@ mod tests {
             (here.clone(), one.clone()),
             Logger::default(),
             (Stopped::new(), live),
+            None,
         );
         assert!(calls.has(&here, one));
         assert!(!calls.has(&here, other) && !calls.has(&there, one));

@@ -28,6 +28,7 @@ use crate::engine::memory::Memory;
 use crate::engine::memory::Version;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::queue::{Queue, WorkerStart};
+use crate::engine::reconcile_slots::ReconcileSlots;
 use crate::engine::report::{report, report_about};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCalls;
@@ -84,6 +85,8 @@ pub(crate) struct Limits {
     pub(crate) workers: Option<usize>,
     /// Blocking handlers at a time.
     pub(crate) blocking: usize,
+    /// Calls of level-triggered handlers at a time, for each kind.
+    pub(crate) reconciles: usize,
     /// First and longest pause after a failed request.
     pub(crate) backoff: (Duration, Duration),
     /// How long running handlers may go on when the operator stops.
@@ -103,6 +106,8 @@ pub(crate) struct Shared {
     workers: Option<Arc<Semaphore>>,
     pub(super) turns: Turns,
     pub(super) tasks: TaskTracker,
+    /// For calls of level-triggered handlers.
+    pub(super) reconcile_slots: Arc<ReconcileSlots>,
     /// Daemons and timers that run.
     pub(super) running: RunningCalls,
     /// Their tasks, and those that see to their end.
@@ -133,6 +138,7 @@ impl Shared {
             wall: WallClock::default(),
             workers: limits.workers.map(places),
             turns: Turns::new(),
+            reconcile_slots: ReconcileSlots::new(limits.reconciles),
             tasks: TaskTracker::new(),
             running: RunningCalls::default(),
             calls: TaskTracker::new(),

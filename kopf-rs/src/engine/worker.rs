@@ -16,6 +16,7 @@ use crate::engine::mailbox::{Letter, Mailbox, Origin, Pending};
 use crate::engine::memory::{Memory, Missing, Version};
 use crate::engine::planned_calls::PlannedCalls;
 use crate::engine::queue::WorkerStart;
+use crate::engine::reconcile_slots::SlotWish;
 use crate::engine::report::{about, report_quietly};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
@@ -81,6 +82,8 @@ pub(super) struct Worker {
     pub(super) missing: Option<Missing>,
     /// Daemons and timers have gone on while handlers were called: what was planned before that is old.
     pub(super) background_went_on: bool,
+    /// A slot for a level-triggered handler, or the wish for one.
+    pub(super) slot: SlotWish,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
     pub(super) surroundings: CauseContext,
@@ -164,6 +167,7 @@ impl Worker {
             memory: Memory::default(),
             trouble: Trouble::default(),
             due: Due::Never,
+            slot: SlotWish::default(),
             said: BTreeSet::new(),
             unwritten_outcome: false,
             missing: None,
@@ -176,12 +180,16 @@ impl Worker {
     /// Wait for the next thing to do, and for a place to do it in. What is planned is planned for the newest state.
     async fn next(&mut self) -> Next {
         self.context.leave_place();
+        self.slot.give_back();
         loop {
             if matches!(self.due, Due::Gone | Due::Unwatched) && self.forget().is_none() {
                 return Next::Released;
             }
             if self.due == Due::Stopped || !self.shared().gate.is_open() {
                 return Next::Stop;
+            }
+            if self.has_slot() {
+                self.due = Due::Now;
             }
             let has_letter = self.let_a_storm_pass().await;
             if has_letter || self.due == Due::Now {
@@ -207,7 +215,7 @@ impl Worker {
             }
             // At rest, an object that has left its selector would have handlers again once a call returns.
             let is_leaving = self.kind.has_left && self.memory.has_calls();
-            if is_leaving || self.is_ticking() {
+            if is_leaving || self.is_ticking() || self.slot.waits() {
                 let due = self.memory.due().unwrap_or(Instant::now() + LONG);
                 if self.context.sleep_until(due).await {
                     self.due = Due::Now;
@@ -287,6 +295,7 @@ impl Worker {
     /// Wait for a place; what is to be done by then. What only repeats what is known can wait for a look that is due: a handler that
     /// changes its object with every event would hold it off for ever.
     async fn begin(&mut self, has_letter: bool) -> Next {
+        self.slot.step_out();
         if !has_letter {
             // Requests in memory are answered at once: without this, a busy object would leave nobody else on its thread a turn.
             tokio::task::yield_now().await;
@@ -385,6 +394,7 @@ impl Worker {
         self.writer = Writer::new(&self.context);
         self.unwritten_outcome = false;
         self.missing = None;
+        self.slot = SlotWish::default();
         self.said = BTreeSet::new();
     }
 

@@ -89,6 +89,14 @@ pub(crate) enum ChildError {
         first: Arc<str>,
         second: Arc<str>,
     },
+    #[error(
+        "{child} is wanted to be different in each call, as at `{place}`, so it is applied once a minute at most"
+    )]
+    Unstable {
+        child: ChildName,
+        place: String,
+        wait: Duration,
+    },
     #[error("no kind {kind} of {api_version} is served: is its CustomResourceDefinition applied?")]
     KindMissing { api_version: String, kind: String },
     /// The content is at fault.
@@ -111,6 +119,7 @@ impl ChildError {
             | Self::OwnerTerminating
             | Self::TwoAuthors { .. }
             | Self::Refused { .. } => None,
+            Self::Unstable { wait, .. } => Some(*wait),
             Self::Vanished(_) => Some(Duration::from_secs(1)),
             Self::Terminating(_) => Some(Duration::from_secs(5)),
             Self::KindMissing { .. } | Self::NotNow { .. } => Some(Duration::from_secs(15)),

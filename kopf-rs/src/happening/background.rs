@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::handler::stopped::StopReason;
+use crate::object::path::FieldPath;
 
 /// Something that has happened to a daemon or timer.
 #[derive(Clone, Debug)]
@@ -29,6 +30,13 @@ pub(crate) enum BackgroundHandling {
         first: Timestamp,
         /// It was not the only one.
         more: bool,
+    },
+    /// Level-triggered, it has changed what it is called for in so many calls in a row.
+    ChangesItself {
+        handler: Arc<Handler>,
+        times: u8,
+        /// The first place that the last one has changed.
+        field: FieldPath,
     },
     /// Its interval, as its function says, is none.
     ZeroInterval {

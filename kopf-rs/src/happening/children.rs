@@ -15,6 +15,13 @@ pub(crate) enum ChildHappening {
     Unchanged(ChildName),
     /// Its deletion was asked for.
     Deleted(ChildName),
+    /// So many calls in a row have wanted it to be different, while its owner was the same.
+    Unstable {
+        child: ChildName,
+        times: u8,
+        /// Where the last two were different.
+        place: String,
+    },
     /// It was to be deleted, and is no child.
     NotDeleted { child: ChildName, why: String },
 }

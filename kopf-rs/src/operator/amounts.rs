@@ -52,6 +52,7 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
     ];
     let counts = [
         ("execution.max_workers", execution.max_workers == 0),
+        ("execution.max_reconciles", execution.max_reconciles == 0),
         ("queueing.worker_limit", queueing.worker_limit == Some(0)),
         ("watching.chunk_size", watching.chunk_size == 0),
         (

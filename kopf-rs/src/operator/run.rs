@@ -636,6 +636,7 @@ impl CheckedOperator {
             limits: Limits {
                 workers: settings.queueing.worker_limit,
                 blocking: execution.max_workers,
+                reconciles: execution.max_reconciles,
                 backoff: (networking.first_backoff, networking.longest_backoff),
                 exit: settings.queueing.exit_timeout,
             },

@@ -65,6 +65,9 @@ pub struct Execution {
     pub longest_backoff: Duration,
     /// How many blocking handlers run at the same time. Default: the number of processors and 4 more, at most 32.
     pub max_workers: usize,
+    /// How many calls of `#[reconcile]` functions run at the same time, for each kind of objects. The others wait: for each of them, the text of
+    /// its object is in memory, where a call that runs takes about ten times that. Default: 100.
+    pub max_reconciles: usize,
 }
 
 /// How daemons and timers are stopped.
@@ -286,6 +289,7 @@ impl Default for Execution {
             first_backoff: Duration::from_secs(1),
             longest_backoff: Duration::from_secs(60),
             max_workers: (processors + 4).min(32),
+            max_reconciles: 100,
         }
     }
 }

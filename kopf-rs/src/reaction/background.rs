@@ -31,7 +31,7 @@ pub(crate) struct BackgroundMemory {
     pub(super) essence: u64,
     /// When that has changed last, as far as this process has seen.
     pub(super) changed: Moment,
-    /// Those that are level-triggered let handlers of changes go first.
+    /// Those that are level-triggered let handlers of changes go first, or wait until one of them may be called.
     pub(super) reconcilers_wait: bool,
 }
 
@@ -51,8 +51,18 @@ pub(super) struct Attempts {
     pub(super) failed: u32,
     /// When the first one was made.
     pub(super) started: Timestamp,
-    /// Of a level-triggered handler: they have failed for good, for the object as it is. The next attempt is a first one.
-    pub(super) gave_up: bool,
+    /// Of a level-triggered handler: they are over, and the next attempt is a first one.
+    pub(super) end: Option<AttemptsEnd>,
+    /// Of a level-triggered handler: how many calls in a row have changed what it is called for.
+    pub(super) own_changes: u8,
+}
+
+/// How the attempts of a level-triggered handler have ended that are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AttemptsEnd {
+    Succeeded,
+    /// They have failed for good, for the object as it is.
+    GaveUp,
 }
 
 /// A call that runs.
@@ -130,7 +140,7 @@ pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
 }
 
 /// Whether it is level-triggered.
-pub(super) fn is_reconcile(handler: &Handler) -> bool {
+pub(crate) fn is_reconcile(handler: &Handler) -> bool {
     matches!(handler.background(), Some((BackgroundKind::Reconcile, _)))
 }
 
@@ -241,17 +251,19 @@ impl BackgroundRun {
 
     /// The attempts that the next one belongs to.
     fn counted(&self) -> Option<&Attempts> {
-        self.attempts.as_deref().filter(|it| !it.gave_up)
+        self.attempts.as_deref().filter(|it| it.end.is_none())
     }
 
     /// An attempt is made. When the first one was.
     pub(super) fn attempted(&mut self, now: Timestamp) -> Timestamp {
-        self.attempts.take_if(|it| it.gave_up);
+        let own_changes = self.own_changes();
+        self.attempts.take_if(|it| it.end.is_some());
         let attempts = self.attempts.get_or_insert_with(|| {
             Box::new(Attempts {
                 failed: 0,
                 started: now,
-                gave_up: false,
+                end: None,
+                own_changes,
             })
         });
         attempts.started
@@ -321,7 +333,9 @@ impl BackgroundMemory {
         let mut runs = self.runs.iter_mut();
         if let Some(run) = runs.find(|run| is_same(&run.handler, handler)) {
             run.phase = Phase::Waits(at.into());
-            run.attempts = run.attempts.take().filter(|it| it.failed > 0);
+            if run.failed_attempts() == 0 {
+                run.end_attempts(AttemptsEnd::Succeeded, at);
+            }
         }
     }
 

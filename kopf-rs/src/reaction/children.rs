@@ -102,6 +102,14 @@ impl ChildrenMemory {
         }
     }
 
+    /// The child as it was applied last, where that is known.
+    pub(crate) fn last(&self, child: &ChildName) -> Option<&AppliedFacts> {
+        match self.0.get(child)? {
+            Known::Applied(facts) => Some(facts),
+            Known::Met | Known::Attempted => None,
+        }
+    }
+
     /// The names that were met.
     pub(crate) fn names(&self) -> impl Iterator<Item = &ChildName> {
         self.0.keys()

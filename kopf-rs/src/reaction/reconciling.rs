@@ -11,7 +11,8 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::subject::Subject;
 use crate::object::resource::Resource;
 use crate::reaction::background::{
-    Attempts, BackgroundMemory, BackgroundRun, Dirty, Phase, after, is_reconcile, timing,
+    Attempts, AttemptsEnd, BackgroundMemory, BackgroundRun, Dirty, Phase, after, is_reconcile,
+    timing,
 };
 use crate::reaction::judge::Judge;
 use crate::state::progress::Record;
@@ -43,6 +44,11 @@ impl BackgroundMemory {
         self.reconcilers_wait && is_reconcile(&run.handler)
     }
 
+    /// They wait for something.
+    pub(crate) fn hold_reconcilers(&mut self) {
+        self.reconcilers_wait = true;
+    }
+
     /// What they have waited for is done.
     pub(crate) fn release_reconcilers(&mut self) {
         self.reconcilers_wait = false;
@@ -52,7 +58,8 @@ impl BackgroundMemory {
 impl BackgroundRun {
     fn child_changed(&mut self, now: Timestamp) {
         let is_patient = match &self.attempts {
-            Some(attempts) => attempts.gave_up || attempts.failed >= PATIENT,
+            Some(it) if it.end.is_none() => it.failed >= PATIENT,
+            Some(it) => it.end == Some(AttemptsEnd::GaveUp),
             None => false,
         };
         match &mut self.phase {
@@ -64,12 +71,18 @@ impl BackgroundRun {
 
     /// The object has changed. By somebody else: then what has failed so far counts no more.
     pub(super) fn object_changed(&mut self, by_somebody_else: bool, now: Timestamp) {
+        let own_pause = self.own_pause();
         match &mut self.phase {
             Phase::Runs(running) => running.dirty = Dirty::Object,
             Phase::Waits(at) => {
-                *at = (*at).min(now.into());
+                let pause = if by_somebody_else {
+                    Duration::ZERO
+                } else {
+                    own_pause
+                };
+                *at = (*at).min(after(now, pause).into());
                 if by_somebody_else {
-                    self.attempts = None;
+                    self.end_attempts(AttemptsEnd::Succeeded, now);
                 }
             }
             Phase::Scheduled(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
@@ -84,7 +97,7 @@ impl BackgroundRun {
         };
         let resync = self.next_resync(judge);
         if record.success {
-            self.attempts = None;
+            self.end_attempts(AttemptsEnd::Succeeded, judge.now);
             let again = asked(call).map(|pause| after(judge.now, pause));
             let next = again.map_or(resync, |again| again.min(resync));
             self.phase = Phase::Waits(next.max(judge.now).into());
@@ -105,12 +118,22 @@ impl BackgroundRun {
 
     /// It has failed for good: only another object, or a resync, calls it again.
     pub(super) fn give_up(&mut self, judge: Judge) {
-        self.attempts = Some(Box::new(Attempts {
-            failed: 0,
-            started: judge.now,
-            gave_up: true,
-        }));
+        self.end_attempts(AttemptsEnd::GaveUp, judge.now);
         self.phase = Phase::Waits(self.next_resync(judge).into());
+    }
+
+    /// What has failed counts no more. Nothing is remembered where there is nothing to remember.
+    pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
+        let own_changes = self.own_changes();
+        let is_worth_it = end == AttemptsEnd::GaveUp || own_changes > 0;
+        self.attempts = is_worth_it.then(|| {
+            Box::new(Attempts {
+                failed: 0,
+                started: now,
+                end: Some(end),
+                own_changes,
+            })
+        });
     }
 
     fn next_resync(&self, judge: Judge) -> Timestamp {

@@ -19,6 +19,7 @@ pub(super) fn level(background: &BackgroundHandling) -> Level {
             exit: Exit::Awaited { deletion: true, .. },
             ..
         }
+        | BackgroundHandling::ChangesItself { .. }
         | BackgroundHandling::ZeroInterval { .. } => Level::WARN,
         BackgroundHandling::NoPause { .. } => Level::ERROR,
         BackgroundHandling::Exits {
@@ -65,6 +66,15 @@ pub(super) fn write(f: &mut Formatter<'_>, background: &BackgroundHandling) -> R
                 "{handler} has missed {runs} {first}: it is called once now."
             )
         }
+        BackgroundHandling::ChangesItself {
+            handler,
+            times,
+            field,
+        } => write!(
+            f,
+            "{handler} has changed what it is called for in {times} calls in a row, the last time at {field}: from now on its own changes call it \
+             ever later, up to a minute. It should write the same spec, labels and annotations where nothing else has changed."
+        ),
         BackgroundHandling::ZeroInterval { handler, instead } => write!(
             f,
             "The function that says the interval of {handler} has given zero, or less: it is called in {} seconds.",

@@ -12,7 +12,7 @@ pub(super) fn level(child: &ChildHappening) -> Level {
             Level::INFO
         }
         ChildHappening::Unchanged(_) => Level::DEBUG,
-        ChildHappening::NotDeleted { .. } => Level::WARN,
+        ChildHappening::NotDeleted { .. } | ChildHappening::Unstable { .. } => Level::WARN,
     }
 }
 
@@ -22,6 +22,15 @@ pub(super) fn write(f: &mut Formatter<'_>, child: &ChildHappening) -> fmt::Resul
         ChildHappening::Changed(child) => write!(f, "{child} is changed."),
         ChildHappening::Unchanged(child) => write!(f, "{child} is applied and was so already."),
         ChildHappening::Deleted(child) => write!(f, "{child} is deleted."),
+        ChildHappening::Unstable {
+            child,
+            times,
+            place,
+        } => write!(
+            f,
+            "{child} is wanted to be different in each of {times} calls in a row, though this object has not changed: the last two differ at \
+             `{place}`. From now on it is applied once a minute at most, until two calls want the same."
+        ),
         ChildHappening::NotDeleted { child, why } => write!(
             f,
             "{child} is not deleted, because it is no child of this object: it is {why}."

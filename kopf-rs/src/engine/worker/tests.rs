@@ -38,6 +38,7 @@ fn shared() -> Arc<Shared> {
         persistence: Persistence::named("op"),
         policy: Policy::default(),
         limits: Limits {
+            reconciles: 1,
             workers: None,
             blocking: 1,
             backoff: (Duration::from_secs(1), Duration::from_secs(60)),

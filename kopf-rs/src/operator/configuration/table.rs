@@ -37,6 +37,7 @@ pub(super) const TABLE: &[Setting] = table![
     execution.first_backoff,
     execution.longest_backoff,
     execution.max_workers,
+    execution.max_reconciles,
     background.cancellation_polling,
     queueing.worker_limit,
     queueing.exit_timeout,

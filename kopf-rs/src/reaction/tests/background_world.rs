@@ -70,6 +70,12 @@ impl World {
         };
         let outcome = (outcome != "cut off").then(|| outcome_of(outcome));
         let mut told = Vec::new();
+        let mut patch = Patch::new();
+        if let Some(wanted) = self.wants.get(id) {
+            patch.merge(wanted.clone());
+        }
+        self.background
+            .wanted(&call, &patch, &self.persistence, &mut told);
         let times = Times {
             now: self.now,
             wall_ahead: self.wall_ahead,
@@ -80,7 +86,6 @@ impl World {
             .returned(&call, outcome, (judge, times), &mut told);
         self.hear(&told);
         let returned = returned.unwrap();
-        let mut patch = Patch::new();
         if let Some(result) = returned.result {
             deliver(&mut patch, id, result);
         }

@@ -288,3 +288,39 @@ fn finalizing_waits_for_a_call_that_runs() {
     );
     assert!(world.object.is_none());
 }
+
+#[test]
+fn one_that_always_changes_its_object_is_told_and_slowed_down() {
+    let mut world = World::of("reconcile:r");
+    world.create(json!({}));
+    let wants = |world: &mut World, n: u64| {
+        let labels = json!({"metadata": {"labels": {"n": n.to_string()}}});
+        world.wants.insert("r".to_owned(), labels);
+    };
+    let mut pauses = Vec::new();
+    for n in 0..30 {
+        wants(&mut world, n);
+        // A failure makes no difference.
+        world.ends("r", if n % 7 == 3 { "e" } else { "ok" });
+        pauses.push(world.due());
+        if world.running.is_empty() {
+            world.wake();
+        }
+    }
+    assert_eq!(pauses[..19], [None; 19]);
+    assert_eq!(pauses[19..25], [0, 1, 2, 4, 8, 1].map(Some));
+    assert_eq!(pauses[29], Some(60));
+    let told =
+        |it: &&String| it.contains("in 20 calls in a row, the last time at metadata.labels.n");
+    assert_eq!(world.lines.iter().filter(told).count(), 1);
+    world.calls();
+    wants(&mut world, 30);
+    world.ends("r", "ok").update(json!({"spec": {"a": 1}}));
+    assert_eq!(world.calls(), "r#0", "at once for others");
+    // What it wants is what the object has.
+    world.ends("r", "ok");
+    assert_eq!(world.due(), Some(9 * HOUR));
+    wants(&mut world, 99);
+    world.update(json!({"spec": {"a": 2}})).ends("r", "ok");
+    assert_eq!(world.calls(), "r#0 r#0", "a single change of its own");
+}

@@ -1,0 +1,56 @@
+//! Children that are wanted to be different in each call: whether one is applied now.
+//!
+//! Must not know requests.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::engine::children::directory::OfOwner;
+use crate::engine::children::{Task, Wanted};
+use crate::handler::child_requests::ChildError;
+use crate::happening::children::ChildHappening;
+use crate::reaction::unstable_children::{Stability, UnstableChildren};
+
+/// Those of one owner, among what its handlers keep.
+type OfMemo = Mutex<UnstableChildren>;
+
+impl Task<'_> {
+    /// It is wanted as it was applied last.
+    pub(super) fn is_stable(&self) {
+        if let Some(unstable) = self.wish.memo.get::<OfMemo>() {
+            lock(&unstable).is_stable(&self.child);
+        }
+    }
+
+    /// It is about to be applied: why it is not to be now.
+    pub(super) fn withheld(
+        &self,
+        of_owner: &OfOwner,
+        wanted: &Wanted,
+        now: Duration,
+    ) -> Option<ChildError> {
+        let child = self.child.clone();
+        let former = of_owner.with(|it| it.last(&child).cloned())?;
+        let wanted = (&*wanted.digest, &wanted.author, &self.body);
+        let unstable = self.wish.memo.get_or_default::<OfMemo>();
+        let stability = lock(&unstable).applies(&child, &former, wanted, now);
+        match stability {
+            Stability::Stable => None,
+            Stability::Lost { times, place } => {
+                self.tell(ChildHappening::Unstable {
+                    child,
+                    times,
+                    place,
+                });
+                None
+            }
+            Stability::Withheld { place, wait } => {
+                Some(ChildError::Unstable { child, place, wait })
+            }
+        }
+    }
+}
+
+fn lock(unstable: &OfMemo) -> MutexGuard<'_, UnstableChildren> {
+    unstable.lock().unwrap_or_else(PoisonError::into_inner)
+}
