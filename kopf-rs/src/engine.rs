@@ -132,7 +132,8 @@ impl Engine {
         self.0.setup.children.label()
     }
 
-    /// A watch of children that is about to start; their owners are told of every change where they read more than what they apply.
+    /// Call before a watch of children starts. Where handlers read the children, their owners are told of every change, and not only of what
+    /// concerns their own applies.
     pub(crate) fn open_children(&self, of: &Collection, is_read: bool) {
         self.0.setup.children.open(of, is_read);
     }

@@ -112,6 +112,7 @@ pub use crate::object::posted_event::EventKind;
 pub use crate::object::reference::Reference;
 pub use crate::object::resource::Resource;
 pub use crate::object::selector::{ResourcePredicate, Selector, SelectorError, SelectorName};
+pub use crate::object::typed::HasKind;
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;

@@ -26,4 +26,5 @@ pub(crate) mod reference;
 pub(crate) mod resource;
 pub(crate) mod selector;
 mod skim;
+pub(crate) mod typed;
 pub(crate) mod words;

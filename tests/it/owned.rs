@@ -24,6 +24,9 @@ scenarios! {
     a_kind_of_children_may_come_later;
     a_kind_that_may_not_be_watched_holds_up_no_other [memory];
     a_child_that_differs_in_each_call_is_told_and_applied_seldom [memory];
+    a_child_that_goes_before_its_kind_is_watched_is_made_again [memory];
+    a_kind_of_children_may_go_and_come_back [memory];
+    what_was_taken_is_told_by_field_and_manager;
 }
 
 /// Applies what the object lists in `spec.children`.
@@ -36,28 +39,32 @@ async fn keep(context: Context) -> HandlerResult<Value> {
     Ok(Value::Null)
 }
 
-fn keeping(test: &TestOperator) -> Callback {
+pub(crate) fn keeping(test: &TestOperator) -> Callback {
     test.handler("keep", keep).owns("configmaps")
 }
 
-fn map(name: &str, data: &Value) -> Value {
+pub(crate) fn map(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
 /// An object whose only child is there.
-async fn settled(test: &TestOperator) -> Value {
+pub(crate) async fn settled(test: &TestOperator) -> Value {
     let wanted = map("child", &json!({"a": "1"}));
     test.create("one", json!({"children": [wanted]})).await;
     until(test, "it is made", |it| it["data"]["a"] == "1").await
 }
 
-async fn until(test: &TestOperator, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until(
+    test: &TestOperator,
+    what: &str,
+    condition: impl Fn(&Value) -> bool,
+) -> Value {
     let there = |object: Option<&Value>| object.is_some_and(&condition);
     let found = test.cluster.until(what, "configmaps", "child", there);
     found.await
 }
 
-fn is_ours(child: &Value) -> bool {
+pub(crate) fn is_ours(child: &Value) -> bool {
     let entries = child["metadata"]["managedFields"].as_array();
     let mut entries = entries.into_iter().flatten();
     entries.any(|entry| entry["manager"] == "tester.kopf.rs" && entry["operation"] == "Apply")
@@ -319,5 +326,122 @@ async fn a_child_that_differs_in_each_call_is_told_and_applied_seldom(cluster: T
     tokio::time::sleep(Duration::from_secs(600)).await;
     let writes = test.cluster.writes_to("configmaps", "child");
     assert_eq!(writes.await.len(), before + 1);
+    working.stop().await;
+}
+
+/// Another kind of children, and one of them.
+fn inner(test: &TestOperator) -> (String, Value) {
+    let group = format!("child.{}", test.group);
+    let wanted = json!({"apiVersion": format!("{group}/v1"), "kind": "KopfExample", "metadata": {"name": "inner"}, "spec": {}});
+    (group, wanted)
+}
+
+async fn until_inner(test: &TestOperator, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    let kind = format!("kopfexamples.{}", inner(test).0);
+    let there = |object: Option<&Value>| object.is_some_and(&condition);
+    test.cluster.until(what, &kind, "inner", there).await
+}
+
+async fn a_child_that_goes_before_its_kind_is_watched_is_made_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let (group, wanted) = inner(&test);
+    let owned = (group.as_str(), "v1", "kopfexamples");
+    let registry = Registry::new().reconcile(test.selector(), keeping(&test).owns(owned));
+    let working = test.start(registry);
+    test.create("one", json!({"children": [wanted]})).await;
+    test.line("no kind KopfExample").await;
+    // The operator finds the kind when it applies the child again, and watches it only once it is told of the definition.
+    let late = Fault::late(Duration::from_secs(3600)).on(Verb::Watch);
+    let late = server.fault(late.plural("customresourcedefinitions"));
+    test.cluster.apply(&definition(&group).to_string()).await;
+    let made = until_inner(&test, "it is made", |_| true).await;
+    let kind = format!("kopfexamples.{group}");
+    test.cluster.delete(&kind, "inner").await;
+    drop(late);
+    let is_another = |it: &Value| it["metadata"]["uid"] != made["metadata"]["uid"];
+    until_inner(&test, "it is made again", is_another).await;
+    working.stop().await;
+}
+
+async fn a_kind_of_children_may_go_and_come_back(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (group, wanted) = inner(&test);
+    let owned = (group.as_str(), "v1", "kopfexamples");
+    let registry = Registry::new().reconcile(test.selector(), keeping(&test).owns(owned));
+    let working = test.start(registry);
+    let all = json!({"children": [map("child", &json!({"a": "1"})), wanted]});
+    test.create("one", all).await;
+    let crd = definition(&group).to_string();
+    test.cluster.apply(&crd).await;
+    let made = until_inner(&test, "it is made", |_| true).await;
+    let name = format!("kopfexamples.{group}");
+    test.cluster
+        .delete("customresourcedefinitions", &name)
+        .await;
+    let gone = |object: Option<&Value>| object.is_none();
+    test.cluster
+        .until("it is gone", "customresourcedefinitions", &name, gone)
+        .await;
+    test.cluster.delete("configmaps", "child").await;
+    until(&test, "the other is made again", |_| true).await;
+    test.cluster.apply(&crd).await;
+    let is_another = |it: &Value| it["metadata"]["uid"] != made["metadata"]["uid"];
+    until_inner(&test, "it is made again", is_another).await;
+    working.stop().await;
+}
+
+pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    })
+}
+
+async fn until_deployment(
+    test: &TestOperator,
+    what: &str,
+    condition: impl Fn(&Value) -> bool,
+) -> Value {
+    let there = |object: Option<&Value>| object.is_some_and(&condition);
+    test.cluster.until(what, "deployments", "web", there).await
+}
+
+async fn what_was_taken_is_told_by_field_and_manager(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let working =
+        test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("deployments")));
+    test.create("one", json!({"children": [deployment("web", 2)]}))
+        .await;
+    let made = until_deployment(&test, "it is made", |_| true).await;
+    let container = json!({"name": "c", "image": "theirs"});
+    let edit = json!({
+        "metadata": {"labels": {"theirs": "stays"}},
+        "spec": {"replicas": 5, "template": {"spec": {"containers": [container]}}},
+    });
+    let edited = test.cluster.patch("deployments", "web", &edit).await;
+    let entries = edited["metadata"]["managedFields"]
+        .as_array()
+        .expect("entries");
+    let theirs = entries
+        .iter()
+        .find(|it| it["operation"] == "Update")
+        .expect("theirs");
+    let manager = theirs["manager"].as_str().unwrap_or_default();
+    let right = until_deployment(&test, "it is put right", |it| it["spec"]["replicas"] == 2).await;
+    assert_eq!(right["metadata"]["labels"]["theirs"], "stays");
+    assert_eq!(right["metadata"]["uid"], made["metadata"]["uid"]);
+    let told = test.line("Deployment `web` was changed by others").await;
+    let image = ".spec.template.spec.containers[name=\"c\"].image";
+    assert!(
+        told.contains(&format!(
+            ".spec.replicas, {image} (of \"{manager}\") is put right"
+        )),
+        "{told}"
+    );
     working.stop().await;
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::request::{Call, escaped};
+use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
 /// JSON is YAML.
@@ -62,10 +63,7 @@ impl Cluster {
             body: Some((APPLY, Bytes::from(request.body.to_string()))),
             asked: Asked::of(resource, namespace, &["create", "patch"]),
         };
-        let slot = self.shared.writes.acquire().await;
-        let answer = self.exchange_coded(&call).await;
-        drop(slot);
-        let (code, reply) = answer?;
+        let (code, reply) = self.exchange_in_turn_coded(&call).await?;
         Ok(ApplyReply {
             created: code == 201,
             object: read(&reply)?,
@@ -93,13 +91,14 @@ impl Cluster {
         read(&self.exchange(&call).await?)
     }
 
-    /// Delete an object in this version, and what it owns afterwards. Of another one: [`ClusterError::Conflict`].
+    /// Delete an object in this version, and what it owns afterwards. Of another one: [`ClusterError::Conflict`]. The object where it is still
+    /// there, and is being deleted.
     pub(crate) async fn delete(
         &self,
         object: ObjectPath<'_>,
         uid: &str,
         version: &str,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Option<Value>, ClusterError> {
         let ObjectPath {
             resource,
             namespace,
@@ -118,7 +117,39 @@ impl Cluster {
             body: Some(("application/json", Bytes::from(options.to_string()))),
             asked: Asked::of(resource, namespace, &["delete"]),
         };
-        self.exchange_in_turn(&call).await.map(drop)
+        let reply = self.exchange_in_turn(&call).await?;
+        let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
+        let metadata = &reply["metadata"];
+        let is_waited_for = metadata["finalizers"]
+            .as_array()
+            .is_some_and(|it| !it.is_empty())
+            || metadata["deletionGracePeriodSeconds"].as_u64() > Some(0);
+        let is_there = !metadata["deletionTimestamp"].is_null() && is_waited_for;
+        Ok(is_there.then_some(reply))
+    }
+
+    /// Change some of an object, as a JSON merge patch says.
+    pub(crate) async fn merge(
+        &self,
+        object: ObjectPath<'_>,
+        manager: &str,
+        change: &Value,
+    ) -> Result<Value, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        let path = resource.path(namespace, Some(name), None);
+        let manager = escaped(manager);
+        let call = Call {
+            method: Method::PATCH,
+            target: format!("{path}?fieldManager={manager}"),
+            accept: "application/json",
+            body: Some((MERGE, Bytes::from(change.to_string()))),
+            asked: Asked::of(resource, namespace, &["patch"]),
+        };
+        read(&self.exchange_in_turn(&call).await?)
     }
 }
 

@@ -87,10 +87,7 @@ impl Cluster {
     }
 
     /// The same, and the code of the answer.
-    pub(super) async fn exchange_coded(
-        &self,
-        call: &Call<'_>,
-    ) -> Result<(u16, Bytes), ClusterError> {
+    async fn exchange_coded(&self, call: &Call<'_>) -> Result<(u16, Bytes), ClusterError> {
         let exchange = async {
             let answer = self.open(call).await?;
             let code = answer.status().as_u16();
@@ -127,11 +124,19 @@ impl Cluster {
 
     /// Writes wait for a slot; nobody holds one while it pauses.
     pub(super) async fn exchange_in_turn(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
+        Ok(self.exchange_in_turn_coded(call).await?.1)
+    }
+
+    /// The same, and the code of the answer.
+    pub(super) async fn exchange_in_turn_coded(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<(u16, Bytes), ClusterError> {
         if call.method == Method::GET {
-            return self.exchange(call).await;
+            return self.exchange_coded(call).await;
         }
         let slot = self.shared.writes.acquire().await;
-        let answer = self.exchange(call).await;
+        let answer = self.exchange_coded(call).await;
         drop(slot);
         answer
     }

@@ -1,7 +1,8 @@
-//! Selectors for objects that have a Rust type.
+//! Selectors for objects that have a Rust type, and their kinds.
 
 use crate::object::selector::named::{NamesResource, Unnamed};
 use crate::object::selector::{Selector, SelectorError, SelectorName};
+use crate::object::typed::HasKind;
 
 impl Selector {
     /// The resource of a Rust type that implements `kube::Resource`, such as one that derives `kube::CustomResource`: its group, version
@@ -19,5 +20,15 @@ impl Selector {
 impl<K: kube::Resource<DynamicType = ()>> NamesResource<K> for Unnamed {
     fn selector(self) -> Result<Selector, SelectorError> {
         Ok(Selector::of::<K>())
+    }
+}
+
+impl<K: kube::Resource<DynamicType = ()>> HasKind for K {
+    fn api_version() -> String {
+        <K as kube::Resource>::api_version(&()).into_owned()
+    }
+
+    fn kind() -> String {
+        <K as kube::Resource>::kind(&()).into_owned()
     }
 }

@@ -31,8 +31,19 @@ pub(crate) struct Watched {
     pub(crate) collection: Arc<Collection>,
     pub(crate) pace: WatchPace,
     pub(crate) selection: Selection,
-    /// Nothing but the metadata of the objects, `managedFields` included.
-    pub(crate) metadata_only: bool,
+    pub(crate) form: ObjectForm,
+}
+
+/// What of an object a watch tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ObjectForm {
+    /// All but its `managedFields`.
+    #[default]
+    Object,
+    /// All of it.
+    Whole,
+    /// Nothing but its metadata, `managedFields` included.
+    Metadata,
 }
 
 /// Which objects of a collection are watched: those that satisfy all of these. Empty: all.
@@ -93,7 +104,7 @@ impl Watched {
             collection,
             pace,
             selection: Selection::default(),
-            metadata_only: false,
+            form: ObjectForm::default(),
         }
     }
 
@@ -102,20 +113,16 @@ impl Watched {
         Self { selection, ..self }
     }
 
-    /// Nothing but the metadata, `managedFields` included.
-    pub(crate) fn metadata_only(self) -> Self {
-        Self {
-            metadata_only: true,
-            ..self
-        }
+    /// The objects in this form.
+    pub(crate) fn told_as(self, form: ObjectForm) -> Self {
+        Self { form, ..self }
     }
 
     /// How an object is read.
     fn parse(&self) -> Parse {
-        if self.metadata_only {
-            Raw::parse_whole
-        } else {
-            Raw::parse
+        match self.form {
+            ObjectForm::Object => Raw::parse,
+            ObjectForm::Whole | ObjectForm::Metadata => Raw::parse_whole,
         }
     }
 }
@@ -360,7 +367,7 @@ impl<'a> Watcher<'a> {
             collection,
             pace,
             selection,
-            metadata_only,
+            form,
         } = self.watched;
         let off = self.cluster.rng().jitter(pace.server_timeout * 3 / 20);
         let seconds = pace.server_timeout.saturating_sub(off).as_secs();
@@ -375,7 +382,7 @@ impl<'a> Watcher<'a> {
             selection.query()
         );
         let mut call = Call::get(target, self.asked());
-        if *metadata_only {
+        if *form == ObjectForm::Metadata {
             call.accept = METADATA;
         }
         call

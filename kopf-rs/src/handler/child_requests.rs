@@ -19,31 +19,47 @@ use crate::object::hierarchy::Misfit;
 /// A request under way. It may be dropped at any time.
 pub(crate) type ChildFuture<T> = Pin<Box<dyn Future<Output = Result<T, ChildError>> + Send>>;
 
-/// Applies children, and deletes them.
+/// Applies children, reads them, and deletes them.
 pub(crate) trait ChildRequests: fmt::Debug + Send + Sync {
     /// Let the object be as it is wanted, as a child of the owner.
     fn apply(self: Arc<Self>, wish: ChildWish) -> ChildFuture<ChildReply>;
-    /// An object as it is.
-    fn read(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value>;
+    /// Let all these objects be as they are wanted, and no others of the same handler and owner.
+    fn set(self: Arc<Self>, objects: Vec<Value>, of: ChildContext) -> ChildFuture<Vec<ChildReply>>;
+    /// A child of the owner as it is; `None` where there is no such child.
+    fn read(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Option<Value>>;
+    /// The object that was applied.
+    fn read_applied(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value>;
     /// Let the object be deleted, if it is a child of the owner; `false` where there is no such child.
     fn delete(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool>;
+    /// Let the object be a child of the owner no more; `false` where there is no such child.
+    fn orphan(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool>;
 }
 
 /// The operator's way to children, among the values that handlers ask for by type.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorChildren(pub(crate) Arc<dyn ChildRequests>);
 
-/// A child that a handler asks for.
-#[derive(Debug)]
-pub(crate) struct ChildWish {
-    pub(crate) object: Value,
+/// On whose behalf children are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct ChildContext {
     pub(crate) ownership: Ownership,
+    /// Objects that nobody controls become children, too.
+    pub(crate) adopts: bool,
     /// As it is now, as far as it is known.
     pub(crate) owner: Arc<Body>,
     pub(crate) handler_id: Arc<str>,
     /// Of the owner.
     pub(crate) memo: Memo,
     pub(crate) logger: Logger,
+}
+
+/// A child that a handler asks for.
+#[derive(Debug)]
+pub(crate) struct ChildWish {
+    pub(crate) object: Value,
+    /// It is a part of the handler's set.
+    pub(crate) in_set: bool,
+    pub(crate) context: ChildContext,
 }
 
 /// What there is of a child now.
@@ -82,6 +98,10 @@ pub(crate) enum ChildError {
     )]
     NotOurs { child: ChildName, why: String },
     #[error(
+        "{child} is there already, and is no child of this object: it is {why}. It is left as it is; `children.adopting()` takes it over"
+    )]
+    Unclaimed { child: ChildName, why: String },
+    #[error(
         "{child} is applied by two handlers, '{first}' and '{second}', who want it to be different: one handler must apply the whole child"
     )]
     TwoAuthors {
@@ -105,6 +125,18 @@ pub(crate) enum ChildError {
     /// It may be accepted later.
     #[error("{child} cannot be applied now: {error}")]
     NotNow { child: ChildName, error: String },
+    #[error("{child} cannot be read now: {error}")]
+    Unread { child: ChildName, error: String },
+    #[error("{child} cannot be deleted now: {error}")]
+    Undeleted { child: ChildName, error: String },
+    #[error("{0} is twice in one set")]
+    Twice(ChildName),
+    #[error(
+        "{0} cannot be in a set: no handler names its kind in `owns`, so nobody knows which of them are left over"
+    )]
+    Unwatched(ChildName),
+    #[error("of {of} children, {} are not as they should be: {}", failed.len(), first_of(failed))]
+    Several { failed: Vec<Self>, of: usize },
 }
 
 // === impl ===
@@ -118,13 +150,40 @@ impl ChildError {
             | Self::NoOperator
             | Self::OwnerTerminating
             | Self::TwoAuthors { .. }
+            | Self::Twice(_)
+            | Self::Unwatched(_)
             | Self::Refused { .. } => None,
             Self::Unstable { wait, .. } => Some(*wait),
             Self::Vanished(_) => Some(Duration::from_secs(1)),
             Self::Terminating(_) => Some(Duration::from_secs(5)),
-            Self::KindMissing { .. } | Self::NotNow { .. } => Some(Duration::from_secs(15)),
-            Self::NotOurs { .. } => Some(Duration::from_secs(60)),
+            Self::KindMissing { .. }
+            | Self::NotNow { .. }
+            | Self::Unread { .. }
+            | Self::Undeleted { .. } => Some(Duration::from_secs(15)),
+            Self::NotOurs { .. } | Self::Unclaimed { .. } => Some(Duration::from_secs(60)),
+            Self::Several { failed, .. } => failed.iter().filter_map(Self::delay).min(),
         }
+    }
+
+    /// Of several children; `None` where none has failed.
+    pub(crate) fn several(mut failed: Vec<Self>, of: usize) -> Option<Self> {
+        match failed.len() {
+            0 => None,
+            1 => failed.pop(),
+            _ => Some(Self::Several { failed, of }),
+        }
+    }
+}
+
+/// So many errors are told in full.
+const TOLD: usize = 3;
+
+fn first_of(failed: &[ChildError]) -> String {
+    let told = failed.iter().take(TOLD).map(ToString::to_string);
+    let told = told.collect::<Vec<_>>().join("; ");
+    match failed.len().saturating_sub(TOLD) {
+        0 => told,
+        more => format!("{told}; and {more} more"),
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::handler::cause::Cause;
 use crate::handler::child_requests::{
-    ChildError, ChildReply, ChildRequests, ChildWish, OperatorChildren, handler_error,
+    ChildContext, ChildError, ChildReply, ChildRequests, ChildWish, OperatorChildren, handler_error,
 };
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
@@ -20,12 +20,15 @@ use crate::handler::extract::given::OfAnObject;
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::child::Ownership;
+use crate::object::hierarchy::each;
+use crate::object::typed::HasKind;
 
 #[doc = include_str!("../../docs/children.md")]
 #[derive(Clone, Debug)]
 pub struct Children {
     cause: Cause,
     ownership: Ownership,
+    adopts: bool,
     requests: Option<Arc<dyn ChildRequests>>,
 }
 
@@ -49,11 +52,72 @@ impl Children {
     {
         let requests = self.requests()?;
         let reply = requests.clone().apply(self.wish(object)?).await;
-        Ok(AppliedChild {
-            reply: reply.map_err(|error| handler_error(&error))?,
-            requests,
-            kind: PhantomData,
-        })
+        let reply = reply.map_err(|error| handler_error(&error))?;
+        Ok(AppliedChild::new(reply, requests))
+    }
+
+    /// Let all these objects be there, and delete those that an earlier call of the same handler for the same object has let be there, and that
+    /// are not among them. Objects of several types are a tuple: `children.set((&deployment, &service)).await?`. Lists may be parts of it, and so
+    /// may `None`, which is no object; `children.set(())` deletes all.
+    ///
+    /// Nothing is deleted where one of the objects cannot be applied. The others are applied all the same.
+    ///
+    /// # Errors
+    /// As for [`Children::apply`]: of all objects that cannot be applied, and of those that cannot be deleted. A permanent one where no handler
+    /// names the kind of an object in `owns`.
+    pub async fn set<T: Serialize>(
+        &self,
+        objects: T,
+    ) -> Result<Vec<AppliedChild<Value>>, HandlerError> {
+        let mut objects = to_json(&objects)?;
+        let mut all = Vec::new();
+        let listed = each(&mut objects, &mut |object| {
+            all.push(object.take());
+            Ok(())
+        });
+        listed.map_err(|misfit| handler_error(&ChildError::Misfit(misfit)))?;
+        let requests = self.requests()?;
+        let replies = requests.clone().set(all, self.context()).await;
+        let replies = replies.map_err(|error| handler_error(&error))?;
+        let applied = replies.into_iter();
+        let applied = applied.map(|reply| AppliedChild::new(reply, requests.clone()));
+        Ok(applied.collect())
+    }
+
+    /// The child of this type and name as it is now: `children.get::<Deployment>("web")`. `None` where there is none; objects of that name that
+    /// are no children of the object that is handled are not shown.
+    ///
+    /// It is never older than what this operator has written. Of kinds that a handler names in `reads`, it comes from memory, else by a request.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no `T`.
+    pub async fn get<T: HasKind + DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, HandlerError> {
+        let named =
+            json!({"apiVersion": T::api_version(), "kind": T::kind(), "metadata": {"name": name}});
+        self.read_as(&named).await
+    }
+
+    /// The same for a child of any kind, as JSON or as a type: only kind, name and namespace of `object` count.
+    ///
+    /// # Errors
+    /// As for [`Children::get`].
+    pub async fn read<T>(&self, object: &T) -> Result<Option<T>, HandlerError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        self.read_as(object).await
+    }
+
+    async fn read_as<T: DeserializeOwned>(
+        &self,
+        object: &impl Serialize,
+    ) -> Result<Option<T>, HandlerError> {
+        let found = self.requests()?.read(self.wish(object)?).await;
+        let found = found.map_err(|error| handler_error(&error))?;
+        Ok(found.map(typed).transpose()?)
     }
 
     /// Delete a child, and then what it owns. `false` where there is none: objects of that name that are no children of the object that is
@@ -64,6 +128,26 @@ impl Children {
     pub async fn delete<T: Serialize>(&self, object: &T) -> Result<bool, HandlerError> {
         let deleted = self.requests()?.delete(self.wish(object)?).await;
         deleted.map_err(|error| handler_error(&error))
+    }
+
+    /// Let a child go: it stays as it is, without the reference to its owner and without the operator's marks, and is not deleted after its owner.
+    /// `false` where there is no such child. Only kind, name and namespace of `object` count.
+    ///
+    /// # Errors
+    /// As for [`Children::apply`].
+    pub async fn orphan<T: Serialize>(&self, object: &T) -> Result<bool, HandlerError> {
+        let orphaned = self.requests()?.orphan(self.wish(object)?).await;
+        orphaned.map_err(|error| handler_error(&error))
+    }
+
+    /// The same, and an object of a child's name that nobody controls becomes a child: what it lacks is added, and what has another value
+    /// is changed. Then it is one as any other, and is deleted after its owner.
+    #[must_use]
+    pub fn adopting(&self) -> Self {
+        Self {
+            adopts: true,
+            ..self.clone()
+        }
     }
 
     /// The same for children without a reference to their owner, which the server does not delete: cluster-scoped ones of an owner in a namespace,
@@ -82,18 +166,23 @@ impl Children {
     }
 
     fn wish<T: Serialize>(&self, object: &T) -> Result<ChildWish, PermanentError> {
-        let object = serde_json::to_value(object).map_err(|error| {
-            PermanentError::new(format!("the child cannot be written as JSON: {error}"))
-        })?;
-        let context = &self.cause.context;
         Ok(ChildWish {
-            object,
+            object: to_json(object)?,
+            in_set: false,
+            context: self.context(),
+        })
+    }
+
+    fn context(&self) -> ChildContext {
+        let context = &self.cause.context;
+        ChildContext {
             ownership: self.ownership,
+            adopts: self.adopts,
             owner: self.owner(),
             handler_id: self.cause.handler_id.clone(),
             memo: context.memo.clone(),
             logger: context.logger.clone(),
-        })
+        }
     }
 
     /// The object that is handled, as it is now where that is known.
@@ -107,7 +196,27 @@ impl Children {
     }
 }
 
+fn to_json<T: Serialize>(object: &T) -> Result<Value, PermanentError> {
+    serde_json::to_value(object).map_err(|error| {
+        PermanentError::new(format!("the child cannot be written as JSON: {error}"))
+    })
+}
+
+fn typed<T: DeserializeOwned>(object: Value) -> Result<T, PermanentError> {
+    serde_path_to_error::deserialize(object).map_err(|error| {
+        PermanentError::new(format!("the child is not of the type asked for: {error}"))
+    })
+}
+
 impl<T> AppliedChild<T> {
+    fn new(reply: ChildReply, requests: Arc<dyn ChildRequests>) -> Self {
+        Self {
+            reply,
+            requests,
+            kind: PhantomData,
+        }
+    }
+
     /// `metadata.name`
     #[must_use]
     pub fn name(&self) -> &str {
@@ -147,14 +256,10 @@ impl<T: DeserializeOwned> AppliedChild<T> {
         let object = if let Some(object) = reply.object {
             object
         } else {
-            let read = requests.read(reply.api_version, reply.child).await;
+            let read = requests.read_applied(reply.api_version, reply.child).await;
             read.map_err(|error| handler_error(&error))?
         };
-        let read = serde_path_to_error::deserialize(object);
-        read.map_err(|error| {
-            let text = format!("the child is not of the type asked for: {error}");
-            PermanentError::new(text).into()
-        })
+        Ok(typed(object)?)
     }
 }
 
@@ -182,6 +287,7 @@ impl Cause {
         Ok(Children {
             cause: self.clone(),
             ownership: Ownership::default(),
+            adopts: false,
             requests: requests.map(|it| it.0.clone()),
         })
     }

@@ -20,6 +20,7 @@ use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
 use crate::handler::timing::{BackgroundKind, Timing};
 use crate::object::path::FieldPath;
+use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
 /// A handler at work: a declaration resolved once, at start. Displays as log lines name it: `Handler 'id'`, `Activity 'id'`.
@@ -189,9 +190,19 @@ impl Handler {
     }
 
     /// The kinds of children that it made in former versions.
-    #[expect(dead_code, reason = "the pruning of children will ask for it")]
     pub(crate) fn formerly_owns(&self) -> &[Selector] {
         self.family.formerly_owns()
+    }
+
+    /// Whether it makes children of this resource, or has made some in former versions.
+    pub(crate) fn has_children_of(&self, resource: &Resource) -> bool {
+        self.kinds_of_children().any(|it| it.means(resource))
+    }
+
+    /// The kinds of all its children, now and in former versions.
+    pub(crate) fn kinds_of_children(&self) -> impl Iterator<Item = &Selector> {
+        let owns = self.owns().iter().map(|it| &it.selector);
+        owns.chain(self.formerly_owns())
     }
 
     /// The types of the index that it feeds; `None` for handlers that feed none.

@@ -11,7 +11,7 @@ pub(crate) type Kinds = Vec<Result<Selector, SelectorError>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedKind {
     pub(crate) selector: Selector,
-    /// Handlers read them from memory: whole objects are watched, and not only their metadata.
+    /// Handlers read more than what they apply: whole objects are watched and kept in memory, and not only their metadata.
     pub(crate) is_read: bool,
 }
 

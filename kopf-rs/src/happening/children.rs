@@ -3,6 +3,7 @@
 //! Must not know any wording.
 
 use crate::object::child::ChildName;
+use crate::object::child::taken::TakenFields;
 
 /// Something that has happened to a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,13 @@ pub(crate) enum ChildHappening {
     Changed(ChildName),
     /// It was applied, and is as it was.
     Unchanged(ChildName),
+    /// An apply has put right what other managers had changed.
+    TakenBack {
+        child: ChildName,
+        taken: Vec<TakenFields>,
+    },
+    /// It is a child no more.
+    Orphaned(ChildName),
     /// Its deletion was asked for.
     Deleted(ChildName),
     /// So many calls in a row have wanted it to be different, while its owner was the same.

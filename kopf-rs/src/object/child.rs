@@ -3,10 +3,12 @@
 //! The desired state is completed (namespace, name, owner, labels) and freed of all that is the server's. What the server says of an object of
 //! that name decides whether it is a child. Must not know requests, nor what was applied before.
 
+pub(crate) mod taken;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -32,6 +34,14 @@ pub(crate) enum Ownership {
     Unowned,
 }
 
+/// What a child is to its owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Belonging<'a> {
+    pub(crate) ownership: Ownership,
+    /// The set of children that it is a part of.
+    pub(crate) set: Option<&'a str>,
+}
+
 /// How an operator marks what it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildMarks {
@@ -42,13 +52,23 @@ pub(crate) struct ChildMarks {
 /// What the metadata of a child say of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildSight {
+    pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
     pub(crate) uid: String,
     pub(crate) version: String,
     /// The uids of its owners.
     pub(crate) owners: Vec<String>,
+    /// The uid of the owner that it is a child of: of its controller, or the one that its label names.
+    pub(crate) owner: Option<String>,
+    /// The set of children that this operator has applied it with.
+    pub(crate) set: Option<String>,
     /// A digest of all that concerns its owners: what is noted of the operator's applies, the references, the operator's labels, the deletion.
     pub(crate) state: String,
     pub(crate) terminating: bool,
+    /// Its `managedFields`.
+    pub(crate) managers: Option<Value>,
+    /// The whole object without them.
+    pub(crate) body: Option<Arc<str>>,
 }
 
 /// What there is of a child's name.
@@ -58,6 +78,8 @@ pub(crate) enum Claim {
     Ours,
     /// It is not applied to: it is being deleted.
     Terminating,
+    /// Nobody controls it, and this operator has not made it: those that manage it.
+    Unclaimed(String),
     /// Somebody else's, with the reason.
     Stranger(String),
 }
@@ -90,6 +112,16 @@ impl ChildMarks {
     pub(crate) fn label(&self) -> String {
         format!("{}/owned", self.manager)
     }
+
+    /// The label of children without a reference to their owner.
+    fn owner_label(&self) -> String {
+        format!("{}/owner-uid", self.manager)
+    }
+
+    /// The annotation of children that are a part of a set.
+    fn set(&self) -> String {
+        format!("{}/set", self.manager)
+    }
 }
 
 impl ChildSight {
@@ -99,22 +131,49 @@ impl ChildSight {
         let references = metadata["ownerReferences"].as_array();
         let owners = references.into_iter().flatten().map(|it| &it["uid"]);
         let labels = &metadata["labels"];
-        let owner = &labels[&*format!("{}/owner-uid", marks.manager)];
+        let labelled = &labels[&*marks.owner_label()];
         let entry = entry(found, marks);
         let noted = entry.map(|entry| [&entry["fieldsV1"], &entry["apiVersion"]]);
         let deletion = &metadata["deletionTimestamp"];
         let label = &labels[&*marks.label()];
-        let state = json!([noted, metadata["ownerReferences"], label, owner, deletion]);
+        let state = json!([
+            noted,
+            metadata["ownerReferences"],
+            label,
+            labelled,
+            deletion
+        ]);
+        let controller = controller(found).map(|it| &it["uid"]);
+        let owner = controller.and_then(given).or_else(|| given(labelled));
+        let set = entry.and_then(|_| given(&metadata["annotations"][&*marks.set()]));
         Self {
+            name: text(&metadata["name"]),
+            namespace: given(&metadata["namespace"]).map(str::to_owned),
             uid: text(&metadata["uid"]),
             version: text(&metadata["resourceVersion"]),
             owners: owners
-                .chain([owner])
+                .chain([labelled])
                 .filter_map(given)
                 .map(str::to_owned)
                 .collect(),
+            owner: owner.map(str::to_owned),
+            set: set.map(str::to_owned),
             state: digest(&state),
             terminating: !deletion.is_null(),
+            managers: Some(metadata["managedFields"].clone()),
+            body: None,
+        }
+    }
+
+    /// The same with the whole object.
+    pub(crate) fn with_body(self, found: &Value) -> Self {
+        let mut body = found.clone();
+        if let Some(metadata) = body["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Self {
+            body: Some(body.to_string().into()),
+            ..self
         }
     }
 }
@@ -133,7 +192,7 @@ pub(crate) fn prepared(
     mut object: Value,
     namespaced: bool,
     owner: &OwnerFacts,
-    ownership: Ownership,
+    belonging: Belonging<'_>,
     marks: &ChildMarks,
 ) -> Result<(ChildName, Value), Misfit> {
     type_of(&object)?;
@@ -144,16 +203,20 @@ pub(crate) fn prepared(
     } else {
         hierarchy::metadata(&mut object)?.remove("namespace");
     }
-    let label = |name: &str, value: &str| {
-        let mut labels = Map::new();
-        labels.insert(format!("{}/{name}", marks.manager), json!(value));
-        labels
-    };
-    hierarchy::label(&mut object, &label("owned", "true"), true, &[])?;
-    match ownership {
+    let mark = |name: String, value: &str| Map::from_iter([(name, json!(value))]);
+    hierarchy::label(&mut object, &mark(marks.label(), "true"), true, &[])?;
+    if let Some(set) = belonging.set {
+        hierarchy::annotate(&mut object, &mark(marks.set(), set))?;
+    }
+    match belonging.ownership {
         Ownership::Controller => own(&mut object, namespaced, owner)?,
         Ownership::Unowned => {
-            hierarchy::label(&mut object, &label("owner-uid", &owner.uid), true, &[])?;
+            hierarchy::label(
+                &mut object,
+                &mark(marks.owner_label(), &owner.uid),
+                true,
+                &[],
+            )?;
         }
     }
     Ok((ChildName::of(&object), object))
@@ -239,18 +302,24 @@ pub(crate) fn claim(
     let metadata = &found["metadata"];
     let terminating = !metadata["deletionTimestamp"].is_null();
     let applied = entry(found, marks).is_some();
-    let label = format!("{}/owner-uid", marks.manager);
-    let is_labelled = metadata["labels"][&*label] == *owner.uid;
+    let labelled = given(&metadata["labels"][&*marks.owner_label()]);
+    let is_labelled = labelled == Some(&*owner.uid);
     let stranger = match (controller(found), ownership) {
         (Some(controller), _) if controller["uid"] == *owner.uid => None,
         (Some(controller), _) if applied && is_former(controller, owner) => None,
-        (Some(controller), _) => Some(format!("controlled by {}", named(controller))),
+        (Some(controller), _) => Some(Claim::Stranger(format!(
+            "controlled by {}",
+            named(controller)
+        ))),
+        (None, _) if labelled.is_some() && !is_labelled => {
+            Some(Claim::Stranger("a child of another object".to_owned()))
+        }
         (None, Ownership::Unowned) if applied && is_labelled => None,
         (None, Ownership::Controller) if applied => None,
-        (None, _) => Some(authors(found, marks)),
+        (None, _) => Some(Claim::Unclaimed(authors(found, marks))),
     };
     match stranger {
-        Some(why) => Claim::Stranger(why),
+        Some(stranger) => stranger,
         None if terminating => Claim::Terminating,
         None => Claim::Ours,
     }
@@ -282,9 +351,43 @@ pub(crate) fn released(found: &Value) -> Value {
     bare
 }
 
+/// The merge patch by which a child is one no more: its reference to the owner and the operator's marks go, and all else stays. It is bound to the
+/// object as it was found. `None` where nothing of these is there.
+pub(crate) fn orphaned(found: &Value, owner: &OwnerFacts, marks: &ChildMarks) -> Option<Value> {
+    let metadata = &found["metadata"];
+    let mut left = json!({});
+    let references = metadata["ownerReferences"].as_array();
+    let is_to = |it: &&Value| it["uid"] == *owner.uid;
+    if let Some(references) = references.filter(|all| all.iter().any(|it| is_to(&it))) {
+        let others: Vec<&Value> = references.iter().filter(|it| !is_to(it)).collect();
+        left["ownerReferences"] = json!(others);
+    }
+    for (stanza, mark) in [
+        ("labels", marks.label()),
+        ("labels", marks.owner_label()),
+        ("annotations", marks.set()),
+    ] {
+        if !metadata[stanza][&*mark].is_null() {
+            left[stanza][mark] = Value::Null;
+        }
+    }
+    if left == json!({}) {
+        return None;
+    }
+    for bound in ["uid", "resourceVersion"] {
+        left[bound] = metadata[bound].clone();
+    }
+    Some(json!({"metadata": left}))
+}
+
 /// What the server notes of our applies to the object.
-pub(crate) fn entry<'a>(found: &'a Value, marks: &ChildMarks) -> Option<&'a Value> {
-    entries(found).iter().find(|entry| is_ours(entry, marks))
+fn entry<'a>(found: &'a Value, marks: &ChildMarks) -> Option<&'a Value> {
+    entry_of(&found["metadata"]["managedFields"], marks)
+}
+
+fn entry_of<'a>(managers: &'a Value, marks: &ChildMarks) -> Option<&'a Value> {
+    let mut entries = managers.as_array().into_iter().flatten();
+    entries.find(|entry| is_ours(entry, marks))
 }
 
 fn is_ours(entry: &Value, marks: &ChildMarks) -> bool {

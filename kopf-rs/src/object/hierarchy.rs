@@ -94,7 +94,7 @@ impl OwnerFacts {
         })
     }
 
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("{} `{}`", self.kind, self.name)
     }
 
@@ -190,11 +190,11 @@ pub(crate) fn label(
     forced: bool,
     nested: &[FieldPath],
 ) -> Result<(), Misfit> {
-    put_labels(object, labels, forced)?;
+    put_pairs(object, "labels", labels, forced)?;
     let shown = shown(object);
     for path in nested {
         match nested_stanza(object, path) {
-            Ok(Some(stanza)) => put_labels(stanza, labels, forced)?,
+            Ok(Some(stanza)) => put_pairs(stanza, "labels", labels, forced)?,
             Ok(None) => {}
             Err((path, found)) => {
                 return Err(Misfit::NoStanza {
@@ -233,9 +233,21 @@ fn nested_stanza<'a>(
     }
 }
 
-fn put_labels(object: &mut Value, labels: &Map<String, Value>, forced: bool) -> Result<(), Misfit> {
+/// Give the object these annotations, whatever it had of the same names.
+pub(crate) fn annotate(object: &mut Value, annotations: &Map<String, Value>) -> Result<(), Misfit> {
+    put_pairs(object, "annotations", annotations, true)
+}
+
+/// Put pairs into a stanza of the metadata.
+fn put_pairs(
+    object: &mut Value,
+    stanza: &'static str,
+    pairs: &Map<String, Value>,
+    forced: bool,
+) -> Result<(), Misfit> {
     let shown = shown(object);
-    let stanza = metadata(object)?.entry("labels").or_insert(Value::Null);
+    let path = format!("metadata.{stanza}");
+    let stanza = metadata(object)?.entry(stanza).or_insert(Value::Null);
     if stanza.is_null() {
         *stanza = json!({});
     }
@@ -243,12 +255,12 @@ fn put_labels(object: &mut Value, labels: &Map<String, Value>, forced: bool) -> 
     let Some(present) = stanza.as_object_mut() else {
         return Err(Misfit::NoStanza {
             object: shown,
-            path: "metadata.labels".to_owned(),
+            path,
             found,
             wanted: "an object",
         });
     };
-    for (name, value) in labels {
+    for (name, value) in pairs {
         if forced || !present.contains_key(name) {
             present.insert(name.clone(), value.clone());
         }

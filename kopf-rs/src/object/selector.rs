@@ -196,7 +196,7 @@ impl Selector {
     }
 
     /// Whether `resource` is meant, whatever its version.
-    fn names(&self, resource: &Resource) -> bool {
+    pub(crate) fn names(&self, resource: &Resource) -> bool {
         let has = |names: &[String], name: &String| names.contains(name);
         self.group.as_ref().is_none_or(|it| *it == resource.group)
             && match &self.name {

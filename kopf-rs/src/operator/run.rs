@@ -415,7 +415,9 @@ impl CheckedOperator {
         let workers = settings.get().execution.max_workers;
         let posting = EventPosting::new(clock);
         extensions.insert(posting.sink());
-        let children = Arc::new(ChildApplier::new(naming::prefix(&name)));
+        let handlers = operator.registry.handlers().iter();
+        let kinds = handlers.flat_map(|it| it.kinds_of_children()).cloned();
+        let children = Arc::new(ChildApplier::new(naming::prefix(&name), kinds.collect()));
         extensions.insert(children.for_handlers());
         let scope = operator.scope?;
         let liveness = operator.liveness?;

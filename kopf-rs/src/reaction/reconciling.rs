@@ -25,11 +25,11 @@ const SPREAD: f64 = 0.1;
 impl BackgroundMemory {
     /// A child of the object is another than before.
     pub(crate) fn child_changed(&mut self, kind: &Resource, now: Timestamp) {
-        let owns = |run: &&mut BackgroundRun| {
-            let mut owned = run.handler.owns().iter();
-            owned.any(|it| it.selector.means(kind))
-        };
-        for run in self.runs.iter_mut().filter(owns) {
+        for run in self
+            .runs
+            .iter_mut()
+            .filter(|run| run.handler.has_children_of(kind))
+        {
             run.child_changed(now);
         }
     }

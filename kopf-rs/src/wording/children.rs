@@ -8,9 +8,11 @@ use crate::happening::children::ChildHappening;
 
 pub(super) fn level(child: &ChildHappening) -> Level {
     match child {
-        ChildHappening::Created(_) | ChildHappening::Changed(_) | ChildHappening::Deleted(_) => {
-            Level::INFO
-        }
+        ChildHappening::Created(_)
+        | ChildHappening::Changed(_)
+        | ChildHappening::TakenBack { .. }
+        | ChildHappening::Orphaned(_)
+        | ChildHappening::Deleted(_) => Level::INFO,
         ChildHappening::Unchanged(_) => Level::DEBUG,
         ChildHappening::NotDeleted { .. } | ChildHappening::Unstable { .. } => Level::WARN,
     }
@@ -21,6 +23,15 @@ pub(super) fn write(f: &mut Formatter<'_>, child: &ChildHappening) -> fmt::Resul
         ChildHappening::Created(child) => write!(f, "{child} is created."),
         ChildHappening::Changed(child) => write!(f, "{child} is changed."),
         ChildHappening::Unchanged(child) => write!(f, "{child} is applied and was so already."),
+        ChildHappening::TakenBack { child, taken } => {
+            let taken: Vec<String> = taken.iter().map(ToString::to_string).collect();
+            write!(
+                f,
+                "{child} was changed by others: {} is put right.",
+                taken.join(", ")
+            )
+        }
+        ChildHappening::Orphaned(child) => write!(f, "{child} is let go: it is no child any more."),
         ChildHappening::Deleted(child) => write!(f, "{child} is deleted."),
         ChildHappening::Unstable {
             child,

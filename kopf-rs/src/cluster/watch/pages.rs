@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::request::{Call, escaped};
-use crate::cluster::watch::{End, METADATA_LIST, PATIENCE, WatchEvent, Watched, Watcher};
+use crate::cluster::watch::{
+    End, METADATA_LIST, ObjectForm, PATIENCE, WatchEvent, Watched, Watcher,
+};
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 
@@ -39,10 +41,10 @@ impl<'a> Watcher<'a> {
             }
             let api_version = resource.api_version();
             let read = read_page(&page, &mut |item| {
-                let raw = if self.watched.metadata_only {
-                    Raw::parse_whole(item)?
-                } else {
+                let raw = if self.watched.form == ObjectForm::Object {
                     Raw::parse_item(item, &api_version, &resource.kind)?
+                } else {
+                    Raw::parse_whole(item)?
                 };
                 (self.sink)(WatchEvent::Object(EventType::Listed, raw));
                 Ok(())
@@ -92,7 +94,7 @@ impl<'a> Watcher<'a> {
             target.push_str(parameters);
         }
         let mut call = Call::get(target, self.asked());
-        if self.watched.metadata_only {
+        if self.watched.form == ObjectForm::Metadata {
             call.accept = METADATA_LIST;
         }
         call

@@ -6,17 +6,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::object::child::ChildName;
+use crate::object::collection::Collection;
 use crate::reaction::children::ChildrenMemory;
 
 /// The owners of all children that this process has met.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    owners: Mutex<HashMap<ChildName, Owned>>,
+    children: Mutex<HashMap<ChildName, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: OwnerName,
+    /// The uid of the child, once it was applied.
+    uid: Option<String>,
 }
 
 /// An owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(super) struct OwnerName {
     pub(super) uid: String,
     /// For people.
     pub(super) shown: String,
@@ -30,15 +38,46 @@ pub(super) struct OfOwner {
 }
 
 impl Directory {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ChildName, Owned>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<ChildName, Entry>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remove(&self, child: &ChildName, owner: &str) {
-        let mut owners = self.lock();
-        if owners.get(child).is_some_and(|it| it.uid == owner) {
-            owners.remove(child);
+        let mut children = self.lock();
+        if children.get(child).is_some_and(|it| it.owner.uid == owner) {
+            children.remove(child);
         }
+    }
+
+    /// A child was applied, and has this uid.
+    pub(super) fn applied(&self, child: &ChildName, uid: &str) {
+        if let Some(entry) = self.lock().get_mut(child) {
+            entry.uid = Some(uid.to_owned());
+        }
+    }
+
+    /// A child was deleted by the operator.
+    pub(super) fn deleted(&self, child: &ChildName) {
+        if let Some(entry) = self.lock().get_mut(child) {
+            entry.uid = None;
+        }
+    }
+
+    /// The owners of children that were applied and are not there any more, where all that is there of a collection has been listed. Each is
+    /// told once: a child may have gone before its kind was watched.
+    pub(super) fn missing(&self, of: &Collection, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut owners = Vec::new();
+        for (child, entry) in self.lock().iter_mut() {
+            let is_meant = child.group == of.resource.group
+                && child.kind == of.resource.kind
+                && (of.namespace.is_none() || child.namespace == of.namespace);
+            let is_missing = |uid: &String| is_meant && !is_there(uid);
+            if entry.uid.as_ref().is_some_and(is_missing) {
+                entry.uid = None;
+                owners.push(entry.owner.uid.clone());
+            }
+        }
+        owners
     }
 }
 
@@ -52,15 +91,18 @@ impl OfOwner {
         &self,
         directory: &Arc<Directory>,
         child: &ChildName,
-        owner: &Owned,
-    ) -> Result<(), Owned> {
+        owner: &OwnerName,
+    ) -> Result<(), OwnerName> {
         self.entered
             .get_or_init(|| (directory.clone(), owner.uid.clone()));
-        let mut owners = directory.lock();
-        match owners.get(child) {
-            Some(other) if other.uid != owner.uid => return Err(other.clone()),
+        let mut children = directory.lock();
+        match children.get(child) {
+            Some(entry) if entry.owner.uid != owner.uid => return Err(entry.owner.clone()),
             Some(_) => {}
-            None => drop(owners.insert(child.clone(), owner.clone())),
+            None => {
+                let owner = owner.clone();
+                children.insert(child.clone(), Entry { owner, uid: None });
+            }
         }
         self.with(|memory| memory.met(child));
         Ok(())
@@ -91,6 +133,7 @@ impl Drop for OfOwner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::resource::Resource;
 
     #[test]
     fn a_child_has_one_owner_for_as_long_as_that_is_there() {
@@ -101,7 +144,7 @@ mod tests {
             namespace: None,
             name: "c".to_owned(),
         };
-        let owner = |uid: &str| Owned {
+        let owner = |uid: &str| OwnerName {
             uid: uid.to_owned(),
             shown: format!("Kind `{uid}`"),
         };
@@ -114,5 +157,45 @@ mod tests {
         assert!(second.claim(&directory, &child, &owner("b")).is_ok());
         second.release(&child);
         assert!(directory.lock().is_empty());
+    }
+
+    #[test]
+    fn a_child_that_went_before_its_kind_was_watched_is_missing_once() {
+        let directory = Arc::new(Directory::default());
+        let name = |kind: &str, name: &str| ChildName {
+            group: String::new(),
+            kind: kind.to_owned(),
+            namespace: Some("ns".to_owned()),
+            name: name.to_owned(),
+        };
+        let owner = OwnerName {
+            uid: "o".to_owned(),
+            shown: String::new(),
+        };
+        let of_owner = OfOwner::default();
+        for (kind, child) in [("ConfigMap", "a"), ("ConfigMap", "b"), ("Secret", "c")] {
+            assert!(
+                of_owner
+                    .claim(&directory, &name(kind, child), &owner)
+                    .is_ok()
+            );
+        }
+        directory.applied(&name("ConfigMap", "a"), "1");
+        directory.applied(&name("Secret", "c"), "2");
+        let maps = |namespace: Option<&str>| Collection {
+            resource: Arc::new(Resource {
+                kind: "ConfigMap".to_owned(),
+                ..Resource::default()
+            }),
+            namespace: namespace.map(str::to_owned),
+        };
+        assert!(directory.missing(&maps(None), |uid| uid == "1").is_empty());
+        assert!(
+            directory
+                .missing(&maps(Some("other")), |_| false)
+                .is_empty()
+        );
+        assert_eq!(directory.missing(&maps(Some("ns")), |_| false), ["o"]);
+        assert!(directory.missing(&maps(None), |_| false).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::children::directory::OfOwner;
-use crate::engine::children::{Task, Wanted};
+use crate::engine::children::task::{Task, Wanted};
 use crate::handler::child_requests::ChildError;
 use crate::happening::children::ChildHappening;
 use crate::reaction::unstable_children::{Stability, UnstableChildren};
@@ -17,8 +17,8 @@ type OfMemo = Mutex<UnstableChildren>;
 impl Task<'_> {
     /// It is wanted as it was applied last.
     pub(super) fn is_stable(&self) {
-        if let Some(unstable) = self.wish.memo.get::<OfMemo>() {
-            lock(&unstable).is_stable(&self.child);
+        if let Some(unstable) = self.wish.context.memo.get::<OfMemo>() {
+            lock(&unstable).is_stable(&self.target.child);
         }
     }
 
@@ -29,15 +29,15 @@ impl Task<'_> {
         wanted: &Wanted,
         now: Duration,
     ) -> Option<ChildError> {
-        let child = self.child.clone();
+        let child = self.target.child.clone();
         let former = of_owner.with(|it| it.last(&child).cloned())?;
         let wanted = (&*wanted.digest, &wanted.author, &self.body);
-        let unstable = self.wish.memo.get_or_default::<OfMemo>();
+        let unstable = self.wish.context.memo.get_or_default::<OfMemo>();
         let stability = lock(&unstable).applies(&child, &former, wanted, now);
         match stability {
             Stability::Stable => None,
             Stability::Lost { times, place } => {
-                self.tell(ChildHappening::Unstable {
+                self.target.tell(ChildHappening::Unstable {
                     child,
                     times,
                     place,

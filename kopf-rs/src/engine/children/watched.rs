@@ -2,8 +2,8 @@
 //!
 //! Must not know who watches, nor what follows from a change.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ use crate::object::child::{ChildMarks, ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::raw::Facts;
-use crate::reaction::owned::OwnedObjects;
+use crate::object::resource::Resource;
+use crate::reaction::owned::{KnownBody, OwnedObjects};
 
 /// Group, kind, and the namespace, or all.
 type WatchedKind = (String, String, Option<String>);
@@ -23,9 +24,18 @@ pub(super) struct WatchedChildren(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    kinds: HashMap<WatchedKind, OwnedObjects>,
-    /// Children that are being written. What watches tell of them waits for the answer, which says what is an echo.
+    kinds: HashMap<WatchedKind, Watch>,
+    /// Children with a write under way. Events of their watch are kept until the write is answered: the answer tells which event is the
+    /// echo of that write.
     writing: HashMap<ChildName, Held>,
+    /// Sets of which some children may be left over, of kinds that are not listed yet.
+    unlisted: Vec<(WatchedKind, ChildSet)>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    resource: Arc<Resource>,
+    objects: OwnedObjects,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +58,72 @@ pub(super) enum Known {
     },
 }
 
+/// All children that a handler wants of one owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ChildSet {
+    /// Its uid.
+    pub(super) owner: String,
+    /// The name of the set.
+    pub(super) name: String,
+    pub(super) wanted: BTreeSet<ChildName>,
+}
+
+/// A child that its set has no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeftOver {
+    pub(super) resource: Arc<Resource>,
+    pub(super) child: ChildName,
+    pub(super) uid: String,
+    pub(super) version: String,
+}
+
+impl Watch {
+    fn left_over<'a>(&'a self, set: &'a ChildSet) -> impl Iterator<Item = LeftOver> + 'a {
+        let children = self.objects.of_set(&set.owner, &set.name);
+        let left_over = children.map(|sight| LeftOver {
+            resource: self.resource.clone(),
+            child: ChildName {
+                group: self.resource.group.clone(),
+                kind: self.resource.kind.clone(),
+                namespace: sight.namespace.clone(),
+                name: sight.name.clone(),
+            },
+            uid: sight.uid.clone(),
+            version: sight.version.clone(),
+        });
+        left_over.filter(|it| !set.wanted.contains(&it.child))
+    }
+}
+
+impl State {
+    /// The owners of sets that have waited for the children of this kind, and of which some are left over.
+    fn listed(&mut self, kind: &WatchedKind) -> Vec<String> {
+        let Some(watch) = self.kinds.get(kind) else {
+            return Vec::new();
+        };
+        let mut owners = Vec::new();
+        self.unlisted.retain(|(of, set)| {
+            if of == kind && watch.left_over(set).next().is_some() {
+                owners.push(set.owner.clone());
+            }
+            of != kind
+        });
+        owners
+    }
+
+    fn watch(&mut self, child: &ChildName) -> Option<&mut Watch> {
+        let mut kind = (
+            child.group.clone(),
+            child.kind.clone(),
+            child.namespace.clone(),
+        );
+        if !self.kinds.contains_key(&kind) {
+            kind.2 = None;
+        }
+        self.kinds.get_mut(&kind)
+    }
+}
+
 impl WatchedChildren {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,13 +131,19 @@ impl WatchedChildren {
 
     /// A watch is about to begin.
     pub(super) fn open(&self, of: &Collection, is_read: bool) {
-        let owned = OwnedObjects::new(is_read);
-        self.lock().kinds.insert(kind_of(of), owned);
+        let watch = Watch {
+            resource: of.resource.clone(),
+            objects: OwnedObjects::new(is_read),
+        };
+        self.lock().kinds.insert(kind_of(of), watch);
     }
 
     /// A watch is ended.
     pub(super) fn close(&self, of: &Collection) {
-        self.lock().kinds.remove(&kind_of(of));
+        let kind = kind_of(of);
+        let mut state = self.lock();
+        state.kinds.remove(&kind);
+        state.unlisted.retain(|(of, _)| *of != kind);
     }
 
     /// What a watch tells: the uids of the owners that it concerns.
@@ -71,32 +153,47 @@ impl WatchedChildren {
         event: &WatchEvent,
         marks: &ChildMarks,
     ) -> Vec<String> {
+        let kind = kind_of(of);
         let mut state = self.lock();
-        let State { kinds, writing } = &mut *state;
-        let Some(owned) = kinds.get_mut(&kind_of(of)) else {
+        let State { kinds, writing, .. } = &mut *state;
+        let Some(Watch { objects, .. }) = kinds.get_mut(&kind) else {
             return Vec::new();
         };
+        let mut woken = Vec::new();
         match event {
-            WatchEvent::Listing(_) => owned.listing(),
+            WatchEvent::Listing(_) => objects.listing(),
             WatchEvent::Object(event, raw) => {
-                let Ok(metadata) = serde_json::from_str::<Value>(raw.text()) else {
+                let Ok(found) = serde_json::from_str::<Value>(raw.text()) else {
                     return Vec::new();
                 };
-                let sight = ChildSight::of(&metadata, marks);
+                let sight = sight(&found, marks, objects);
                 match writing.get_mut(&name_of(of, raw.facts())) {
                     Some(held) => held.events.push((*event, sight)),
-                    None => return owned.seen(*event, sight),
+                    None => return objects.seen(*event, sight),
                 }
             }
             WatchEvent::Synced => {
-                owned.trouble(false);
-                return owned.synced();
+                objects.trouble(false);
+                woken = objects.synced();
+                woken.extend(state.listed(&kind));
             }
-            WatchEvent::Trouble(_) => owned.trouble(true),
-            WatchEvent::Resumed => owned.trouble(false),
+            WatchEvent::Trouble(_) => objects.trouble(true),
+            WatchEvent::Resumed => {
+                objects.trouble(false);
+                if objects.is_current() {
+                    woken = state.listed(&kind);
+                }
+            }
             WatchEvent::Bookmark | WatchEvent::Silent => {}
         }
-        Vec::new()
+        woken
+    }
+
+    /// Whether a watch shows the child with this uid.
+    pub(super) fn shows(&self, of: &Collection, uid: &str) -> bool {
+        let state = self.lock();
+        let watch = state.kinds.get(&kind_of(of));
+        watch.is_some_and(|it| it.objects.get(uid).is_some())
     }
 
     /// A write of the child is about to be sent.
@@ -107,59 +204,118 @@ impl WatchedChildren {
 
     /// It has ended: the uids of the owners that something concerns that was told meanwhile.
     pub(super) fn end(&self, child: &ChildName) -> Vec<String> {
-        let events = {
-            let mut state = self.lock();
-            let Some(held) = state.writing.get_mut(child) else {
-                return Vec::new();
-            };
-            held.writers -= 1;
-            if held.writers > 0 {
-                return Vec::new();
-            }
-            state.writing.remove(child).unwrap_or_default().events
+        let mut state = self.lock();
+        let Some(held) = state.writing.get_mut(child) else {
+            return Vec::new();
+        };
+        held.writers -= 1;
+        if held.writers > 0 {
+            return Vec::new();
+        }
+        let held = state.writing.remove(child).unwrap_or_default();
+        let Some(watch) = state.watch(child) else {
+            return Vec::new();
         };
         let mut woken = Vec::new();
-        self.with(child, |owned| {
-            for (event, sight) in events {
-                woken.extend(owned.seen(event, sight));
-            }
-        });
+        for (event, sight) in held.events {
+            woken.extend(watch.objects.seen(event, sight));
+        }
         woken
     }
 
-    /// The answer to an apply.
-    pub(super) fn replied(&self, child: &ChildName, sight: ChildSight, changed: bool) {
-        self.with(child, |owned| owned.replied(sight, changed));
+    /// The answer to a write.
+    pub(super) fn replied(
+        &self,
+        child: &ChildName,
+        found: &Value,
+        changed: bool,
+        marks: &ChildMarks,
+    ) {
+        if let Some(watch) = self.lock().watch(child) {
+            let sight = sight(found, marks, &watch.objects);
+            watch.objects.replied(sight, changed);
+        }
+    }
+
+    /// The child with this uid is deleted, or is a child no more.
+    pub(super) fn let_go(&self, child: &ChildName, uid: &str) {
+        if let Some(watch) = self.lock().watch(child) {
+            watch.objects.let_go(uid);
+        }
     }
 
     /// What is known of the child with this uid, which was in this state.
     pub(super) fn known(&self, child: &ChildName, uid: &str, state: &str) -> Known {
-        let known = self.with(child, |owned| {
-            if !owned.is_current() {
-                return Known::Nothing;
-            }
-            match owned.get(uid) {
-                None => Known::Absent,
-                Some(sight) if sight.terminating => Known::Terminating,
-                Some(sight) => Known::There {
-                    is_intact: sight.state == state,
-                },
-            }
-        });
-        known.unwrap_or(Known::Nothing)
+        let mut watched = self.lock();
+        let Some(watch) = watched.watch(child) else {
+            return Known::Nothing;
+        };
+        if !watch.objects.is_current() {
+            return Known::Nothing;
+        }
+        match watch.objects.get(uid) {
+            None => Known::Absent,
+            Some(sight) if sight.terminating => Known::Terminating,
+            Some(sight) => Known::There {
+                is_intact: sight.state == state,
+            },
+        }
     }
 
-    fn with<T>(&self, child: &ChildName, look: impl FnOnce(&mut OwnedObjects) -> T) -> Option<T> {
+    /// The uid of the owner's child of this name, unless it is being deleted.
+    pub(super) fn uid_of(&self, child: &ChildName, owner: &str) -> Option<String> {
         let mut state = self.lock();
-        let mut kind = (
-            child.group.clone(),
-            child.kind.clone(),
-            child.namespace.clone(),
-        );
-        if !state.kinds.contains_key(&kind) {
-            kind.2 = None;
+        let objects = &state.watch(child)?.objects;
+        let namespace = child.namespace.as_deref();
+        let sight = objects.named(owner, namespace, &child.name)?;
+        (objects.is_current() && !sight.terminating).then(|| sight.uid.clone())
+    }
+
+    /// The managers of a child that is not as it was applied.
+    pub(super) fn take_managers(&self, child: &ChildName, uid: &str) -> Option<Value> {
+        let mut state = self.lock();
+        state.watch(child)?.objects.take_managers(uid)
+    }
+
+    /// A whole child of an owner, in the version of its resource.
+    pub(super) fn body(&self, child: &ChildName, resource: &Resource, owner: &str) -> KnownBody {
+        let mut state = self.lock();
+        let Some(watch) = state.watch(child) else {
+            return KnownBody::Unknown;
+        };
+        let namespace = child.namespace.as_deref();
+        match watch.objects.body(owner, namespace, &child.name) {
+            KnownBody::There(_) if watch.resource.version != resource.version => KnownBody::Unknown,
+            known => known,
         }
-        state.kinds.get_mut(&kind).map(look)
+    }
+
+    /// The children that the set has no more. Kinds that are not listed for now are looked at once they are: then the owner is told.
+    pub(super) fn left_over(&self, set: &ChildSet) -> Vec<LeftOver> {
+        let mut state = self.lock();
+        let State {
+            kinds, unlisted, ..
+        } = &mut *state;
+        unlisted.retain(|(_, it)| it.owner != set.owner || it.name != set.name);
+        let mut left_over = Vec::new();
+        for (kind, watch) in kinds {
+            if watch.objects.is_current() {
+                left_over.extend(watch.left_over(set));
+            } else {
+                unlisted.push((kind.clone(), set.clone()));
+            }
+        }
+        left_over.sort_by(|one, other| one.child.cmp(&other.child));
+        left_over
+    }
+}
+
+fn sight(found: &Value, marks: &ChildMarks, of: &OwnedObjects) -> ChildSight {
+    let sight = ChildSight::of(found, marks);
+    if of.is_read() {
+        sight.with_body(found)
+    } else {
+        sight
     }
 }
 
@@ -183,13 +339,10 @@ fn kind_of(collection: &Collection) -> WatchedKind {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
     use crate::object::raw::Raw;
-    use crate::object::resource::Resource;
 
     #[test]
     fn what_is_told_of_a_child_under_way_waits_for_the_answer() {
@@ -221,9 +374,8 @@ mod tests {
         };
         watched.begin(&child);
         assert!(tell(&added("own")).is_empty());
-        let sight = ChildSight::of(&metadata("own"), &marks);
-        let state = sight.state.clone();
-        watched.replied(&child, sight, true);
+        let state = ChildSight::of(&metadata("own"), &marks).state;
+        watched.replied(&child, &metadata("own"), true, &marks);
         assert!(watched.end(&child).is_empty());
         let intact = Known::There { is_intact: true };
         assert_eq!(watched.known(&child, "own", &state), intact);

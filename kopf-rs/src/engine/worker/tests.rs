@@ -32,7 +32,7 @@ fn a_worker_that_waits_is_small() {
 /// An engine of a server that never answers, which starts no workers.
 fn shared() -> Arc<Shared> {
     let setup = Setup {
-        children: Arc::new(ChildApplier::new("tester.kopf.rs".to_owned())),
+        children: Arc::new(ChildApplier::new("tester.kopf.rs".to_owned(), Vec::new())),
         cluster: Fake::new([]).cluster(),
         clock: Clock::start(),
         persistence: Persistence::named("op"),

@@ -31,7 +31,7 @@ pub struct ReconcileOptions {
     pub filters: Filters,
     /// The kinds of its children.
     pub owns: Vec<Result<Selector, SelectorError>>,
-    /// Those of them that it reads from memory.
+    /// Those of which it reads more than it applies.
     pub reads: Vec<Result<Selector, SelectorError>>,
     /// What its children were in former versions of the operator.
     pub formerly_owns: Vec<Result<Selector, SelectorError>>,
@@ -152,13 +152,15 @@ impl Callback {
         self.options.owns.push(kind.into_selector());
         self
     }
-    /// For `reconcile`: the same for a kind of children that it reads from memory. Default: none.
+    /// For `reconcile`: the same for a kind of which it reads more than it applies: whole objects are watched, and
+    /// [`Children::get`](crate::Children::get) reads them from memory. Default: none.
     #[must_use]
     pub fn reads(mut self, kind: impl IntoSelector) -> Self {
         self.options.reads.push(kind.into_selector());
         self
     }
-    /// For `reconcile`: a kind of children that it made in former versions. Default: none.
+    /// For `reconcile`: a kind of which it made children in former versions: [`Children::set`](crate::Children::set) deletes those that are
+    /// left. Default: none.
     #[must_use]
     pub fn formerly_owns(mut self, kind: impl IntoSelector) -> Self {
         self.options.formerly_owns.push(kind.into_selector());

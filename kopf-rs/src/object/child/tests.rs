@@ -23,7 +23,11 @@ fn reference(uid: &str) -> Value {
 }
 
 fn sent(object: Value, namespaced: bool, ownership: Ownership) -> Result<Value, String> {
-    let prepared = prepared(object, namespaced, &owner(), ownership, &marks());
+    let belonging = Belonging {
+        ownership,
+        set: None,
+    };
+    let prepared = prepared(object, namespaced, &owner(), belonging, &marks());
     prepared
         .map(|(_, object)| object)
         .map_err(|misfit| misfit.to_string())
@@ -90,13 +94,20 @@ fn managed(manager: &str, operation: &str, fields: &Value) -> Value {
     json!({"manager": manager, "operation": operation, "fieldsV1": fields})
 }
 
+fn stranger(why: &str) -> Claim {
+    Claim::Stranger(why.to_owned())
+}
+
+fn unclaimed(why: &str) -> Claim {
+    Claim::Unclaimed(why.to_owned())
+}
+
 #[test]
 fn an_object_of_the_name_is_a_child_or_a_strangers() {
     let ours = || managed("op.kopf.rs", "Apply", &json!({"f:data": {}}));
     let theirs = || managed("kubectl", "Update", &json!({"f:data": {}}));
     let other = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u9", "controller": true});
     let own_update = managed("op.kopf.rs", "Update", &json!({}));
-    let stranger = |why: &str| Claim::Stranger(why.to_owned());
     for (references, entries, deleting, expected) in [
         (vec![reference("u1")], vec![ours()], false, Claim::Ours),
         // Somebody has reset the managed fields, or a former release has made it.
@@ -133,15 +144,20 @@ fn an_object_of_the_name_is_a_child_or_a_strangers() {
             vec![],
             vec![theirs(), theirs()],
             false,
-            stranger("managed by \"kubectl\""),
+            unclaimed("managed by \"kubectl\""),
         ),
         (
             vec![],
             vec![own_update],
             false,
-            stranger("managed by \"op.kopf.rs\""),
+            unclaimed("managed by \"op.kopf.rs\""),
         ),
-        (vec![], vec![], false, stranger("not made by this operator")),
+        (
+            vec![],
+            vec![],
+            false,
+            unclaimed("not made by this operator"),
+        ),
     ] {
         let mut found =
             json!({"metadata": {"ownerReferences": references, "managedFields": entries}});
@@ -186,4 +202,20 @@ fn a_release_keeps_the_name_only() {
     let bare =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "uid": "u"}});
     assert_eq!(released(&found), bare);
+}
+
+#[test]
+fn an_orphan_loses_its_owner_and_the_marks_only() {
+    let other = json!({"kind": "Other", "name": "o", "uid": "u9"});
+    let found = json!({"metadata": {
+        "uid": "c", "resourceVersion": "7", "ownerReferences": [reference("u1"), other],
+        "labels": {"app": "x", "op.kopf.rs/owned": "true"}, "annotations": {"op.kopf.rs/set": "keep", "a": "b"},
+    }});
+    let expected = json!({"metadata": {
+        "uid": "c", "resourceVersion": "7", "ownerReferences": [other],
+        "labels": {"op.kopf.rs/owned": null}, "annotations": {"op.kopf.rs/set": null},
+    }});
+    assert_eq!(orphaned(&found, &owner(), &marks()), Some(expected));
+    let free = json!({"metadata": {"uid": "c", "resourceVersion": "7", "ownerReferences": [other], "labels": {"app": "x"}}});
+    assert_eq!(orphaned(&free, &owner(), &marks()), None);
 }

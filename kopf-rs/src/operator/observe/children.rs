@@ -1,4 +1,5 @@
-//! Watches of children: one for each kind that handlers own, of metadata alone, and of what carries the operator's label.
+//! Watches of children: one for each kind that handlers own or have owned, of what carries the operator's label; of metadata alone where no handler
+//! reads more.
 //!
 //! Must not know what follows from a change of a child.
 
@@ -8,13 +9,14 @@ use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
-use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
+use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
 use crate::engine::report::report_outage_over;
 use crate::handler::definition::Handler;
 use crate::happening::serving::{Serving, Watching};
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
+use crate::object::selector::Selector;
 use crate::operator::follow::follow;
 use crate::operator::report::report_serving;
 use crate::rt::outage::Membership;
@@ -55,12 +57,21 @@ pub(super) struct WatchWith<'a> {
 impl OwnedKinds {
     pub(super) fn of(handlers: &[Arc<Handler>], resources: &[Resource]) -> Self {
         let mut owned = Self::default();
-        for kind in handlers.iter().flat_map(|handler| handler.owns()) {
-            let found = kind.selector.select(resources);
+        let preferred = |selector: &Selector| {
+            let found = selector.select(resources);
             let preferred = found.iter().find(|it| it.preferred).or(found.first());
-            match preferred {
+            preferred.copied()
+        };
+        for kind in handlers.iter().flat_map(|handler| handler.owns()) {
+            match preferred(&kind.selector) {
                 Some(resource) => owned.add(resource, kind.is_read),
                 None => drop(owned.missing.insert(kind.selector.to_string())),
+            }
+        }
+        // Of a kind that is not served, nothing can be left over.
+        for kind in handlers.iter().flat_map(|handler| handler.formerly_owns()) {
+            if let Some(resource) = preferred(kind) {
+                owned.add(resource, false);
             }
         }
         owned
@@ -121,7 +132,12 @@ impl ChildWatch {
             ..Selection::default()
         };
         let watched = Watched::new(resource.clone(), namespace, with.pace.clone());
-        let watched = watched.selecting(selection).metadata_only();
+        let form = if is_read {
+            ObjectForm::Whole
+        } else {
+            ObjectForm::Metadata
+        };
+        let watched = watched.selecting(selection).told_as(form);
         let collection = watched.collection.clone();
         let engine = with.engine.clone();
         engine.open_children(&collection, is_read);

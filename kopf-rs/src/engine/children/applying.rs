@@ -1,0 +1,279 @@
+//! Applies children: which requests, how often, and what is remembered of the answers.
+//!
+//! Whether an object is a child is decided in `object::child`, what to ask for in `reaction::children`. Must not know why a handler wants a child.
+
+use serde_json::Value;
+
+use crate::cluster::child::{ApplyReply, ApplyRequest};
+use crate::cluster::error::ClusterError;
+use crate::engine::children::directory::{OfOwner, OwnerName};
+use crate::engine::children::refusal::refused_as_first;
+use crate::engine::children::task::{TRIES, Task, Trouble, Wanted, pauses};
+use crate::engine::children::watched::Known;
+use crate::engine::children::{ChildApplier, Writing};
+use crate::handler::child_requests::{ChildError, ChildReply, ChildWish};
+use crate::happening::children::ChildHappening;
+use crate::object::child::taken::taken;
+use crate::object::child::{ChildSight, Claim, claim, released, was_there};
+use crate::object::essence::{Essence, digest};
+use crate::reaction::children::{Author, ChildrenMemory, Step};
+
+/// What a request has come to.
+enum Tried {
+    Done(ApplyReply),
+    Next(Step),
+}
+
+// === impl ===
+
+impl ChildApplier {
+    pub(super) async fn apply_child(&self, wish: &ChildWish) -> Result<ChildReply, ChildError> {
+        if wish.context.owner.is_deleting() {
+            return Err(ChildError::OwnerTerminating);
+        }
+        let task = self.task(wish).await?;
+        self.apply_task(task).await
+    }
+
+    pub(super) async fn apply_task(&self, mut task: Task<'_>) -> Result<ChildReply, ChildError> {
+        let context = &task.wish.context;
+        let of_owner = context.memo.get_or_default::<OfOwner>();
+        let owner = OwnerName {
+            uid: task.owner.uid.clone(),
+            shown: task.owner.shown(),
+        };
+        if let Err(other) = of_owner.claim(&self.directory, &task.target.child, &owner) {
+            let why = format!("a child of {}", other.shown);
+            return Err(task.target.not_ours(why));
+        }
+        let digest = digest(&task.body);
+        if let Some(reply) = self.skipped(&task, &of_owner, &digest) {
+            task.is_stable();
+            return Ok(reply);
+        }
+        let author = Author {
+            handler: context.handler_id.clone(),
+            state: self.state_of_owner(task.wish),
+        };
+        let wanted = Wanted { digest, author };
+        let age = self.begun.elapsed();
+        if let Some(withheld) = task.withheld(&of_owner, &wanted, age) {
+            return Err(withheld);
+        }
+        let _writing = Writing::begin(self, &task.target);
+        let applied = self.pursue(&mut task, &of_owner, &wanted).await;
+        match &applied {
+            Err(ChildError::Vanished(child)) => of_owner.with(|it| it.forget(child)),
+            Err(ChildError::NotOurs { child, .. } | ChildError::Unclaimed { child, .. }) => {
+                of_owner.release(child);
+            }
+            _ => {}
+        }
+        let reply = applied?;
+        Ok(self.done(task, &of_owner, wanted, reply))
+    }
+
+    /// The child, where no request would change anything: it is as it was after the last apply, which wanted the same.
+    fn skipped(&self, task: &Task<'_>, of_owner: &OfOwner, digest: &str) -> Option<ChildReply> {
+        let child = &task.target.child;
+        let facts = of_owner.with(|it| it.as_wanted(child, digest).cloned())?;
+        let known = self.watched.known(child, &facts.uid, &facts.state);
+        (known == Known::There { is_intact: true }).then(|| ChildReply {
+            api_version: task.target.resource.api_version(),
+            child: child.clone(),
+            uid: facts.uid,
+            resource_version: facts.resource_version,
+            created: false,
+            object: None,
+        })
+    }
+
+    /// The first request. A child that its watch does not show may have lost its label, or be gone; one that it shows may be of a former run
+    /// of the operator.
+    fn first_step(&self, task: &Task<'_>, of_owner: &OfOwner, wanted: &Wanted) -> Step {
+        let child = &task.target.child;
+        let first = |it: &mut ChildrenMemory| it.step(child, &wanted.digest, &wanted.author);
+        match of_owner.with(first) {
+            Step::Again { uid } => match self.watched.known(child, &uid, "") {
+                Known::Absent | Known::Terminating => Step::Look,
+                Known::Nothing | Known::There { .. } => Step::Again { uid },
+            },
+            Step::Look => match self.watched.uid_of(child, &task.owner.uid) {
+                Some(uid) => Step::Again { uid },
+                None => Step::Look,
+            },
+            step => step,
+        }
+    }
+
+    fn done(
+        &self,
+        task: Task<'_>,
+        of_owner: &OfOwner,
+        wanted: Wanted,
+        reply: ApplyReply,
+    ) -> ChildReply {
+        let Task {
+            target, managers, ..
+        } = task;
+        let child = target.child.clone();
+        let sight = ChildSight::of(&reply.object, &self.marks);
+        let facts = wanted.applied_as(&sight);
+        let (uid, resource_version) = (facts.uid.clone(), facts.resource_version.clone());
+        let changed = of_owner.with(|it| it.applied(&child, facts));
+        self.directory.applied(&child, &uid);
+        let is_own = reply.created || changed == Some(true);
+        self.watched
+            .replied(&child, &reply.object, is_own, &self.marks);
+        if let (Some(before), Some(after)) = (managers, sight.managers) {
+            let taken = taken(&before, &after, &self.marks);
+            if !taken.is_empty() {
+                let child = child.clone();
+                target.tell(ChildHappening::TakenBack { child, taken });
+            }
+        }
+        let name = child.clone();
+        target.tell(match (reply.created, changed) {
+            (true, _) => ChildHappening::Created(name),
+            (false, Some(false)) => ChildHappening::Unchanged(name),
+            (false, _) => ChildHappening::Changed(name),
+        });
+        ChildReply {
+            api_version: target.resource.api_version(),
+            child,
+            uid,
+            resource_version,
+            created: reply.created,
+            object: Some(reply.object),
+        }
+    }
+
+    /// Send requests until one of them has applied the child, or nothing can.
+    async fn pursue(
+        &self,
+        task: &mut Task<'_>,
+        of_owner: &OfOwner,
+        wanted: &Wanted,
+    ) -> Result<ApplyReply, ChildError> {
+        let mut step = self.first_step(task, of_owner, wanted);
+        let mut pauses = pauses();
+        for _ in 0..TRIES {
+            let tried = match step.clone() {
+                Step::TwoAuthors { first } => {
+                    return Err(ChildError::TwoAuthors {
+                        child: task.target.child.clone(),
+                        first,
+                        second: wanted.author.handler.clone(),
+                    });
+                }
+                Step::Look => self.look(task).await.map(Tried::Next),
+                Step::First => {
+                    of_owner.with(|it| it.attempted(&task.target.child));
+                    self.first(task).await
+                }
+                Step::Again { uid } => self.again(task, uid).await.map(Tried::Done),
+            };
+            let (error, landed) = match tried {
+                Ok(Tried::Done(reply)) => return Ok(reply),
+                Ok(Tried::Next(next)) => {
+                    step = next;
+                    continue;
+                }
+                Err(Trouble::Final(error)) => return Err(error),
+                Err(Trouble::Repeat { error, landed }) => (error, landed),
+            };
+            if step == Step::First && landed {
+                step = Step::Look;
+            }
+            if !task.target.pause(&mut pauses, &error).await {
+                return Err(task.target.not_now(error.to_string()));
+            }
+        }
+        let error = format!("the server has not taken it in {TRIES} requests");
+        Err(task.target.not_now(error))
+    }
+
+    fn state_of_owner(&self, wish: &ChildWish) -> String {
+        let essence = Essence::of(&wish.context.owner, None, &self.essence, |_| {});
+        essence.digest().to_owned()
+    }
+
+    /// What to do next, by what has the child's name.
+    async fn look(&self, task: &mut Task<'_>) -> Result<Step, Trouble> {
+        let target = &task.target;
+        let found = match target.cluster.look_at(target.path(), true).await {
+            Ok(found) => found,
+            Err(ClusterError::NotFound(_)) => return Ok(Step::First),
+            Err(error) => return Err(target.trouble(error)),
+        };
+        let context = &task.wish.context;
+        let error = match claim(&found, &task.owner, context.ownership, &self.marks) {
+            Claim::Unclaimed(why) if !context.adopts => target.unclaimed(why),
+            Claim::Ours | Claim::Unclaimed(_) => {
+                let metadata = &found["metadata"];
+                let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
+                task.managers = Some(metadata["managedFields"].clone());
+                return Ok(Step::Again { uid });
+            }
+            Claim::Terminating => ChildError::Terminating(target.child.clone()),
+            Claim::Stranger(why) => target.not_ours(why),
+        };
+        Err(Trouble::Final(error))
+    }
+
+    /// An apply that takes nothing from others.
+    async fn first(&self, task: &Task<'_>) -> Result<Tried, Trouble> {
+        let target = &task.target;
+        let adopts = task.wish.context.adopts;
+        let request = self.request(task, &task.body, false);
+        let reply = match target.cluster.apply(request).await {
+            Ok(reply) => reply,
+            // Somebody has made it since the operator has looked.
+            Err(ClusterError::FieldConflicts(_)) if adopts => {
+                return Ok(Tried::Next(Step::Look));
+            }
+            Err(error) => {
+                return Err(match refused_as_first(&target.child, &error) {
+                    Some(refused) => Trouble::Final(refused),
+                    None => target.trouble(error),
+                });
+            }
+        };
+        let there = was_there(&reply.object, &self.marks).filter(|_| !reply.created && !adopts);
+        let Some(why) = there else {
+            return Ok(Tried::Done(reply));
+        };
+        let bare = released(&reply.object);
+        let release = target.cluster.apply(self.request(task, &bare, false)).await;
+        let why = match release {
+            Ok(_) => why,
+            Err(error) => format!("{why}; what was added to it could not be taken back: {error}"),
+        };
+        Err(Trouble::Final(target.unclaimed(why)))
+    }
+
+    /// An apply of a child that is known.
+    async fn again(&self, task: &mut Task<'_>, uid: String) -> Result<ApplyReply, Trouble> {
+        if task.managers.is_none() {
+            task.managers = self.watched.take_managers(&task.target.child, &uid);
+        }
+        task.body["metadata"]["uid"] = uid.into();
+        let target = &task.target;
+        let applied = target.cluster.apply(self.request(task, &task.body, true));
+        applied.await.map_err(|error| match error {
+            ClusterError::Conflict(_) | ClusterError::OtherObject(_) => {
+                Trouble::Final(ChildError::Vanished(target.child.clone()))
+            }
+            error => target.trouble(error),
+        })
+    }
+
+    fn request<'a>(&'a self, task: &'a Task<'_>, body: &'a Value, force: bool) -> ApplyRequest<'a> {
+        ApplyRequest {
+            object: task.target.path(),
+            manager: &self.marks.manager,
+            force,
+            body,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Reads children: from what their watch tells where handlers read their kind, else by a request.
+//!
+//! Promises that nothing is older than what the operator has written.
+
+use serde_json::Value;
+
+use crate::cluster::child::ObjectPath;
+use crate::cluster::error::ClusterError;
+use crate::engine::children::ChildApplier;
+use crate::engine::children::directory::OfOwner;
+use crate::engine::children::task::Target;
+use crate::handler::child_requests::{ChildError, ChildWish};
+use crate::object::child::{ChildName, Claim, claim};
+use crate::reaction::owned::KnownBody;
+
+impl ChildApplier {
+    /// A child of the owner; `None` where there is none.
+    pub(super) async fn read_child(&self, wish: &ChildWish) -> Result<Option<Value>, ChildError> {
+        let task = self.task(wish).await?;
+        let (target, context) = (&task.target, &wish.context);
+        let owner = &*task.owner.uid;
+        match self.watched.body(&target.child, &target.resource, owner) {
+            KnownBody::There(body) => {
+                let read = parsed(target, &body).map(Some);
+                return read.map_err(|error| unread(target, error.to_string()));
+            }
+            // A child that has lost its label is there, but not to be seen.
+            KnownBody::Absent if !is_applied(wish, &target.child) => return Ok(None),
+            KnownBody::Absent | KnownBody::Unknown => {}
+        }
+        let mut found = match target.cluster.look_at(target.path(), false).await {
+            Ok(found) => found,
+            Err(ClusterError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(unread(target, error.to_string())),
+        };
+        match claim(&found, &task.owner, context.ownership, &self.marks) {
+            Claim::Ours | Claim::Terminating => {}
+            Claim::Unclaimed(_) | Claim::Stranger(_) => return Ok(None),
+        }
+        if let Some(metadata) = found["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Ok(Some(found))
+    }
+
+    /// The object of this name.
+    pub(super) async fn read_object(
+        &self,
+        api_version: &str,
+        child: &ChildName,
+    ) -> Result<Value, ChildError> {
+        let cluster = self.cluster.get().ok_or(ChildError::NoOperator)?;
+        let resource = self.resource(cluster, api_version, &child.kind).await?;
+        let object = ObjectPath {
+            resource: &resource,
+            namespace: child.namespace.as_deref(),
+            name: &child.name,
+        };
+        let read = cluster.look_at(object, false).await;
+        read.map_err(|error| ChildError::Unread {
+            child: child.clone(),
+            error: error.to_string(),
+        })
+    }
+}
+
+/// Whether the last that was heard of the child is that it was applied.
+fn is_applied(wish: &ChildWish, child: &ChildName) -> bool {
+    let of_owner = wish.context.memo.get::<OfOwner>();
+    of_owner.is_some_and(|it| it.with(|memory| memory.last(child).is_some()))
+}
+
+/// Items of a list lack their kind.
+fn parsed(target: &Target<'_>, body: &str) -> Result<Value, serde_json::Error> {
+    let mut object: Value = serde_json::from_str(body)?;
+    object["apiVersion"] = target.resource.api_version().into();
+    object["kind"] = target.child.kind.clone().into();
+    Ok(object)
+}
+
+fn unread(target: &Target<'_>, error: String) -> ChildError {
+    let child = target.child.clone();
+    ChildError::Unread { child, error }
+}

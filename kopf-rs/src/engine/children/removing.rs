@@ -1,0 +1,248 @@
+//! Deletes children, and lets them go.
+//!
+//! Promises that nothing is deleted but a child of this owner, in the version that was looked at.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cluster::error::ClusterError;
+use crate::engine::children::directory::OfOwner;
+use crate::engine::children::task::{TRIES, Target, pauses};
+use crate::engine::children::watched::LeftOver;
+use crate::engine::children::{ChildApplier, Writing};
+use crate::handler::child_requests::{ChildContext, ChildError, ChildWish};
+use crate::happening::children::ChildHappening;
+use crate::object::child::{ChildSight, Claim, claim, orphaned};
+use crate::object::hierarchy::OwnerFacts;
+
+/// The version of an object that is to be removed.
+struct Version {
+    uid: String,
+    version: String,
+}
+
+/// What is to become of an object that has the name of a child.
+enum Verdict {
+    Remove,
+    /// It is being removed already.
+    Leaves,
+    /// It is no such child.
+    Stays(Option<String>),
+}
+
+type Judge<'a> = &'a (dyn Fn(&Value) -> Verdict + Sync);
+
+// === impl ===
+
+impl Version {
+    fn of(found: &Value) -> Self {
+        let text = |key: &str| found["metadata"][key].as_str().unwrap_or_default();
+        Self {
+            uid: text("uid").to_owned(),
+            version: text("resourceVersion").to_owned(),
+        }
+    }
+}
+
+impl ChildApplier {
+    pub(super) async fn delete_child(&self, wish: &ChildWish) -> Result<bool, ChildError> {
+        let task = self.task(wish).await?;
+        let context = &wish.context;
+        let judge =
+            |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
+        let deleted = self.delete_target(&task.target, None, &judge).await?;
+        let of_owner = context.memo.get_or_default::<OfOwner>();
+        of_owner.with(|it| it.forget(&task.target.child));
+        Ok(deleted)
+    }
+
+    /// Delete a child that its set has no more, if that is so still.
+    pub(super) async fn delete_left_over(
+        &self,
+        left_over: LeftOver,
+        owner: &str,
+        context: &ChildContext,
+    ) -> Result<(), ChildError> {
+        let set = &*context.handler_id;
+        let judge = |found: &Value| {
+            let sight = ChildSight::of(found, &self.marks);
+            let is_meant =
+                sight.owner.as_deref() == Some(owner) && sight.set.as_deref() == Some(set);
+            match (is_meant, sight.terminating) {
+                (false, _) => Verdict::Stays(None),
+                (true, true) => Verdict::Leaves,
+                (true, false) => Verdict::Remove,
+            }
+        };
+        let target = Target {
+            cluster: self.cluster.get().ok_or(ChildError::NoOperator)?,
+            resource: Arc::unwrap_or_clone(left_over.resource),
+            child: left_over.child,
+            logger: &context.logger,
+        };
+        let known = Version {
+            uid: left_over.uid,
+            version: left_over.version,
+        };
+        self.delete_target(&target, Some(known), &judge).await?;
+        let of_owner = context.memo.get_or_default::<OfOwner>();
+        of_owner.release(&target.child);
+        Ok(())
+    }
+
+    /// Delete an object. What is known of it was judged already.
+    async fn delete_target(
+        &self,
+        target: &Target<'_>,
+        mut known: Option<Version>,
+        judge: Judge<'_>,
+    ) -> Result<bool, ChildError> {
+        let _writing = Writing::begin(self, target);
+        let mut pauses = pauses();
+        for _ in 0..TRIES {
+            let tried = match known.take() {
+                Some(version) => self.delete_version(target, version).await.map(|()| true),
+                None => match self.meant(target, judge).await {
+                    Ok(Meant::This(found)) => {
+                        let version = Version::of(&found);
+                        self.delete_version(target, version).await.map(|()| true)
+                    }
+                    Ok(Meant::Nothing { leaves }) => Ok(leaves),
+                    Err(error) => Err(error),
+                },
+            };
+            let error = match tried {
+                Ok(deleted) => {
+                    self.directory.deleted(&target.child);
+                    return Ok(deleted);
+                }
+                Err(error) => error,
+            };
+            if !is_worth_another(&error) || !target.pause(&mut pauses, &error).await {
+                return Err(undeleted(target, &error));
+            }
+        }
+        let error = format!("it is not deleted after {TRIES} requests");
+        let child = target.child.clone();
+        Err(ChildError::Undeleted { child, error })
+    }
+
+    async fn delete_version(
+        &self,
+        target: &Target<'_>,
+        version: Version,
+    ) -> Result<(), ClusterError> {
+        let Version { uid, version } = version;
+        let deleting = target.cluster.delete(target.path(), &uid, &version);
+        match deleting.await {
+            Ok(Some(found)) => {
+                self.watched
+                    .replied(&target.child, &found, true, &self.marks);
+            }
+            Ok(None) | Err(ClusterError::NotFound(_)) => self.watched.let_go(&target.child, &uid),
+            Err(error) => return Err(error),
+        }
+        target.tell(ChildHappening::Deleted(target.child.clone()));
+        Ok(())
+    }
+
+    pub(super) async fn orphan_child(&self, wish: &ChildWish) -> Result<bool, ChildError> {
+        let task = self.task(wish).await?;
+        let (target, context) = (&task.target, &wish.context);
+        let judge =
+            |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
+        let _writing = Writing::begin(self, target);
+        let mut pauses = pauses();
+        for _ in 0..TRIES {
+            let tried = match self.meant(target, &judge).await {
+                Ok(Meant::This(found)) => self.let_go(target, &task.owner, &found).await,
+                Ok(Meant::Nothing { .. }) => Ok(None),
+                Err(error) => Err(error),
+            };
+            let error = match tried {
+                Ok(uid) => return Ok(self.is_orphaned(target, uid.as_deref(), context)),
+                Err(error) => error,
+            };
+            if !is_worth_another(&error) || !target.pause(&mut pauses, &error).await {
+                return Err(target.not_now(error.to_string()));
+            }
+        }
+        let error = format!("the server has not taken it in {TRIES} requests");
+        Err(target.not_now(error))
+    }
+
+    /// The uid of the object that was let go.
+    async fn let_go(
+        &self,
+        target: &Target<'_>,
+        owner: &OwnerFacts,
+        found: &Value,
+    ) -> Result<Option<String>, ClusterError> {
+        let Some(patch) = orphaned(found, owner, &self.marks) else {
+            return Ok(None);
+        };
+        let patching = target
+            .cluster
+            .merge(target.path(), &self.marks.manager, &patch);
+        patching.await.map(|_| Some(Version::of(found).uid))
+    }
+
+    fn is_orphaned(&self, target: &Target<'_>, uid: Option<&str>, context: &ChildContext) -> bool {
+        if let Some(uid) = uid {
+            self.watched.let_go(&target.child, uid);
+            target.tell(ChildHappening::Orphaned(target.child.clone()));
+        }
+        let of_owner = context.memo.get_or_default::<OfOwner>();
+        of_owner.release(&target.child);
+        uid.is_some()
+    }
+
+    /// The object that has the child's name, where it is to be removed.
+    async fn meant(&self, target: &Target<'_>, judge: Judge<'_>) -> Result<Meant, ClusterError> {
+        let found = match target.cluster.look_at(target.path(), true).await {
+            Err(ClusterError::NotFound(_)) => return Ok(Meant::Nothing { leaves: false }),
+            found => found?,
+        };
+        Ok(match judge(&found) {
+            Verdict::Remove => Meant::This(found),
+            Verdict::Leaves => Meant::Nothing { leaves: true },
+            Verdict::Stays(why) => {
+                if let Some(why) = why {
+                    let child = target.child.clone();
+                    target.tell(ChildHappening::NotDeleted { child, why });
+                }
+                Meant::Nothing { leaves: false }
+            }
+        })
+    }
+}
+
+/// What has the name of a child that is to be removed.
+enum Meant {
+    This(Value),
+    Nothing { leaves: bool },
+}
+
+fn verdict(claim: Claim) -> Verdict {
+    match claim {
+        Claim::Ours => Verdict::Remove,
+        Claim::Terminating => Verdict::Leaves,
+        Claim::Unclaimed(why) | Claim::Stranger(why) => Verdict::Stays(Some(why)),
+    }
+}
+
+fn is_worth_another(error: &ClusterError) -> bool {
+    error.is_transient() || matches!(error, ClusterError::Conflict(_))
+}
+
+fn undeleted(target: &Target<'_>, error: &ClusterError) -> ChildError {
+    let error = match error {
+        ClusterError::Denied { message, rule } if !rule.is_empty() => {
+            format!("{message}\nTo grant it, add {rule}")
+        }
+        error => error.to_string(),
+    };
+    let child = target.child.clone();
+    ChildError::Undeleted { child, error }
+}

@@ -1,0 +1,133 @@
+//! One child that requests are about, and what becomes of a request for it.
+//!
+//! Must not know in which order requests are sent.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::cluster::Cluster;
+use crate::cluster::child::ObjectPath;
+use crate::cluster::error::ClusterError;
+use crate::engine::children::refusal;
+use crate::engine::report::report;
+use crate::handler::child_requests::{ChildError, ChildWish};
+use crate::handler::logger::Logger;
+use crate::happening::Happening;
+use crate::happening::children::ChildHappening;
+use crate::object::child::{ChildName, ChildSight};
+use crate::object::hierarchy::OwnerFacts;
+use crate::object::resource::Resource;
+use crate::reaction::children::{AppliedFacts, Author};
+use crate::rt::backoff::Backoff;
+
+/// Requests for one child, before its handler is told that there is no end to it.
+pub(super) const TRIES: u32 = 8;
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// A server that wants to be left alone for longer is the handler's business.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// The object that requests go to.
+pub(super) struct Target<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) resource: Resource,
+    pub(super) child: ChildName,
+    pub(super) logger: &'a Logger,
+}
+
+/// One child that is asked for.
+pub(super) struct Task<'a> {
+    pub(super) target: Target<'a>,
+    pub(super) owner: OwnerFacts,
+    /// As it is wanted.
+    pub(super) body: Value,
+    /// What the server noted of its managers before.
+    pub(super) managers: Option<Value>,
+    pub(super) wish: &'a ChildWish,
+}
+
+/// What a handler wants of a child.
+pub(super) struct Wanted {
+    pub(super) digest: String,
+    pub(super) author: Author,
+}
+
+/// Why a request has not done what it was for.
+pub(super) enum Trouble {
+    /// It may be repeated; whether it may have been carried out.
+    Repeat {
+        error: ClusterError,
+        landed: bool,
+    },
+    Final(ChildError),
+}
+
+// === impl ===
+
+/// Pauses between requests for one child.
+pub(super) fn pauses() -> Backoff {
+    Backoff::new(PAUSES.0, PAUSES.1)
+}
+
+impl Wanted {
+    pub(super) fn applied_as(self, sight: &ChildSight) -> AppliedFacts {
+        AppliedFacts {
+            uid: sight.uid.clone(),
+            resource_version: sight.version.clone(),
+            state: sight.state.clone(),
+            digest: self.digest,
+            author: self.author,
+        }
+    }
+}
+
+impl Target<'_> {
+    pub(super) fn path(&self) -> ObjectPath<'_> {
+        ObjectPath {
+            resource: &self.resource,
+            namespace: self.child.namespace.as_deref(),
+            name: &self.child.name,
+        }
+    }
+
+    pub(super) fn tell(&self, happening: ChildHappening) {
+        report(self.logger, &Happening::Child(happening));
+    }
+
+    /// Wait before the request is repeated; `false` where the server wants to be left alone for too long.
+    pub(super) async fn pause(&self, pauses: &mut Backoff, error: &ClusterError) -> bool {
+        let asked_for = error.retry_after().unwrap_or_default();
+        let is_bearable = asked_for <= LONGEST_RETRY_AFTER;
+        if is_bearable {
+            sleep(pauses.next_pause_after(asked_for, self.cluster.rng())).await;
+        }
+        is_bearable
+    }
+
+    pub(super) fn not_ours(&self, why: String) -> ChildError {
+        let child = self.child.clone();
+        ChildError::NotOurs { child, why }
+    }
+
+    pub(super) fn unclaimed(&self, why: String) -> ChildError {
+        let child = self.child.clone();
+        ChildError::Unclaimed { child, why }
+    }
+
+    pub(super) fn not_now(&self, error: String) -> ChildError {
+        let child = self.child.clone();
+        ChildError::NotNow { child, error }
+    }
+
+    pub(super) fn trouble(&self, error: ClusterError) -> Trouble {
+        let is_for_good = refusal::is_for_good(&error);
+        let is_outdated = matches!(error, ClusterError::Conflict(_));
+        if !is_for_good && (error.is_transient() || is_outdated) {
+            let landed = error.may_have_landed();
+            Trouble::Repeat { error, landed }
+        } else {
+            Trouble::Final(refusal::refused(&self.child, &error))
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Rust types for objects of one kind.
+//!
+//! Must not know which types these are.
+
+/// A Rust type for objects of one kind: each type that implements `kube::Resource`, such as those of `k8s-openapi`, and those that derive
+/// `kube::CustomResource`.
+pub trait HasKind {
+    /// `apiVersion`
+    fn api_version() -> String;
+    /// `kind`
+    fn kind() -> String;
+}
