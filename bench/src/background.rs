@@ -1,7 +1,7 @@
 //! What timers and daemons cost: memory for each, CPU, and how late their calls are, and the handlers of others meanwhile.
 //!
-//! An operator is measured at rest beside objects that have neither, and again beside as many that have one each; the difference is theirs. The
-//! functions print when they are called. Must not know how any contender works inside.
+//! An operator is measured beside objects of which but a few have either, and again beside as many that have one each; the difference is theirs.
+//! The functions print when they are called. Must not know how any contender works inside.
 
 mod calls;
 
@@ -14,27 +14,29 @@ use serde_json::json;
 
 use crate::background::calls::Calls;
 use crate::bench_cluster::{BenchCluster, collection, post};
-use crate::contender::{Contender, build_release, kopf_command, release_binary};
+use crate::beside_kopf::{prepared, rounds};
+use crate::contender::{Contender, kopf_command, release_binary};
 use crate::loader::{self, object};
 use crate::operator::Operator;
 use crate::options::Options;
 use crate::report::median;
 use crate::samples::{log_of, real};
-use crate::say;
 
 const PACKAGE: &str = "bench-background";
-/// Objects without a timer or a daemon.
+/// Objects without a timer or a daemon, but for the first ones.
 const PLAIN: &str = "plain";
 /// Objects with one each.
 const FULL: &str = "full";
+/// So many have one each in both: code, connections, and memory for as many as are written at a time are no part of the difference.
+const WARM_UP: usize = 200;
+/// Objects that are created beside these at first, each with a handler that is called.
+const WARM_UP_PROBES: usize = 5;
 /// Until all objects had a call, and their finalizers before that.
 const DEADLINE: Duration = Duration::from_secs(900);
 /// After an operator has come to rest.
 const SETTLING: Duration = Duration::from_secs(20);
 /// Between two objects that are created meanwhile.
 const PROBING: Duration = Duration::from_secs(1);
-/// Where Kopf cannot go on with so many objects, it is measured with this part of them.
-const PART: usize = 5;
 /// Resident bytes for each timer and each daemon of ours.
 const GOALS: [f64; 2] = [200.0, 2_000.0];
 /// With fewer objects, what pages of memory are taken for differs more than what is measured.
@@ -60,57 +62,21 @@ struct Figures {
 }
 
 pub async fn run(options: &Options) -> Result<()> {
-    let all = options.contenders().into_iter();
-    let contenders: Vec<_> = all
-        .filter(|one| matches!(one, Contender::Ours | Contender::Kopf))
-        .collect();
-    for contender in &contenders {
-        let contender = *contender;
-        say(&format!("preparing {}", contender.label()));
-        let prepared = tokio::task::spawn_blocking(move || match contender {
-            Contender::Kopf => contender.prepare(),
-            _ => build_release(PACKAGE),
-        });
-        prepared.await??;
-    }
+    let contenders = prepared(options, PACKAGE).await?;
     for sort in [Sort::Timer, Sort::Daemon] {
         print_head(sort, options);
-        for contender in &contenders {
-            let figures = rounds(options, *contender, sort).await?;
-            print_rows(*contender, &figures);
-            if *contender == Contender::Ours {
+        for contender in contenders.iter().copied() {
+            let what = format!("with a {}", sort.label());
+            let what = (sort.objects(options), what.as_str());
+            let run = async |objects| measured(options, contender, sort, objects).await;
+            let figures = rounds(options, contender, what, run).await?;
+            print_rows(contender, &figures);
+            if contender == Contender::Ours {
                 print_goal(sort, &figures);
             }
         }
     }
     Ok(())
-}
-
-/// All rounds of a contender: of Kopf with fewer objects where it cannot go so far.
-async fn rounds(options: &Options, contender: Contender, sort: Sort) -> Result<Vec<Figures>> {
-    let mut objects = sort.objects(options);
-    let mut all = Vec::new();
-    while all.len() < options.rounds {
-        let round = all.len() + 1;
-        say(&format!(
-            "round {round}: {objects} objects with a {}, {}",
-            sort.label(),
-            contender.label()
-        ));
-        match measured(options, contender, sort, objects).await {
-            Ok(figures) => all.push(figures),
-            Err(error) if contender == Contender::Kopf && objects >= PART => {
-                println!(
-                    "{} cannot go on with {objects} objects: {error:#}",
-                    contender.label()
-                );
-                objects /= PART;
-                all.clear();
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(all)
 }
 
 async fn measured(
@@ -120,41 +86,57 @@ async fn measured(
     objects: usize,
 ) -> Result<Figures> {
     let cluster = BenchCluster::start().await?;
-    for (namespace, label) in [(PLAIN, "none"), (FULL, sort.label())] {
+    let all = WARM_UP + objects;
+    for (namespace, count) in [(PLAIN, WARM_UP), (FULL, all)] {
         cluster.namespace(namespace).await?;
-        load(&cluster, options, namespace, label, objects).await?;
+        let label = |number| if number < count { sort.label() } else { "none" };
+        load(&cluster, options, namespace, (label, all)).await?;
     }
     let plain = {
-        let (mut operator, _) = start(&cluster, options, contender, PLAIN)?;
-        // A resting operator may also be one that has not begun: its first request comes before its listing.
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        operator.until_rest().await?;
+        let (mut operator, _) = started(&cluster, (options, contender), (PLAIN, WARM_UP)).await?;
+        probe(&cluster, PLAIN, WARM_UP_PROBES).await?;
         tokio::time::sleep(SETTLING).await;
+        operator.must_run()?;
         operator.usage()?.rss_mib
     };
-    let (mut operator, log) = start(&cluster, options, contender, FULL)?;
-    until_called(&mut operator, &log, objects).await?;
-    // What all do at the start is over, and each has had a call at its own pace.
-    let interval = Duration::from_secs(u64::try_from(options.interval)?);
-    tokio::time::sleep(SETTLING + interval).await;
-    operator.must_run()?;
+    let (mut operator, log) = started(&cluster, (options, contender), (FULL, all)).await?;
     let (begun, before) = (now(), operator.usage()?);
-    let probes = probe(&cluster, options).await?;
+    let probes = probe(&cluster, FULL, options.window).await?;
     let (ended, after) = (now(), operator.usage()?);
     tokio::time::sleep(SETTLING).await;
     operator.must_run()?;
     let calls = Calls::read(&log)?;
     let window = ended - begun;
     let cpu = after.cpu.saturating_sub(before.cpu).as_secs_f64();
+    let interval = interval(options)?.as_secs_f64();
     Ok(Figures {
         objects,
         bytes_each: (after.rss_mib - plain) * 1_048_576.0 / real(objects),
         rss_mib: after.rss_mib,
         cpu_per_hour: cpu / window * 3_600.0,
         calls: calls.between(begun, ended),
-        tick_late: calls.latest_tick(begun, ended, interval.as_secs_f64()),
+        tick_late: calls.latest_tick(begun, ended, interval),
         create_late: calls.latest_create(&probes)?,
     })
+}
+
+/// Between two calls of one object.
+fn interval(options: &Options) -> Result<Duration> {
+    Ok(Duration::from_secs(u64::try_from(options.interval)?))
+}
+
+/// An operator over one namespace, where each of so many objects has had its first call. With the file that holds what it says.
+async fn started(
+    cluster: &BenchCluster,
+    (options, contender): (&Options, Contender),
+    (namespace, objects): (&str, usize),
+) -> Result<(Operator, PathBuf)> {
+    let (mut operator, log) = start(cluster, options, contender, namespace)?;
+    until_called(&mut operator, &log, objects).await?;
+    // What all do at the start is over, and each has had a call at its own pace.
+    tokio::time::sleep(SETTLING + interval(options)?).await;
+    operator.must_run()?;
+    Ok((operator, log))
 }
 
 /// Creates the objects.
@@ -162,14 +144,13 @@ async fn load(
     cluster: &BenchCluster,
     options: &Options,
     namespace: &str,
-    label: &str,
-    objects: usize,
+    (label, objects): (impl Fn(usize) -> &'static str, usize),
 ) -> Result<()> {
     let url = collection(namespace, "benchobjs");
     let all = (0..objects).map(|number| {
         let name = format!("object-{number:05}");
         let mut body = object(&name, number);
-        body["metadata"]["labels"] = json!({"bench": label});
+        body["metadata"]["labels"] = json!({"bench": label(number)});
         (name, body)
     });
     let created = loader::create(&cluster.admin, &url, options.concurrency, all).await;
@@ -191,7 +172,7 @@ fn start(
         command
     };
     command.env("BENCH_INTERVAL", options.interval.to_string());
-    let log = log_of(&format!("background-{namespace}"), contender)?;
+    let log = log_of(&format!("background-{namespace}"), contender.slug())?;
     let operator = Operator::spawn(command, &cluster.kubeconfig(), log.clone())?;
     Ok((operator, log))
 }
@@ -214,10 +195,14 @@ async fn until_called(operator: &mut Operator, log: &Path, objects: usize) -> Re
     }
 }
 
-/// For the window, creates an object every second that is nobody's but a handler's: when the server has acknowledged each.
-async fn probe(cluster: &BenchCluster, options: &Options) -> Result<Vec<(String, f64)>> {
-    let url = collection(FULL, "benchobjs");
-    let end = Instant::now() + Duration::from_secs(u64::try_from(options.window)?);
+/// Creates an object every second that is nobody's but a handler's: when the server has acknowledged each.
+async fn probe(
+    cluster: &BenchCluster,
+    namespace: &str,
+    seconds: usize,
+) -> Result<Vec<(String, f64)>> {
+    let url = collection(namespace, "benchobjs");
+    let end = Instant::now() + Duration::from_secs(u64::try_from(seconds)?);
     let mut pulse = tokio::time::interval(PROBING);
     let mut probes = Vec::new();
     while Instant::now() < end {

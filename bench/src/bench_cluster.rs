@@ -38,22 +38,51 @@ impl BenchCluster {
             admin,
         };
         let object = json!({"n": {"type": "integer"}, "text": {"type": "string"}});
-        cluster.define("BenchObj", "benchobjs", &object).await?;
+        cluster
+            .define("BenchObj", "benchobjs", &object, None)
+            .await?;
         let app = json!({"image": {"type": "string"}, "banner": {"type": "string"}});
-        cluster.define("MyApp", "myapps", &app).await?;
+        cluster.define("MyApp", "myapps", &app, None).await?;
+        let app = json!({
+            "image": {"type": "string"}, "replicas": {"type": "integer"}, "port": {"type": "integer"},
+        });
+        let condition = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let status = json!({
+            "availableReplicas": {"type": "integer"}, "observedGeneration": {"type": "integer"},
+            "conditions": {"type": "array", "items": condition},
+        });
+        cluster
+            .define("WebApp", "webapps", &app, Some(&status))
+            .await?;
         cluster.empower().await?;
         Ok(cluster)
     }
 
-    async fn define(&self, kind: &str, plural: &str, properties: &Value) -> Result<()> {
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+    /// With a subresource for its status where it has one.
+    async fn define(
+        &self,
+        kind: &str,
+        plural: &str,
+        spec: &Value,
+        status: Option<&Value>,
+    ) -> Result<()> {
+        let mut properties = json!({"spec": {"type": "object", "properties": spec}});
+        let mut subresources = json!({});
+        if let Some(status) = status {
+            properties["status"] = json!({"type": "object", "properties": status});
+            subresources["status"] = json!({});
+        }
+        let schema = json!({"type": "object", "properties": properties});
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.bench.kopf.rs")},
             "spec": {
                 "group": "bench.kopf.rs", "scope": "Namespaced",
                 "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}, "subresources": subresources,
+                }],
             },
         });
         post(

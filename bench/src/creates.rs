@@ -16,7 +16,7 @@ use crate::usage::Usage;
 
 const NAMESPACE: &str = "bench";
 /// Handled before the measurement begins, so that it holds no start and no first connection.
-const WARM_UP: usize = 20;
+pub const WARM_UP: usize = 20;
 
 /// One run of one contender.
 pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
@@ -28,7 +28,7 @@ pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
     let mut operator = Operator::spawn(
         contender.command(NAMESPACE)?,
         &cluster.kubeconfig(),
-        log_of("creates", contender)?,
+        log_of("creates", contender.slug())?,
     )?;
     let warm_up = (0..WARM_UP).map(|number| named("warm-up", number));
     loader::create(&cluster.admin, &objects, options.concurrency, warm_up).await?;
@@ -52,13 +52,7 @@ pub async fn run(options: &Options, contender: Contender) -> Result<Run> {
     );
     let mut run = measures(&created, &observer.finish(), last, (before, after))?;
     run.handled = options.objects;
-    let mut requests = 0;
-    for (verb, many) in asked_after {
-        let many = many - asked_before.get(&verb).copied().unwrap_or_default();
-        requests += many;
-        run.detail.insert(format!("requests: {verb}"), many.into());
-    }
-    run.set("requests", real(requests) / real(options.objects));
+    run.set_requests(&asked_before, &asked_after, options.objects);
     Ok(run)
 }
 
@@ -68,7 +62,13 @@ fn named(stem: &str, number: usize) -> (String, Value) {
     (name, body)
 }
 
-fn measures(created: &Created, seen: &Seen, last: Instant, usage: (Usage, Usage)) -> Result<Run> {
+/// What a run comes to, by what the loader has seen and what the operator has used until then and in all.
+pub fn measures(
+    created: &Created,
+    seen: &Seen,
+    last: Instant,
+    usage: (Usage, Usage),
+) -> Result<Run> {
     let mut latencies = Vec::with_capacity(created.acknowledged.len());
     for (name, acknowledged) in &created.acknowledged {
         let Some(marked) = seen.marked.get(name) else {

@@ -75,7 +75,7 @@ impl Stage {
         let mut operator = Operator::spawn(
             command,
             &self.cluster.kubeconfig(),
-            log_of("idle", contender)?,
+            log_of("idle", contender.slug())?,
         )?;
         let app = json!({
             "apiVersion": API_VERSION, "kind": "MyApp", "metadata": {"name": "example-app"},

@@ -5,10 +5,12 @@
 
 mod background;
 mod bench_cluster;
+mod beside_kopf;
 mod contender;
 mod creates;
 mod failures;
 mod footprint;
+mod index;
 mod loader;
 mod observer;
 mod operator;
@@ -18,25 +20,32 @@ mod samples;
 mod servers;
 mod start;
 mod usage;
+mod webapps;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 
 use contender::Contender;
-use options::{Options, Scenario};
+use options::{Only, Options, Scenario};
 use samples::Samples;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse();
-    if options.compares_servers() {
+    if options.only_measures(Only::Apiserver) {
         return servers::run(&options).await;
     }
-    if options.measures_failures() {
+    if options.only_measures(Only::Failures) {
         return failures::run(&options).await;
     }
-    if options.measures_background() {
+    if options.only_measures(Only::Background) {
         return background::run(&options).await;
+    }
+    if options.only_measures(Only::Index) {
+        return index::run(&options).await;
+    }
+    if options.only_measures(Only::Webapps) {
+        return webapps::run(&options).await;
     }
     let mut samples = Samples::new(&options)?;
     let contenders = prepared(&options, &mut samples).await?;

@@ -63,6 +63,8 @@ pub enum Sign {
     Annotation(&'static str),
     /// It is there.
     Existence,
+    /// Its status says for which generation it is.
+    Status,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +79,14 @@ struct Line<'a> {
 struct Object<'a> {
     #[serde(borrow, default)]
     metadata: Metadata<'a>,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    #[serde(rename = "observedGeneration")]
+    observed_generation: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
@@ -227,6 +237,7 @@ impl Shared {
         let signed = match sign {
             Sign::Annotation(key) => object.metadata.annotations.contains_key(key),
             Sign::Existence => true,
+            Sign::Status => object.status.observed_generation.is_some(),
         };
         match &*kind {
             "ERROR" => bail!("{}", String::from_utf8_lossy(line)),
@@ -269,6 +280,12 @@ mod tests {
         let seen = shared.lock();
         assert_eq!((seen.marked.len(), seen.modified), (1, 2));
         assert!(seen.marked.contains_key("a"));
+        drop(seen);
+        let status = br#"{"type":"MODIFIED","object":{"metadata":{"name":"c"},"status":{"observedGeneration":1}}}"#;
+        shared.take(status, Sign::Status).unwrap();
+        shared.take(lines[2].as_bytes(), Sign::Status).unwrap();
+        let seen = shared.lock();
+        assert!(seen.marked.contains_key("c") && !seen.marked.contains_key("b"));
         drop(seen);
         assert!(
             shared

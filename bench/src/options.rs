@@ -35,6 +35,10 @@ pub enum Only {
     Failures,
     /// What timers and daemons cost, ours and Kopf's: nothing else runs then.
     Background,
+    /// What an index costs, ours and Kopf's: nothing else runs then.
+    Index,
+    /// Reconcilers with children and a status, ours, controller-runtime's and kube-rs': nothing else runs then.
+    Webapps,
 }
 
 /// Measures kopf-rs, kube-rs' Controller, Kopf and a bare watch-and-PATCH loop on a real kube-apiserver.
@@ -67,6 +71,12 @@ pub struct Options {
     /// Seconds for which timers and daemons are measured.
     #[arg(long, default_value_t = 20, value_parser = positive)]
     pub window: usize,
+    /// Objects in an index.
+    #[arg(long, default_value_t = 20_000, value_parser = positive)]
+    pub indexed: usize,
+    /// Objects with two children each.
+    #[arg(long, default_value_t = 1_000, value_parser = positive)]
+    pub apps: usize,
     /// Creates in flight.
     #[arg(long, default_value_t = 16, value_parser = positive)]
     pub concurrency: usize,
@@ -95,19 +105,9 @@ impl Options {
         chosen.peek().is_none() || chosen.any(|one| one == scenario)
     }
 
-    /// Whether it is API servers that are compared, and not operators.
-    pub fn compares_servers(&self) -> bool {
-        self.only.contains(&Only::Apiserver)
-    }
-
-    /// Whether only the memory after failures is measured.
-    pub fn measures_failures(&self) -> bool {
-        self.only.contains(&Only::Failures)
-    }
-
-    /// Whether only timers and daemons are measured.
-    pub fn measures_background(&self) -> bool {
-        self.only.contains(&Only::Background)
+    /// Whether only this is measured, which is no [`Scenario`].
+    pub fn only_measures(&self, only: Only) -> bool {
+        self.only.contains(&only)
     }
 
     pub fn contenders(&self) -> Vec<Contender> {
@@ -151,9 +151,8 @@ mod tests {
         assert!(some.runs(Scenario::Creates) && !some.runs(Scenario::Start));
         assert_eq!(some.contenders(), [Contender::Ours, Contender::Floor]);
         assert_eq!(options(&["--only", "start"]).contenders(), Contender::ALL);
-        assert!(options(&["--only", "apiserver"]).compares_servers());
-        assert!(!options(&[]).compares_servers());
-        assert!(options(&["--only", "failures"]).measures_failures());
-        assert!(options(&["--only", "background,ours"]).measures_background());
+        assert!(options(&["--only", "apiserver"]).only_measures(Only::Apiserver));
+        assert!(!options(&[]).only_measures(Only::Apiserver));
+        assert!(options(&["--only", "background,ours"]).only_measures(Only::Background));
     }
 }

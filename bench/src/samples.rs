@@ -32,6 +32,23 @@ impl Run {
         self.set("peak_mib", usage.peak_mib);
         self.set("rss_mib", usage.rss_mib);
     }
+
+    /// By what was asked until then and in all, by verb.
+    pub fn set_requests(
+        &mut self,
+        before: &BTreeMap<String, usize>,
+        after: &BTreeMap<String, usize>,
+        objects: usize,
+    ) {
+        let mut requests = 0;
+        for (verb, many) in after {
+            let many = many - before.get(verb).copied().unwrap_or_default();
+            requests += many;
+            let each = real(many) / real(objects);
+            self.detail.insert(format!("requests: {verb}"), each.into());
+        }
+        self.set("requests", real(requests) / real(objects));
+    }
 }
 
 /// A run with its place.
@@ -143,8 +160,8 @@ pub fn real(many: usize) -> f64 {
 }
 
 /// The file into which an operator writes what it says.
-pub fn log_of(scenario: &str, contender: Contender) -> Result<PathBuf> {
+pub fn log_of(scenario: &str, contender: &str) -> Result<PathBuf> {
     let folder = root().join("results/logs");
     std::fs::create_dir_all(&folder)?;
-    Ok(folder.join(format!("{scenario}-{}.log", contender.slug())))
+    Ok(folder.join(format!("{scenario}-{contender}.log")))
 }

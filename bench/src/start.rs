@@ -102,7 +102,7 @@ impl Stage {
         Operator::spawn(
             contender.command(contender.slug())?,
             &self.cluster.kubeconfig(),
-            log_of("start", contender)?,
+            log_of("start", contender.slug())?,
         )
     }
 
