@@ -66,6 +66,9 @@ pub struct ClusterFlags {
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
           conflicts_with_all = ["kubeconfig", "context"])]
     pub embedded: Option<u16>,
+    /// With --embedded, Deployments make Pods, Pods become ready and Jobs complete, though nothing runs
+    #[arg(long, requires = "embedded")]
+    pub workloads: bool,
     /// Apply the objects of this YAML or JSON file, of all such files in this folder, or of standard input (`-`), before the operator
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
@@ -324,6 +327,13 @@ mod tests {
         );
         assert!(parse(&["--embedded=many"]).is_err());
         assert!(parse(&["--embedded", "--context", "x"]).is_err());
+        assert!(
+            parse(&["--embedded", "--workloads"])
+                .unwrap()
+                .cluster
+                .workloads
+        );
+        assert!(parse(&["--workloads"]).is_err());
     }
 
     #[test]

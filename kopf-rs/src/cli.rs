@@ -262,7 +262,7 @@ fn session(
         }
         let embedded = match flags.embedded {
             Some(port) => {
-                let server = Embedded::start(port).await?;
+                let server = Embedded::start(port, flags.workloads).await?;
                 if !flags.once {
                     tell_how_to_look_into(&server, &manifests);
                 }

@@ -20,6 +20,7 @@ pub(crate) mod child;
 #[cfg(feature = "cli")]
 pub(crate) mod connect;
 pub(crate) mod credentials;
+pub(crate) mod definition;
 pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]

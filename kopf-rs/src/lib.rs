@@ -33,8 +33,9 @@
 //! | `embedded` | | the API server behind `--embedded`; brings `cli` |
 //! | `testing` | | [`testing`]: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
 //! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
+//! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs that are made from Rust |
 //!
-//! A library of handlers, and a program around an [`Operator`], need none of the last four: `kopf-rs run` switches them on in what it builds. A
+//! A library of handlers, and a program around an [`Operator`], need none of `cli`, `embedded`, `testing` and `mimalloc`: `kopf-rs run` switches them on in what it builds. A
 //! program of `kopf_rs::main!()` wants `cli` and `mimalloc`, and `embedded` as long as it is developed.
 
 // The one public list of the framework: what is not re-exported here is internal.
@@ -113,6 +114,7 @@ pub use crate::object::reference::Reference;
 pub use crate::object::resource::Resource;
 pub use crate::object::selector::{ResourcePredicate, Selector, SelectorError, SelectorName};
 pub use crate::object::typed::HasKind;
+pub use crate::operator::definition::register_crd;
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
@@ -173,6 +175,11 @@ struct ComingFromKopf;
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../../docs/coming-from-kubebuilder.md")]
 struct ComingFromKubebuilder;
+
+/// The guide for kube-rs' users as doctests.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../../docs/coming-from-kube-rs.md")]
+struct ComingFromKubeRs;
 
 // The attributes, documented here because their examples need the framework.
 #[doc = include_str!("../docs/daemon.md")]

@@ -5,6 +5,7 @@
 pub(crate) mod activity;
 mod amounts;
 mod configuration;
+pub(crate) mod definition;
 pub(crate) mod follow;
 mod given;
 pub(crate) mod login;

@@ -6,11 +6,12 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};
 
 pub use crate::{
-    ABSENT, Again, Body, Callback, Cause, Children, Client, ConditionStatus, ConnectionInfo, Diff,
-    DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath, FromCause, HandlerError,
-    HandlerResult, Index, IndexEntries, Labels, Lifecycle, Live, Logger, Memo, Owner, PRESENT,
-    Patch, PermanentError, Persistence, Reason, StartupSettings, State, Status, StopReason,
-    Stopped, Subhandlers, TemporaryError, handler, handler_blocking, handler_with,
+    ABSENT, Again, Body, Callback, Cause, Children, Client, Condition, ConditionStatus,
+    ConnectionInfo, Diff, DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath,
+    FromCause, HandlerError, HandlerResult, Index, IndexEntries, Labels, Lifecycle, Live, Logger,
+    Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings, State,
+    Status, StopReason, Stopped, Subhandlers, TemporaryError, handler, handler_blocking,
+    handler_with,
 };
 pub use crate::{
     adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,

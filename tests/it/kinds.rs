@@ -1,10 +1,10 @@
 //! Kinds that come and go, names that mean nothing or too much, and namespaces that match or do not.
 
-use kopf_rs::{Operator, OperatorError, Registry, handler};
+use kopf_rs::{HandlerError, Operator, OperatorError, Registry, handler, register_crd};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{NAME, TestOperator, Working, is_handled};
+use crate::operating::{NAME, TestOperator, Working, definition, is_handled};
 
 scenarios! {
     a_kind_that_is_missing_at_the_start_is_served_when_it_comes;
@@ -13,6 +13,7 @@ scenarios! {
     an_ambiguous_name_is_told_and_heals;
     namespaces_are_served_as_the_patterns_say;
     operators_that_cannot_work_say_why;
+    a_kind_registered_in_code_is_served_or_refused;
 }
 
 async fn a_kind_that_is_missing_at_the_start_is_served_when_it_comes(cluster: TestCluster) {
@@ -170,5 +171,42 @@ async fn operators_that_cannot_work_say_why(cluster: TestCluster) {
         let ended = Working::start(&test.cluster, operator).end().await;
         let error: OperatorError = ended.expect_err("it cannot work");
         assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+async fn a_kind_registered_in_code_is_served_or_refused(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    assert_eq!(registered(&test, &definition(&test.group)).await, None);
+    test.create("a", json!({})).await;
+
+    // The kind is taken.
+    let mut other = definition(&test.group);
+    other["metadata"]["name"] = json!(format!("others.{}", test.group));
+    other["spec"]["names"] =
+        json!({"plural": "others", "singular": "other", "kind": "KopfExample"});
+    let refused = registered(&test, &other).await.unwrap_or_default();
+    assert!(
+        refused.starts_with(&format!("others.{} is not accepted: ", test.group)),
+        "{refused}"
+    );
+    let mut broken = definition(&test.group);
+    broken["spec"]["scope"] = json!("Nowhere");
+    let refused = registered(&test, &broken).await.unwrap_or_default();
+    assert!(
+        refused.contains("is not accepted") && refused.contains("Nowhere"),
+        "{refused}"
+    );
+}
+
+/// Why the definition is refused for good; nothing where it is established.
+async fn registered(test: &TestOperator, definition: &Value) -> Option<String> {
+    let mut pulse = tokio::time::interval(std::time::Duration::from_millis(20));
+    loop {
+        pulse.tick().await;
+        match register_crd(&test.cluster.client(), definition).await {
+            Ok(()) => return None,
+            Err(HandlerError::Temporary(_)) => {}
+            Err(error) => return Some(error.to_string()),
+        }
     }
 }

@@ -62,6 +62,7 @@ mod status;
 mod subhandlers;
 mod timers;
 mod transform;
+mod tutorials;
 mod twin;
 mod ui;
 mod unwatched;

@@ -43,9 +43,12 @@ pub(crate) enum EmbeddedError {
 
 #[cfg(feature = "embedded")]
 impl Embedded {
-    /// Listen on `port` of 127.0.0.1, any free one for 0.
-    pub(crate) async fn start(port: u16) -> Result<Self, EmbeddedError> {
+    /// Listen on `port` of 127.0.0.1, any free one for 0. With `workloads`, Deployments make Pods, and Pods become ready.
+    pub(crate) async fn start(port: u16, workloads: bool) -> Result<Self, EmbeddedError> {
         let server = kopf_rs_apiserver::ApiServer::new();
+        if workloads {
+            server.workloads(kopf_rs_apiserver::WorkloadOptions::new());
+        }
         let listening = server.listen(([127, 0, 0, 1], port).into()).await?;
         let run_folder = std::env::var_os(RUN_FOLDER).map(PathBuf::from);
         let (kubeconfig, lock) = match run_folder {
@@ -74,7 +77,7 @@ impl Embedded {
 
 #[cfg(not(feature = "embedded"))]
 impl Embedded {
-    pub(crate) async fn start(_port: u16) -> Result<Self, EmbeddedError> {
+    pub(crate) async fn start(_port: u16, _workloads: bool) -> Result<Self, EmbeddedError> {
         Err(EmbeddedError::Without)
     }
 

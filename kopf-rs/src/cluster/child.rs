@@ -13,7 +13,7 @@ use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
 /// JSON is YAML.
-const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// One object of a kind.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
+use crate::cluster::definition::{Verdict, verdict};
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::read::object;
 use crate::cluster::request::Call;
@@ -196,29 +197,6 @@ impl Cluster {
             }
             sleep(backoff.next_pause(self.rng())).await;
         }
-    }
-}
-
-/// What the conditions of a definition say.
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    Established,
-    Refused(String),
-    Pending,
-}
-
-fn verdict(conditions: &[Value]) -> Verdict {
-    let says = |kind: &str, status: &str| {
-        let mut all = conditions.iter();
-        all.find(|condition| condition["type"] == kind && condition["status"] == status)
-    };
-    if let Some(refused) = says("NamesAccepted", "False") {
-        let message = refused["message"].as_str().unwrap_or("its names are taken");
-        Verdict::Refused(message.to_owned())
-    } else if says("Established", "True").is_some() {
-        Verdict::Established
-    } else {
-        Verdict::Pending
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The most characters of a message.
@@ -17,7 +17,8 @@ const LONGEST_TYPE: usize = 316;
 const LONGEST_REASON: usize = 1024;
 
 /// Whether a condition holds. `true` and `false` are the first two of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub enum ConditionStatus {
     /// It does.
     True,
@@ -28,7 +29,15 @@ pub enum ConditionStatus {
 }
 
 /// One condition, as it stands in the status of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+///
+/// A type of yours that describes the whole status has `conditions: Vec<Condition>`, so that the schema made from it keeps them (with the cargo
+/// feature `schemars`); [`Status::conditions`](crate::Status::conditions) changes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemars",
+    derive(schemars::JsonSchema),
+    schemars(description = "One condition, as KEP-1623 describes them.")
+)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Condition {
@@ -43,8 +52,10 @@ pub struct Condition {
     #[serde(default)]
     pub message: String,
     /// The generation of the object that this was said of.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// When `status` has changed last, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
 }
 

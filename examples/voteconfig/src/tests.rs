@@ -1,0 +1,177 @@
+//! The whole operator on an API server in memory, under virtual time.
+
+use std::time::Duration;
+
+use kopf_rs::Registry;
+use kopf_rs::testing::{Fault, TestCluster, TestOperator, Verb};
+
+use super::*;
+
+const CRD: &str = include_str!("../crd.yaml");
+const EXAMPLE: &str = include_str!("../example-vote.yaml");
+const NAME: &str = "example-vote";
+const CONFIG: &str = "example-vote-config";
+
+/// A cluster with the operator and the example, whose `ConfigMap` is there.
+async fn settled() -> (TestCluster, TestOperator) {
+    let cluster = TestCluster::with(CRD).await;
+    let operator = cluster.start(Registry::collected().unwrap());
+    cluster.apply(EXAMPLE).await;
+    synced(&cluster).await;
+    (cluster, operator)
+}
+
+/// The object, once its status tells of its newest generation.
+async fn synced(cluster: &TestCluster) -> Value {
+    let is_synced = |vote: &Value| {
+        let observed = &vote["status"]["observedGeneration"];
+        vote["status"]["updated"].is_string() && *observed == vote["metadata"]["generation"]
+    };
+    cluster.until("voteconfigs", NAME, is_synced).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_config_map_is_in_sync() {
+    let (cluster, operator) = settled().await;
+    let before = synced(&cluster).await;
+    assert_eq!(before["status"]["configMap"], CONFIG);
+    assert_eq!(before["status"]["conditions"][0]["status"], "True");
+    let made = cluster.get("configmaps", CONFIG).await.unwrap();
+    assert_eq!(
+        made["data"],
+        json!({"title": "Pets", "options": "Cats\nDogs"})
+    );
+
+    let options = json!({"spec": {"options": ["Cats", "Dogs", "Birds"]}});
+    cluster.patch("voteconfigs", NAME, options).await;
+    cluster
+        .until("configmaps", CONFIG, |it| {
+            it["data"]["options"] == "Cats\nDogs\nBirds"
+        })
+        .await;
+    let after = synced(&cluster).await;
+    assert_ne!(
+        after["status"]["configMapVersion"],
+        before["status"]["configMapVersion"]
+    );
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_the_status_calls_nobody() {
+    let (cluster, operator) = settled().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = || {
+        cluster
+            .requests()
+            .iter()
+            .filter(|it| it.verb != Verb::Watch)
+            .count()
+    };
+    let before = asked();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(asked(), before);
+    // What changes nothing in the ConfigMap leaves the time as it is.
+    let vote = synced(&cluster).await;
+    cluster
+        .patch(
+            "voteconfigs",
+            NAME,
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        )
+        .await;
+    cluster
+        .patch(
+            "configmaps",
+            CONFIG,
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(synced(&cluster).await["status"], vote["status"]);
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_change_is_put_right() {
+    let (cluster, operator) = settled().await;
+    let edit = json!({"data": {"options": "Cats", "theirs": "x"}});
+    cluster.patch("configmaps", CONFIG, edit).await;
+    let right = cluster
+        .until("configmaps", CONFIG, |it| {
+            it["data"]["options"] == "Cats\nDogs"
+        })
+        .await;
+    assert_eq!(right["data"]["theirs"], "x");
+    cluster.delete("configmaps", CONFIG).await;
+    let is_new = |it: &Value| it["metadata"]["uid"] != right["metadata"]["uid"] && it.is_object();
+    let again = cluster.until("configmaps", CONFIG, is_new).await;
+    assert_eq!(
+        again["data"],
+        json!({"title": "Pets", "options": "Cats\nDogs"})
+    );
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_the_middle_goes_on() {
+    let cluster = TestCluster::with(CRD).await;
+    // The ConfigMap is made, and the object is not told of it.
+    let silence = cluster.fault(Fault::answer(503).on(Verb::Patch).plural("voteconfigs"));
+    let operator = cluster.start(Registry::collected().unwrap());
+    cluster.apply(EXAMPLE).await;
+    let made = cluster.until("configmaps", CONFIG, Value::is_object).await;
+    operator.kill().await;
+    silence.clear();
+    // Nobody hears of this.
+    cluster
+        .patch("configmaps", CONFIG, json!({"data": {"title": "Plants"}}))
+        .await;
+
+    let operator = cluster.start(Registry::collected().unwrap());
+    synced(&cluster).await;
+    let after = cluster.get("configmaps", CONFIG).await.unwrap();
+    assert_eq!(after["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(after["data"]["title"], "Pets");
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_that_are_the_same_are_told() {
+    let (cluster, operator) = settled().await;
+    let options = json!({"spec": {"options": ["Cats", "cats"]}});
+    cluster.patch("voteconfigs", NAME, options).await;
+    let told = cluster
+        .until("voteconfigs", NAME, |it| {
+            it["status"]["conditions"][0]["status"] == "False"
+        })
+        .await;
+    assert_eq!(told["status"]["conditions"][0]["message"], "cats");
+    let line = "Reconciler 'sync' failed permanently: spec.options: cats stands there twice";
+    cluster.line(line).await;
+    let config = cluster.get("configmaps", CONFIG).await.unwrap();
+    assert_eq!(config["data"]["options"], "Cats\nDogs");
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_the_old_version_are_served() {
+    let (cluster, operator) = settled().await;
+    let old = EXAMPLE
+        .replace("/v1\n", "/v1alpha1\n")
+        .replace(NAME, "old-vote");
+    cluster.apply(&old).await;
+    cluster
+        .until("configmaps", "old-vote-config", Value::is_object)
+        .await;
+    operator.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_config_map_goes_with_its_object() {
+    let (cluster, operator) = settled().await;
+    cluster.delete("voteconfigs", NAME).await;
+    cluster.until_gone("voteconfigs", NAME).await;
+    cluster.until_gone("configmaps", CONFIG).await;
+    operator.stop().await;
+}

@@ -1,0 +1,111 @@
+//! `WebApp`: every object of this kind is a Deployment and a Service, kept in shape, and a name in the namespace `published`.
+//!
+//! ```sh
+//! kopf-rs run examples/webapp --embedded --workloads --apply examples/webapp
+//! ```
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use kopf_rs::prelude::*;
+use kube::CustomResource;
+use schemars::JsonSchema;
+
+/// What an object asks for.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, CustomResource)]
+#[kube(
+    group = "apps.example.com",
+    version = "v1",
+    kind = "WebApp",
+    namespaced
+)]
+#[kube(status = "WebAppStatus")]
+#[kube(printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.image"}"#)]
+#[kube(printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}"#)]
+#[kube(
+    printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas"}"#
+)]
+pub struct WebAppSpec {
+    #[schemars(length(min = 1))]
+    image: String,
+    #[schemars(range(min = 1), extend("default" = 1))]
+    replicas: i32,
+    #[schemars(range(min = 1, max = 65535), extend("default" = 80))]
+    port: i32,
+}
+
+/// What has become of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WebAppStatus {
+    available_replicas: Option<i32>,
+    observed_generation: Option<i64>,
+    conditions: Vec<Condition>,
+}
+
+/// Lets the Deployment and the Services be as the object wants them, and says how many replicas are available.
+///
+/// # Errors
+///
+/// Where a child is refused, or belongs to somebody else.
+#[reconcile(WebApp, owns = [Service], reads = [Deployment])]
+pub async fn keep_in_shape(
+    spec: WebAppSpec,
+    name: &str,
+    namespace: &str,
+    children: Children,
+    status: &mut Status<WebAppStatus>,
+) -> HandlerResult {
+    let labels = json!({"app": name, "app.kubernetes.io/managed-by": "webapp-operator"});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"labels": labels},
+        "spec": {"selector": {"app": name}, "ports": [{"port": spec.port, "targetPort": spec.port}]},
+    });
+    let container =
+        json!({"name": "web", "image": spec.image, "ports": [{"containerPort": spec.port}]});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": labels},
+        "spec": {
+            "replicas": spec.replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    });
+    children.apply(&service).await?;
+    let outside = children.unowned();
+    outside.apply(&published(name, namespace)).await?;
+    let deployment = children.apply(&deployment).await?.object().await?;
+    let available = deployment["status"]["availableReplicas"].as_i64();
+    let available = i32::try_from(available.unwrap_or_default())?;
+    status.available_replicas = Some(available);
+    let all = available >= spec.replicas;
+    let reason = if all { "AllReplicas" } else { "TooFewReplicas" };
+    let message = format!("{available} of {} replicas are available", spec.replicas);
+    let mut conditions = status.conditions();
+    conditions.set("Available", all, reason, message);
+    Ok(())
+}
+
+/// Takes the published name back. Kubernetes collects the rest.
+///
+/// # Errors
+///
+/// Where the server does not delete it.
+#[finalize(WebApp)]
+pub async fn withdraw(name: &str, namespace: &str, children: Children) -> HandlerResult {
+    let outside = children.unowned();
+    outside.delete(&published(name, namespace)).await?;
+    info!("{name} is withdrawn.");
+    Ok(())
+}
+
+/// The name of the application for everybody. It is in another namespace, so it cannot be owned, and Kubernetes does not collect it.
+fn published(name: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": format!("{name}-{namespace}"), "namespace": "published"},
+        "spec": {"type": "ExternalName", "externalName": format!("{name}.{namespace}.svc.cluster.local")},
+    })
+}
+
+#[cfg(test)]
+mod tests;
