@@ -1,8 +1,12 @@
-//! The operator of the example on peering: several instances of it need the flags for peering, which are not there yet.
+//! Several instances of one operator: the one with the highest priority handles the objects, the others are paused meanwhile.
 //!
 //! ```sh
-//! kopf-rs run examples/kopf/06-peering.rs --embedded --apply examples/kopf --verbose
+//! kubectl apply -f examples/kopf/peering/peering.yaml
+//! kopf-rs run examples/kopf/06-peering.rs -A --peering=default --verbose
+//! kopf-rs run examples/kopf/06-peering.rs -A --peering=default --priority=100
 //! ```
+//!
+//! The first instance handles the objects until the second one starts, and again after that one has ended.
 
 use kopf_rs::prelude::*;
 

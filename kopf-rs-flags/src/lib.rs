@@ -28,6 +28,9 @@ pub struct Flags {
     /// How it does its work.
     #[command(flatten)]
     pub settings: SettingsFlags,
+    /// Which of several operators is at work.
+    #[command(flatten)]
+    pub peering: PeeringFlags,
     /// How it tells that it is well.
     #[command(flatten)]
     pub health: HealthFlags,
@@ -113,6 +116,49 @@ pub struct SettingsFlags {
         hide_env_values = true
     )]
     pub settings: Option<PathBuf>,
+}
+
+/// `--standalone` and its siblings.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Several operators for the same objects")]
+pub struct PeeringFlags {
+    /// Take no notice of other operators, and tell them nothing
+    #[arg(long, env = "KOPF_RUN_STANDALONE", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub standalone: bool,
+    /// Take part in the peering of this name, and be paused as long as it does not exist [default: the peering `default`, where it exists]
+    #[arg(
+        short = 'P',
+        long,
+        env = "KOPF_RUN_PEERING",
+        value_name = "NAME",
+        conflicts_with = "standalone",
+        hide_env_values = true
+    )]
+    pub peering: Option<String>,
+    /// Operators with a lower priority are paused while this one runs [default: 0]
+    #[arg(
+        short = 'p',
+        long,
+        env = "KOPF_RUN_PRIORITY",
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        hide_env_values = true
+    )]
+    pub priority: Option<i64>,
+    /// Pause the deployed operators while this one runs on your machine: the same as --priority 666
+    #[arg(long, env = "KOPF_RUN_DEV", value_parser = BoolishValueParser::new(), hide_env_values = true)]
+    pub dev: bool,
+}
+
+impl PeeringFlags {
+    /// The priority of `--dev`, as in Kopf.
+    const DEV: i64 = 666;
+
+    /// The priority that was typed.
+    #[must_use]
+    pub fn priority(&self) -> Option<i64> {
+        self.dev.then_some(Self::DEV).or(self.priority)
+    }
 }
 
 /// Who may ask how the operator is.

@@ -358,6 +358,13 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     if flags.state.kopf_compatible {
         settings.persistence = Some(Persistence::kopf());
     }
+    let peering = &mut settings.peering;
+    peering.standalone |= flags.peering.standalone;
+    peering.priority = flags.peering.priority().unwrap_or(peering.priority);
+    if let Some(name) = &flags.peering.peering {
+        peering.name.clone_from(name);
+        peering.mandatory = true;
+    }
     operator = operator.settings(settings);
     if let Some(name) = flags.state.name.as_deref().or(name) {
         operator = operator.name(name);

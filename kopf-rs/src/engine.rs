@@ -150,6 +150,23 @@ impl Engine {
         }
     }
 
+    /// The operator is paused from now on: what [`Engine::suspend`] ends will be watched again.
+    pub(crate) fn pause(&self) {
+        self.0.queue.pause();
+    }
+
+    /// The pause is over.
+    pub(crate) fn resume(&self) {
+        self.0.queue.resume();
+    }
+
+    /// A watch that is ended for a pause: daemons and timers stop, and what is indexed stays until the watch that replaces it has listed.
+    pub(crate) fn suspend(&self, stream: StreamId) {
+        for start in self.0.queue.close(stream) {
+            start_worker(&self.0, start);
+        }
+    }
+
     /// A watch that is ended: what it was for is not watched any more, and may well be there.
     pub(crate) fn close(&self, stream: StreamId) {
         let queue = &self.0.queue;

@@ -11,6 +11,7 @@ pub(crate) mod handling;
 pub(crate) mod health;
 pub(crate) mod login;
 pub(crate) mod patching;
+pub(crate) mod peering;
 pub(crate) mod posting;
 pub(crate) mod serving;
 pub(crate) mod user_code;
@@ -28,6 +29,7 @@ use crate::happening::handling::Handling;
 use crate::happening::health::Health;
 use crate::happening::login::Login;
 use crate::happening::patching::Patching;
+use crate::happening::peering::Peering;
 use crate::happening::posting::Posting;
 use crate::happening::serving::Serving;
 use crate::happening::user_code::UserCode;
@@ -136,6 +138,8 @@ pub(crate) enum Happening {
 
     // === discovery and watches ===
     Serving(Serving),
+    /// Among several operators for the same objects.
+    Peering(Peering),
 }
 
 /// A request about an object.

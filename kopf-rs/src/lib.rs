@@ -119,7 +119,7 @@ pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
 pub use crate::operator::settings::{
-    Background, Execution, Health, Networking, Posting, Queueing, Scanning, Settings,
+    Background, Execution, Health, Networking, Peering, Posting, Queueing, Scanning, Settings,
     StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};

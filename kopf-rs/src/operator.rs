@@ -8,6 +8,7 @@ mod configuration;
 pub(crate) mod definition;
 pub(crate) mod follow;
 mod given;
+mod identity;
 pub(crate) mod login;
 pub(crate) mod matching;
 #[cfg(not(feature = "cli"))]

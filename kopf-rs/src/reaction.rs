@@ -69,6 +69,7 @@ mod moment;
 mod outcome_conditions;
 mod own_changes;
 pub(crate) mod owned;
+pub(crate) mod peering;
 pub(crate) mod plan;
 pub(crate) mod planned;
 mod reconciling;

@@ -12,6 +12,7 @@ pub(crate) mod handling;
 mod health;
 mod login;
 mod patching;
+mod peering;
 mod posting;
 mod serving;
 
@@ -38,6 +39,7 @@ impl Line<'_> {
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
+            Happening::Peering(peering) => peering::level(peering),
             Happening::Patching(patching) => patching::level(patching),
             Happening::Child(child) => children::level(child),
             Happening::Posting(posting) => posting::level(posting),
@@ -64,12 +66,10 @@ impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Happening::Invoked { handler } => write!(f, "{handler} is invoked."),
-            Happening::Cancelled { handler } => {
-                write!(
-                    f,
-                    "{handler} is cancelled because the operator stops. It will be called again at the next start."
-                )
-            }
+            Happening::Cancelled { handler } => write!(
+                f,
+                "{handler} is cancelled because the operator stops. It will be called again at the next start."
+            ),
             Happening::BlocksThread { handler, elapsed } => {
                 calls::blocks_thread(handler, *elapsed, f)
             }
@@ -115,6 +115,7 @@ impl fmt::Display for Line<'_> {
             }
             Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
+            Happening::Peering(peering) => peering::write(f, peering),
             Happening::Patching(patching) => patching::write(f, patching),
             Happening::Child(child) => children::write(f, child),
             Happening::Posting(posting) => posting::write(f, posting),

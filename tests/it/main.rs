@@ -47,6 +47,7 @@ mod operating;
 mod operators;
 mod owned;
 mod patching;
+mod peering;
 mod posting;
 mod random;
 mod readme;

@@ -19,6 +19,7 @@ use crate::object::raw::{Facts, Raw};
 use crate::object::resource::Resource;
 
 mod events;
+mod peering;
 mod pruned;
 mod status_paths;
 #[cfg(test)]

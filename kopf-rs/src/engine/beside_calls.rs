@@ -157,7 +157,7 @@ impl Worker {
             self.release_background(StopReason::RESOURCE_DELETED);
             last.is_over = true;
         } else if last.is_unwatched {
-            self.end_background(StopReason::RESOURCE_UNWATCHED);
+            self.end_background(self.shared().why_unwatched());
         } else {
             if Instant::now() >= last.write_at {
                 let written = self.write_beside_calls().await;

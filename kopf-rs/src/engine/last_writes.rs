@@ -14,7 +14,7 @@ impl Worker {
     /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered. Where it is watched again by
     /// then, all is remembered: what the new watch has told of it may be older than what was written.
     pub(super) async fn unwatched(&mut self) -> Due {
-        self.end_background(StopReason::RESOURCE_UNWATCHED);
+        self.end_background(self.shared().why_unwatched());
         loop {
             self.take_returned();
             self.write_what_has_ended().await;

@@ -75,6 +75,15 @@ impl Memory {
         }
     }
 
+    /// What of it is remembered while the operator is paused: others may change the object meanwhile.
+    pub(crate) fn before_a_pause(mut self) -> Self {
+        Self {
+            memo: self.memo.take(),
+            seen: std::mem::take(&mut self.seen).before_a_pause(),
+            ..Self::default()
+        }
+    }
+
     /// Its daemons and timers, where it has any.
     pub(crate) fn background(&self) -> Option<&ObjectBackground> {
         self.lately.background.as_deref()

@@ -53,6 +53,10 @@ struct State {
     streams: HashMap<StreamId, Stream>,
     /// When objects at rest are due.
     timers: Timers,
+    /// The operator is paused: what is not watched any more will be watched again.
+    is_paused: bool,
+    /// What is remembered of objects from before the pause.
+    paused: BTreeMap<Key, Memory>,
     busy: usize,
     /// How many events have told of objects.
     events: u64,
@@ -163,16 +167,44 @@ impl Queue {
         }
     }
 
+    /// From now on, the objects of streams that are closed are remembered: they will be watched again.
+    pub(crate) fn pause(&self) {
+        let mut state = self.lock();
+        state.is_paused = true;
+        // Objects that have not been seen since the last pause are gone.
+        state.paused = BTreeMap::new();
+    }
+
+    /// The pause is over.
+    pub(crate) fn resume(&self) {
+        self.lock().is_paused = false;
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.lock().is_paused
+    }
+
     /// A watch that is ended: its objects are not watched any more. What is at rest is forgotten, and workers are told.
     /// Hands over the workers of those that rest while their daemons and timers run.
     pub(crate) fn close(&self, stream: StreamId) -> Vec<WorkerStart> {
         let mut started = Vec::new();
         let mut state = self.lock();
-        let State { slots, streams, .. } = &mut *state;
+        let State {
+            slots,
+            streams,
+            is_paused,
+            paused,
+            ..
+        } = &mut *state;
         if let Some(Stream { kind, .. }) = streams.remove(&stream) {
             slots.retain(|key, slot| match &mut slot.work {
                 _ if slot.stream != stream => true,
-                Work::Resting(memory) if !memory.has_calls() => false,
+                Work::Resting(memory) if !memory.has_calls() => {
+                    if *is_paused {
+                        paused.insert(key.clone(), std::mem::take(memory).before_a_pause());
+                    }
+                    false
+                }
                 Work::Resting(_) => {
                     // That it is not watched is read first; the other letter names it.
                     let origin = slot.origin(key, &kind).map(Letter::Due);
@@ -347,7 +379,15 @@ impl Queue {
 
     /// The object is not watched any more, and the worker is done with it. Where it is watched again meanwhile, the memory is handed back.
     pub(crate) fn forget(&self, key: &Key, memory: Memory) -> Option<Memory> {
-        self.remove_but_for(key, |_| memory)
+        let mut memory = Some(memory);
+        let again = self.remove_but_for(key, |_| memory.take().unwrap_or_default());
+        if let Some(memory) = memory {
+            let mut state = self.lock();
+            if state.is_paused {
+                state.paused.insert(key.clone(), memory.before_a_pause());
+            }
+        }
+        again
     }
 
     /// Remove the object, unless a state has come in: then it is remembered like this.
@@ -435,6 +475,8 @@ impl State {
         let found = self.streams.get(&stream)?;
         let facts = raw.facts();
         let key = Key::of(&found.kind.resource, facts);
+        let remembered = self.paused.remove(&key);
+        let was_paused = remembered.is_some();
         let slot = match self.slots.entry(key.clone()) {
             Entry::Occupied(slot) => slot.into_mut(),
             Entry::Vacant(_) if found.kind.is_only_indexed() => return None,
@@ -442,7 +484,7 @@ impl State {
                 stream,
                 mark: found.mark,
                 name: full_name(facts.namespace.as_deref(), &facts.name),
-                work: Work::Resting(Memory::first(event)),
+                work: Work::Resting(remembered.unwrap_or_else(|| Memory::first(event))),
             }),
         };
         (slot.stream, slot.mark) = (stream, found.mark);
@@ -461,7 +503,8 @@ impl State {
             if state.is_known_to(memory) {
                 return None;
             }
-            if event != EventType::Added && quiet(&state.kind, memory, &state.raw) {
+            let is_new = event == EventType::Added || was_paused;
+            if !is_new && quiet(&state.kind, memory, &state.raw) {
                 memory.version = Version::of(&state.raw.facts().resource_version);
                 return None;
             }

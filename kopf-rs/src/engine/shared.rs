@@ -39,6 +39,7 @@ use crate::handler::index::erased::Indices;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::outcome::Outcome;
+use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::happening::duplicates::Severity;
 use crate::happening::handling::Handling;
@@ -180,6 +181,15 @@ impl Shared {
     pub(crate) fn may_call(&self, key: &Key) -> bool {
         let is_unwatched = || self.queue.peek(key, Mailbox::is_unwatched);
         self.gate.is_open() && is_unwatched() != Some(true)
+    }
+
+    /// Why daemons and timers of an object that is not watched any more end.
+    pub(super) fn why_unwatched(&self) -> StopReason {
+        if self.queue.is_paused() {
+            StopReason::OPERATOR_PAUSING
+        } else {
+            StopReason::RESOURCE_UNWATCHED
+        }
     }
 
     /// Report what has happened to an object.

@@ -243,7 +243,7 @@ impl Worker {
         } else {
             let memory = self.rested();
             let again = shared.queue.forget(&key, memory);
-            if again.is_none() {
+            if again.is_none() && !shared.queue.is_paused() {
                 shared.indexing.forget(&key);
             }
             self.recall(again?);

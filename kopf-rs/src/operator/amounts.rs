@@ -16,6 +16,7 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
         watching,
         networking,
         scanning,
+        peering,
         health,
         ..
     } = settings;
@@ -45,6 +46,7 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
             Some(networking.request_timeout),
         ),
         ("scanning.interval", Some(scanning.interval)),
+        ("peering.lifetime", Some(peering.lifetime)),
         ("health.probe_timeout", Some(health.probe_timeout)),
         ("health.beat_timeout", Some(health.beat_timeout)),
         ("health.late_after", Some(health.late_after)),

@@ -35,12 +35,15 @@ use crate::operator::report::{report_resumed, report_serving};
 use crate::operator::scope::Scope;
 use crate::operator::selection::selection;
 use crate::operator::settings::Settings;
+use crate::reaction::peering::OwnPeer;
 use crate::rt::backoff::Backoff;
+use crate::rt::clock::Clock;
 use crate::rt::outage::Membership;
 use crate::wording::Line;
 
 mod backbone;
 mod children;
+pub(crate) mod peering;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -48,6 +51,7 @@ mod tests;
 use children::{ChildWatches, OwnedKinds, WatchWith};
 
 use backbone::{Namespaces, custom_resource_definitions, namespaces};
+use peering::{PeeringSetup, Peerings};
 use schedule::{DiscoverySchedule, Event, is_served};
 
 /// What the observer needs.
@@ -57,6 +61,9 @@ pub(crate) struct ObserverSetup {
     pub(crate) handlers: Vec<Arc<Handler>>,
     pub(crate) scope: Scope,
     pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    /// What it says of itself to other operators; `None`: nothing.
+    pub(crate) peer: Option<OwnPeer>,
     /// Where it tells what it serves, if somebody may ask.
     pub(crate) board: Option<Board>,
 }
@@ -70,6 +77,10 @@ pub(crate) struct Observer {
     ids: HashMap<[String; 2], u32>,
     watches: BTreeMap<Place, Watch>,
     children: ChildWatches,
+    peerings: Peerings,
+    is_paused: bool,
+    /// The streams of watches that were ended for a pause.
+    suspended: BTreeMap<Place, StreamId>,
     /// Those of namespaces that are gone, until then.
     ending: VecDeque<(Instant, Place, Watch)>,
     /// Those of namespaces and definitions.
@@ -130,15 +141,25 @@ impl Observer {
         let (watching, scanning) = (&setup.settings.watching, &setup.settings.scanning);
         let networking = &setup.settings.networking;
         let (tell, news) = unbounded_channel();
+        let pace = WatchPace {
+            inactivity: watching.inactivity_timeout,
+            server_timeout: watching.server_timeout,
+            backoff: (watching.reconnect_backoff, watching.longest_backoff),
+            page: watching.chunk_size,
+            client_timeout: watching.client_timeout,
+            streaming: watching.initial_streaming,
+        };
         Self {
-            pace: WatchPace {
-                inactivity: watching.inactivity_timeout,
-                server_timeout: watching.server_timeout,
-                backoff: (watching.reconnect_backoff, watching.longest_backoff),
-                page: watching.chunk_size,
-                client_timeout: watching.client_timeout,
-                streaming: watching.initial_streaming,
-            },
+            peerings: Peerings::new(PeeringSetup {
+                own: setup.peer.clone(),
+                settings: setup.settings.peering.clone(),
+                cluster: setup.cluster.clone(),
+                pace: pace.clone(),
+                clock: setup.clock,
+            }),
+            is_paused: false,
+            suspended: BTreeMap::new(),
+            pace,
             resources: Vec::new(),
             ids: HashMap::new(),
             watches: BTreeMap::new(),
@@ -171,15 +192,17 @@ impl Observer {
         self.take_in_discovered();
         loop {
             let engine = self.setup.engine.clone();
-            if self.namespaces.are_known() {
+            if self.namespaces.are_known() && !self.is_paused {
                 engine.are_watched();
             }
+            let may_settle = once && self.is_complete() && !self.is_paused;
             tokio::select! {
                 biased;
                 Some(news) = self.news.recv() => self.on_news(news),
                 event = self.discovery.event() => self.on_discovery(event),
+                () = self.peerings.changed() => self.look_at_peers(),
                 Some(()) = end_of_grace(&self.ending) => self.end_first(),
-                () = engine.settled(), if once && self.is_complete() => return Ok(self.report_of_unserved()),
+                () = engine.settled(), if may_settle => return Ok(self.report_of_unserved()),
             }
         }
     }
@@ -314,6 +337,30 @@ impl Observer {
         self.discovery.next = self.schedule.on(&discovered, Instant::now());
     }
 
+    /// Pause, or go on, where the peers have changed.
+    fn look_at_peers(&mut self) {
+        if self.peerings.is_paused() != self.is_paused {
+            self.reconcile();
+        }
+    }
+
+    fn pause_for_peers(&mut self) {
+        let namespaces = self.namespaces.some();
+        self.peerings.reconcile(&self.resources, namespaces);
+        let is_paused = self.peerings.is_paused();
+        match (self.is_paused, is_paused) {
+            (false, true) => self.setup.engine.pause(),
+            (true, false) => self.setup.engine.resume(),
+            _ => {}
+        }
+        self.is_paused = is_paused;
+    }
+
+    /// The end of its watches. The others are to be told of it once nothing is written any more.
+    pub(crate) fn into_peerings(self) -> Peerings {
+        self.peerings
+    }
+
     /// Nothing is missing that is known to be coming.
     fn is_complete(&self) -> bool {
         let is_idle = self.discovery.running.is_none();
@@ -333,6 +380,7 @@ impl Observer {
 
     /// Start and stop watches until they are those that should be. Whether some handlers are for what is not served, or not clear.
     fn reconcile(&mut self) -> bool {
+        self.pause_for_peers();
         let unknown = self.setup.cluster.unknown_versions();
         let mut matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
         let owned = OwnedKinds::of(&self.setup.handlers, &self.resources);
@@ -351,7 +399,11 @@ impl Observer {
             board.discovered(&matched.unserved, self.namespaces.are_known());
         }
         self.tell_unserved(matched.unserved);
-        let wanted = self.wanted(matched.resources);
+        let wanted = if self.is_paused {
+            BTreeMap::new()
+        } else {
+            self.wanted(matched.resources)
+        };
         let unwanted: Vec<Place> = self
             .watches
             .keys()
@@ -372,6 +424,11 @@ impl Observer {
                 }
             }
         }
+        if !self.is_paused {
+            for stream in std::mem::take(&mut self.suspended).into_values() {
+                self.setup.engine.close(stream);
+            }
+        }
         matched.is_unresolved
     }
 
@@ -380,6 +437,12 @@ impl Observer {
         let Some(watch) = self.watches.remove(&place) else {
             return;
         };
+        if self.is_paused {
+            report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
+            self.setup.engine.suspend(watch.stream);
+            self.suspended.insert(place, watch.stream);
+            return;
+        }
         let is_gone = |name: &str| !self.namespaces.some().is_some_and(|it| it.contains(name));
         if place.1.as_deref().is_some_and(is_gone) {
             let end = Instant::now() + GRACE;
@@ -471,7 +534,8 @@ impl Observer {
         let stream = self.next_stream;
         self.next_stream += 1;
         let (engine, cluster) = (self.setup.engine.clone(), self.setup.cluster.clone());
-        let replaces = former.as_ref().map(|former| former.stream);
+        let suspended = self.suspended.remove(&place);
+        let replaces = former.as_ref().map(|former| former.stream).or(suspended);
         engine.open(stream, kind.clone(), replaces);
         let outage = former.map_or_else(
             || Membership::new(cluster.outages().clone(), report_outage_over),

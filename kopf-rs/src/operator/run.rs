@@ -35,12 +35,14 @@ use crate::health::address::{Address, BadLiveness};
 use crate::health::board::Board;
 use crate::operator::activity::Activities;
 use crate::operator::amounts::check_amounts;
+use crate::operator::identity::identity;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::selection::check_selectors;
 use crate::operator::settings::{Settings, SettingsError, StartupSettings};
 use crate::reaction::input::Policy;
+use crate::reaction::peering::OwnPeer;
 use crate::rt::clock::Clock;
 #[cfg(feature = "cli")]
 use crate::rt::printed::own_streams;
@@ -568,11 +570,12 @@ impl CheckedOperator {
             never = engine.look_after_clock() => match never {},
             never = engine.look_after_indices() => match never {},
         };
-        drop(observer);
+        let peerings = observer.into_peerings();
         if let Some(board) = &self.board {
             board.stops();
         }
         engine.drain().await;
+        peerings.leave().await;
         let mut unserved = ended?;
         unserved.extend(engine.gave_up());
         Ok(Report {
@@ -599,10 +602,25 @@ impl CheckedOperator {
             cluster,
             handlers: self.handlers.clone(),
             scope: self.scope.clone(),
+            clock: self.clock,
+            peer: self.peer(&settings),
             settings,
             board: self.board.clone(),
         });
         (engine, observer)
+    }
+
+    /// What it says of itself to other operators.
+    fn peer(&self, settings: &Settings) -> Option<OwnPeer> {
+        let peering = &settings.peering;
+        let started = self.clock.now();
+        (!peering.standalone).then(|| OwnPeer {
+            identity: identity(started, &self.rng),
+            priority: peering.priority,
+            lifetime: peering.lifetime,
+            started,
+            is_sharded: !settings.watching.shard_selectors.is_empty(),
+        })
     }
 
     /// Take the Events of handlers from now on.

@@ -43,10 +43,35 @@ pub struct Settings {
     pub posting: Posting,
     /// What the operator says in the status of objects.
     pub status: StatusSettings,
+    /// Which of several operators for the same objects handles them.
+    pub peering: Peering,
     /// When the operator says that it is not well.
     pub health: Health,
     /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
     pub persistence: Option<Persistence>,
+}
+
+/// Which of several operators for the same objects handles them: the one with the highest priority; the others are paused meanwhile.
+///
+/// They tell of themselves in the status of an object of Kopf's kinds `ClusterKopfPeering` or, if they serve some namespaces only,
+/// `KopfPeering` in each of them. Kopf operators take part, too. Where these kinds are not there, or no object has the name, an operator runs as if
+/// it were alone.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Peering {
+    /// Take no part: no object is read or written. Default: `false`.
+    pub standalone: bool,
+    /// The name of the peering object. Default: `default`.
+    pub name: String,
+    /// Be paused as long as there is no object of that name. Default: `false`.
+    pub mandatory: bool,
+    /// Operators with a lower priority are paused. Of equal operators, the one goes on that was started first. Default: 0.
+    pub priority: i64,
+    /// After how long without a sign of life the others take this operator for dead, in whole seconds. It gives one five to ten seconds
+    /// earlier. Default: 60 seconds.
+    pub lifetime: Duration,
+    /// Write no log lines about signs of life. Default: `false`.
+    pub stealth: bool,
 }
 
 /// How handlers are picked, retried and run.
@@ -366,10 +391,23 @@ impl Posting {
 }
 
 /// The name of this host, as far as it is easily told.
-fn host_name() -> Option<String> {
+pub(super) fn host_name() -> Option<String> {
     let told = std::env::var("HOSTNAME").ok();
     let read = || std::fs::read_to_string("/etc/hostname").ok();
     Some(told.or_else(read)?.trim().to_owned())
+}
+
+impl Default for Peering {
+    fn default() -> Self {
+        Self {
+            standalone: false,
+            name: "default".to_owned(),
+            mandatory: false,
+            priority: 0,
+            lifetime: Duration::from_secs(60),
+            stealth: false,
+        }
+    }
 }
 
 impl Default for Posting {

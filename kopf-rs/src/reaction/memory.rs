@@ -73,6 +73,15 @@ impl ObjectMemory {
             ..Self::default()
         }
     }
+    /// What of it counts after the operator has been paused: that the object was handled before, so that it is not resumed once more.
+    pub(crate) fn before_a_pause(self) -> Self {
+        Self {
+            listed: true,
+            handled_once: self.handled_once,
+            deletion_was_handled: self.deletion_was_handled,
+            ..Self::default()
+        }
+    }
     /// Give up what handlers wanted changed: the server has refused its content and would again. Their outcomes stay.
     pub(crate) fn without_patch(mut self) -> Self {
         if let Some(in_progress) = &mut self.in_progress {

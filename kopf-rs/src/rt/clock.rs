@@ -55,6 +55,10 @@ impl Clock {
         let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
+    /// The moment of its anchor.
+    pub(crate) fn started(&self) -> Instant {
+        self.start
+    }
     /// Wait for the next look at the wall clock. Virtual time has none.
     pub(crate) async fn wait_for_the_wall(&self) {
         if self.is_virtual {

@@ -54,6 +54,17 @@ macro_rules! counts {
 
 counts!(usize u32);
 
+/// Priorities.
+impl SettingValue for i64 {
+    fn expected() -> String {
+        "expected a whole number".to_owned()
+    }
+
+    fn read(written: &Written) -> Option<Self> {
+        written.value().as_i64()
+    }
+}
+
 impl SettingValue for Duration {
     fn expected() -> String {
         "expected seconds, such as 0.5 or 90, or a time with its unit, such as 500ms, 90s, 10m or 1h".to_owned()

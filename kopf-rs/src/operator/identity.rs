@@ -1,0 +1,56 @@
+//! The name of this operator among its peers, as Kopf makes it.
+//!
+//! Must not know what it is used for.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::operator::settings::host_name;
+use crate::rt::rng::Rng;
+
+/// The variable that says it; a Pod's name, by the downward API.
+const VARIABLE: &str = "POD_ID";
+
+/// `$POD_ID`, else `user@host/time of the start/three characters`.
+pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
+    if let Some(told) = std::env::var(VARIABLE).ok().filter(|it| !it.is_empty()) {
+        return told;
+    }
+    let user = ["LOGNAME", "USER", "LNAME", "USERNAME"]
+        .iter()
+        .find_map(|it| std::env::var(it).ok().filter(|it| !it.is_empty()));
+    let user = user.unwrap_or_else(|| "operator".to_owned());
+    let host = host_name().unwrap_or_else(|| "localhost".to_owned());
+    let host = host
+        .trim_end_matches(".localdomain")
+        .trim_end_matches(".local");
+    let time = started.strftime("%Y%m%d%H%M%S");
+    let tail: String = (0..3).map(|_| character(rng)).collect();
+    format!("{user}@{host}/{time}/{tail}")
+}
+
+fn character(rng: &Rng) -> char {
+    const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let at = rng.jitter(Duration::from_secs(36)).as_secs();
+    let found = usize::try_from(at).ok().and_then(|at| CHARACTERS.get(at));
+    char::from(*found.unwrap_or(&b'0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_name_user_host_and_time_and_are_distinct() {
+        let started: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let rng = Rng::seeded(1);
+        let identities = [(); 3].map(|()| identity(started, &rng));
+        for it in &identities {
+            let parts: Vec<&str> = it.split('/').collect();
+            assert!(parts[0].contains('@'), "{it}");
+            assert_eq!((parts[1], parts[2].len()), ("20260102030405", 3), "{it}");
+        }
+        assert_ne!(identities[0], identities[1]);
+    }
+}

@@ -1,0 +1,345 @@
+//! Which of several operators handles the objects: what their records in a peering object say, and what follows for this operator.
+//!
+//! Kopf keeps one record per operator in the object's status: `{priority, lifetime, lastseen}`. This operator adds `engine` and `started`, which
+//! Kopf ignores. A peer is dead once its record has not changed for its lifetime, as measured here: clocks that differ by minutes neither
+//! end a peer nor keep it alive. Times are given by the caller, as time since the operator's start. Must not know where the object is.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+/// The value of `engine` in the records of this framework.
+const ENGINE: &str = "kopf-rs";
+
+/// A record that is older than its lifetime by so much is dead at first sight, since no clocks differ by that much.
+const SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// What this operator says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnPeer {
+    pub(crate) identity: String,
+    pub(crate) priority: i64,
+    pub(crate) lifetime: Duration,
+    pub(crate) started: Timestamp,
+    /// It handles a part of the objects only: peers of the same priority handle the other parts.
+    pub(crate) is_sharded: bool,
+}
+
+/// The peers that one peering object names.
+#[derive(Debug, Default)]
+pub(crate) struct Peers(BTreeMap<String, Sighting>);
+
+#[derive(Debug)]
+struct Sighting {
+    written: Value,
+    record: Record,
+    dead_at: Duration,
+}
+
+/// What a peer says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    priority: i64,
+    lifetime: Duration,
+    lastseen: Option<Timestamp>,
+    /// Whether this framework has written it.
+    is_of_this_engine: bool,
+    /// When the operator was started; absent in records that only ask others to pause.
+    started: Option<Timestamp>,
+}
+
+/// What follows from the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The peers that this operator pauses for, as Kopf shows them.
+    pub(crate) in_favour_of: Vec<String>,
+    /// Kopf operators of the same priority, which pause as soon as they see this one.
+    pub(crate) rivals: Vec<String>,
+    /// The identities of dead peers.
+    pub(crate) dead: Vec<String>,
+    /// When the first peer that this operator pauses for is dead, if its record stays as it is.
+    pub(crate) until: Option<Duration>,
+    /// The object has no record of this operator.
+    pub(crate) lacks_own: bool,
+}
+
+// === impl OwnPeer ===
+
+impl OwnPeer {
+    /// The change that says that it is alive.
+    pub(crate) fn keep_alive(&self, now: Timestamp) -> Value {
+        let record = json!({
+            "priority": self.priority,
+            "lifetime": self.lifetime.as_secs(),
+            "lastseen": now.to_string(),
+            "engine": ENGINE,
+            "started": self.started.to_string(),
+        });
+        self.change(record)
+    }
+
+    /// The change that takes its record away.
+    pub(crate) fn farewell(&self) -> Value {
+        self.change(Value::Null)
+    }
+
+    fn change(&self, record: Value) -> Value {
+        let records = Map::from_iter([(self.identity.clone(), record)]);
+        json!({"status": records})
+    }
+
+    /// Whether this operator pauses for a live peer.
+    fn yields_to(&self, identity: &str, peer: &Record) -> bool {
+        if peer.priority != self.priority {
+            return peer.priority > self.priority;
+        }
+        if self.is_sharded || !peer.is_of_this_engine {
+            return false;
+        }
+        match peer.started {
+            // The one that has worked for longer goes on.
+            Some(started) => (started, identity) < (self.started, &self.identity),
+            None => true,
+        }
+    }
+}
+
+/// The change that takes the records of dead peers away from the object, if it is still in this version.
+pub(crate) fn without(dead: &[String], resource_version: &str) -> Value {
+    let records: Map<String, Value> = dead.iter().map(|it| (it.clone(), Value::Null)).collect();
+    json!({"metadata": {"resourceVersion": resource_version}, "status": records})
+}
+
+// === impl Peers ===
+
+impl Peers {
+    /// Take in the object's status.
+    pub(crate) fn take_in(&mut self, status: &Value, now: Duration, wall: Timestamp) {
+        let mut former = std::mem::take(&mut self.0);
+        for (identity, written) in status.as_object().into_iter().flatten() {
+            let same = former.remove(identity).filter(|it| it.written == *written);
+            let sighting = same.or_else(|| Sighting::of(written, now, wall));
+            self.0.extend(sighting.map(|it| (identity.clone(), it)));
+        }
+    }
+
+    /// What follows for this operator.
+    pub(crate) fn judge(&self, own: &OwnPeer, now: Duration) -> Verdict {
+        let mut verdict = Verdict {
+            lacks_own: !self.0.contains_key(&own.identity),
+            ..Verdict::default()
+        };
+        for (identity, peer) in self.0.iter().filter(|(it, _)| **it != own.identity) {
+            let shown = || Shown(identity, &peer.record).to_string();
+            if peer.dead_at <= now {
+                verdict.dead.push(identity.clone());
+            } else if own.yields_to(identity, &peer.record) {
+                verdict.in_favour_of.push(shown());
+                let until = verdict.until.get_or_insert(peer.dead_at);
+                *until = peer.dead_at.min(*until);
+            } else if peer.record.priority == own.priority && !own.is_sharded {
+                let is_told = peer.record.is_of_this_engine;
+                verdict.rivals.extend((!is_told).then(shown));
+            }
+        }
+        verdict
+    }
+}
+
+impl Sighting {
+    /// `None` where it is no record.
+    fn of(written: &Value, now: Duration, wall: Timestamp) -> Option<Self> {
+        let record = Record::read(written.as_object()?);
+        let age = record.lastseen.map(|it| wall.duration_since(it));
+        let lifetime = SignedDuration::try_from(record.lifetime).unwrap_or(SignedDuration::MAX);
+        let is_old = age.is_some_and(|it| it > lifetime.saturating_add(SKEW));
+        let left = if is_old {
+            Duration::ZERO
+        } else {
+            record.lifetime
+        };
+        Some(Self {
+            written: written.clone(),
+            dead_at: now.saturating_add(left),
+            record,
+        })
+    }
+}
+
+impl Record {
+    /// What is absent, or cannot be understood, is as in Kopf.
+    fn read(written: &Map<String, Value>) -> Self {
+        let number = |key: &str| {
+            let value = written.get(key)?;
+            let of_text = || value.as_str()?.trim().parse().ok();
+            value.as_i64().or_else(of_text)
+        };
+        let time = |key: &str| written.get(key)?.as_str()?.parse().ok();
+        let lifetime = number("lifetime").unwrap_or(60);
+        Self {
+            priority: number("priority").unwrap_or(0),
+            lifetime: Duration::from_secs(u64::try_from(lifetime).unwrap_or(0)),
+            lastseen: time("lastseen"),
+            is_of_this_engine: written.get("engine").is_some_and(|it| it == ENGINE),
+            started: time("started"),
+        }
+    }
+}
+
+/// A peer as Kopf shows it.
+struct Shown<'a>(&'a str, &'a Record);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(identity, record) = self;
+        let (priority, lifetime) = (record.priority, record.lifetime.as_secs());
+        write!(
+            f,
+            "<Peer {identity}: priority={priority}, lifetime={lifetime}"
+        )?;
+        if let Some(lastseen) = record.lastseen {
+            write!(f, ", lastseen='{lastseen}'")?;
+        }
+        f.write_str(">")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn own(priority: i64) -> OwnPeer {
+        OwnPeer {
+            identity: "me".to_owned(),
+            priority,
+            lifetime: Duration::from_secs(60),
+            started: wall(),
+            is_sharded: false,
+        }
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// What an operator of priority 5 concludes of this record at once.
+    fn at_once(record: &Value) -> Verdict {
+        let mut peers = Peers::default();
+        peers.take_in(&json!({"other": record}), seconds(100), wall());
+        peers.judge(&own(5), seconds(100))
+    }
+
+    #[test]
+    fn higher_priorities_go_first_and_lower_ones_do_not_matter() {
+        let higher = at_once(
+            &json!({"priority": 6, "lifetime": 10, "lastseen": "2026-01-01T12:00:00+00:00"}),
+        );
+        let shown = "<Peer other: priority=6, lifetime=10, lastseen='2026-01-01T12:00:00Z'>";
+        assert_eq!(higher.in_favour_of, [shown]);
+        assert_eq!(higher.until, Some(seconds(110)));
+        assert_eq!(at_once(&json!({"priority": "7"})).until, Some(seconds(160)));
+        let lower = at_once(&json!({"priority": 4}));
+        assert_eq!((lower.in_favour_of.len(), lower.rivals.len()), (0, 0));
+        assert!(lower.lacks_own);
+        for garbage in [json!(null), json!("text"), json!([])] {
+            let lacks_own = true;
+            let nothing = Verdict {
+                lacks_own,
+                ..Verdict::default()
+            };
+            assert_eq!(at_once(&garbage), nothing, "{garbage}");
+        }
+    }
+
+    #[test]
+    fn of_equal_operators_one_goes_on() {
+        let equal = |more: Value| {
+            let mut record = json!({"priority": 5, "lifetime": 10});
+            record
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            let verdict = at_once(&record);
+            (verdict.in_favour_of.len(), verdict.rivals.len())
+        };
+        // Kopf pauses by itself.
+        assert_eq!(equal(json!({})), (0, 1));
+        let engine = |started: &str| json!({"engine": "kopf-rs", "started": started});
+        assert_eq!(equal(engine("2026-01-01T11:59:59Z")), (1, 0));
+        assert_eq!(equal(engine("2026-01-01T12:00:01Z")), (0, 0));
+        // Started at the same moment: "me" comes before "other".
+        assert_eq!(equal(engine("2026-01-01T12:00:00Z")), (0, 0));
+        // A request to pause, by no operator.
+        assert_eq!(equal(json!({"engine": "kopf-rs"})), (1, 0));
+    }
+
+    #[test]
+    fn parts_of_the_objects_are_no_conflict() {
+        let sharded = OwnPeer {
+            is_sharded: true,
+            ..own(5)
+        };
+        let mut peers = Peers::default();
+        let started = "2026-01-01T11:00:00Z";
+        let same = json!({"priority": 5, "engine": "kopf-rs", "started": started});
+        peers.take_in(
+            &json!({"a": same, "b": {"priority": 5}}),
+            seconds(0),
+            wall(),
+        );
+        let verdict = peers.judge(&sharded, seconds(0));
+        assert_eq!((verdict.in_favour_of.len(), verdict.rivals.len()), (0, 0));
+        peers.take_in(&json!({"c": {"priority": 6}}), seconds(0), wall());
+        assert_eq!(peers.judge(&sharded, seconds(0)).in_favour_of.len(), 1);
+    }
+
+    #[test]
+    fn a_peer_is_dead_once_it_has_been_silent_for_its_lifetime() {
+        let record = |lastseen: &str| json!({"other": {"priority": 9, "lifetime": 20, "lastseen": lastseen}});
+        let mut peers = Peers::default();
+        // Its clock is three minutes behind.
+        let first = record("2026-01-01T11:57:00Z");
+        peers.take_in(&first, seconds(0), wall());
+        peers.take_in(&first, seconds(15), wall());
+        assert_eq!(peers.judge(&own(5), seconds(19)).until, Some(seconds(20)));
+        assert_eq!(peers.judge(&own(5), seconds(20)).dead, ["other"]);
+        peers.take_in(&record("2026-01-01T11:57:19Z"), seconds(19), wall());
+        assert_eq!(peers.judge(&own(5), seconds(20)).until, Some(seconds(39)));
+        // Of last night.
+        let mut peers = Peers::default();
+        peers.take_in(&record("2025-12-31T12:00:00Z"), seconds(0), wall());
+        assert_eq!(peers.judge(&own(5), seconds(0)).dead, ["other"]);
+        // One that has no lifetime.
+        let mut peers = Peers::default();
+        peers.take_in(
+            &json!({"other": {"priority": 9, "lifetime": -1}}),
+            seconds(0),
+            wall(),
+        );
+        assert_eq!(peers.judge(&own(5), seconds(0)).dead, ["other"]);
+    }
+
+    #[test]
+    fn records_have_what_kopf_reads() {
+        let own = own(3);
+        let alive = own.keep_alive("2026-01-01T12:00:30Z".parse().unwrap());
+        let expected = json!({"status": {"me": {
+            "priority": 3,
+            "lifetime": 60,
+            "lastseen": "2026-01-01T12:00:30Z",
+            "engine": "kopf-rs",
+            "started": "2026-01-01T12:00:00Z",
+        }}});
+        assert_eq!(alive, expected);
+        assert_eq!(own.farewell(), json!({"status": {"me": null}}));
+        let expected = json!({"metadata": {"resourceVersion": "7"}, "status": {"a": null}});
+        assert_eq!(without(&["a".to_owned()], "7"), expected);
+    }
+}
