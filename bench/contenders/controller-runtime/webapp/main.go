@@ -92,7 +92,7 @@ func deploymentOf(app *WebApp) *appsv1ac.DeploymentApplyConfiguration {
 func serviceOf(app *WebApp) *corev1ac.ServiceApplyConfiguration {
 	port := corev1ac.ServicePort().WithPort(app.Spec.Port).WithTargetPort(intstr.FromInt32(app.Spec.Port))
 	return corev1ac.Service(app.Name, app.Namespace).WithLabels(labels(app)).WithOwnerReferences(owner(app)).
-		WithSpec(corev1ac.ServiceSpec().WithSelector(map[string]string{"app": app.Name}).WithPorts(port))
+		WithSpec(corev1ac.ServiceSpec().WithClusterIP(corev1.ClusterIPNone).WithSelector(map[string]string{"app": app.Name}).WithPorts(port))
 }
 
 func must(err error) {

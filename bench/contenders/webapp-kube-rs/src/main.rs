@@ -107,7 +107,11 @@ fn service(app: &WebApp) -> Value {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(app),
-        "spec": {"selector": {"app": app.name_any()}, "ports": [{"port": port, "targetPort": port}]},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"app": app.name_any()},
+            "ports": [{"port": port, "targetPort": port}],
+        },
     })
 }
 

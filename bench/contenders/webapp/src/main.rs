@@ -46,7 +46,11 @@ async fn keep_in_shape(
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "labels": labels},
-        "spec": {"selector": selected, "ports": [{"port": spec.port, "targetPort": spec.port}]},
+        "spec": {
+            "clusterIP": "None",
+            "selector": selected,
+            "ports": [{"port": spec.port, "targetPort": spec.port}],
+        },
     });
     let deployment = children.apply(&deployment).await?.object().await?;
     children.apply(&service).await?;
