@@ -464,6 +464,7 @@ fn named(
         let advice = match name {
             "memo" => "take `Memo`, which needs no `&mut`",
             "logger" => "take `Logger`, which can be cloned",
+            "warnings" => "take `&Warnings`, and add one by `warnings.push(..)`",
             "settings" => {
                 "take `settings: StartupSettings`, and change them by `settings.change(|settings| ..)`"
             }

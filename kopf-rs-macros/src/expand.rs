@@ -11,6 +11,7 @@ use crate::attr::Attribute;
 use crate::fallback::{Mistakes, refused};
 use crate::family::{Kind, Returns, at};
 use crate::raise::convert_raised;
+use crate::review::check_review;
 use crate::subhandler;
 
 /// Expand the outermost attribute of a function together with those below it, so that each mistake is reported once.
@@ -40,6 +41,7 @@ pub(crate) fn expand(
     let function = Function::read(&mut item, &kinds, &mut mistakes);
     check_param(&function, &attributes, &item, &mut mistakes);
     check_returned(&attributes, &item, &mut mistakes);
+    check_review(&function, &attributes, &item, &mut mistakes);
     if !mistakes.is_empty() {
         return refused(&item.to_token_stream(), &mistakes);
     }

@@ -10,6 +10,7 @@ use syn::spanned::Spanned;
 use crate::KINDS;
 
 pub(crate) mod activity;
+pub(crate) mod admission;
 pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
@@ -102,6 +103,12 @@ pub(crate) enum Form {
     Predicate,
     /// `owns = [Deployment, "services"]`
     Kinds,
+    /// `operations = [CREATE, UPDATE]`
+    Operations,
+    /// `subresource = "status"`
+    Text,
+    /// `ignore_failures`, `ignore_failures = false`
+    Choice,
 }
 
 /// Keywords that select resources.

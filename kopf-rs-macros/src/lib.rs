@@ -12,8 +12,10 @@ mod expand;
 mod fallback;
 mod family;
 mod hint;
+mod operations;
 mod option;
 mod raise;
+mod review;
 mod selector;
 mod subhandler;
 mod syntax;
@@ -23,7 +25,7 @@ mod closures;
 #[cfg(test)]
 mod golden;
 
-use crate::family::{Kind, activity, background, change, event, index, reconcile};
+use crate::family::{Kind, activity, admission, background, change, event, index, reconcile};
 
 /// One macro per attribute.
 macro_rules! attributes {
@@ -57,6 +59,8 @@ attributes! {
     timer: background::TIMER;
     reconcile: reconcile::RECONCILE;
     index: index::INDEX;
+    on_validate: admission::VALIDATE;
+    on_mutate: admission::MUTATE;
     subhandler: change::SUBHANDLER;
 }
 

@@ -11,6 +11,7 @@ use syn::{Expr, ExprArray, ExprLit, Ident, Lit, Pat, Path, Token, UnOp, braced};
 use crate::fallback::Mistakes;
 use crate::family::{COMMON, Form, Group, Kind, Setting, all_arguments, form_of, hidden};
 use crate::hint::did_you_mean;
+use crate::operations::operations;
 use crate::selector::Selector;
 use crate::syntax::{brace_ahead, expression, is_word, skip_to_comma, text, unquoted};
 
@@ -43,6 +44,9 @@ enum Value {
     Criterion(Criterion),
     Map(Vec<Entry>),
     Kinds(Vec<Selector>),
+    /// Variants of the framework's `Operation`.
+    Operations(Vec<Ident>),
+    Choice(bool),
 }
 
 /// `"key": criterion` within `labels = {..}`.
@@ -114,6 +118,21 @@ impl Options {
 
     fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
+    }
+
+    /// Whether a flag is given, and is on.
+    pub(crate) fn is_on(&self, flag: &str) -> bool {
+        let mut all = self.0.iter();
+        all.any(|(key, value)| key == flag && matches!(value, Value::Flag(true)))
+    }
+
+    /// Whether the handler is for deletions, and for nothing else.
+    pub(crate) fn are_only_deletions(&self) -> bool {
+        let mut all = self.0.iter();
+        all.any(|(_, value)| match value {
+            Value::Operations(operations) => operations.iter().all(|it| it == "Delete"),
+            _ => false,
+        })
     }
 
     /// Whether there is a `param`.
@@ -192,6 +211,7 @@ impl Value {
         let expr = match given {
             Given::Map(entries) => return Ok(Self::Map(entries)),
             Given::Flag if form == Form::Flag => return Ok(Self::Flag(true)),
+            Given::Flag if form == Form::Choice => return Ok(Self::Choice(true)),
             Given::Expr(expr) => expr,
             Given::Flag | Given::Path(_) => {
                 return Err(error(
@@ -213,6 +233,9 @@ impl Value {
             Form::Criterion => Ok(Self::Criterion(Criterion::read(expr)?)),
             Form::Predicate => of_the_cause(&name, expr).map(Self::Predicate),
             Form::Kinds => kinds(&name, &expr),
+            Form::Operations => operations(&expr, sample(form)).map(Self::Operations),
+            Form::Text => plain_text(&name, expr),
+            Form::Choice => choice(&name, &expr),
             Form::Any | Form::Map => Ok(Self::Any(expr)),
         }
     }
@@ -261,6 +284,10 @@ impl Value {
                 quote!(#key: #k::Vec::from([#(#k::kind(#kinds)),*]))
             }
             Self::Predicate(expr) => quote!(#key: #k::Option::Some(#k::when(#expr))),
+            Self::Operations(operations) => {
+                quote!(#key: #k::Vec::from([#(#k::Operation::#operations),*]))
+            }
+            Self::Choice(on) => quote!(#key: #k::Option::Some(#on)),
         }
     }
 }
@@ -280,6 +307,9 @@ fn sample(form: Form) -> &'static str {
         Form::Criterion => "PRESENT",
         Form::Map => "{\"app\": \"x\"}",
         Form::Kinds => "[Deployment, \"services\"]",
+        Form::Operations => "[CREATE, UPDATE]",
+        Form::Text => "\"status\"",
+        Form::Choice => "true",
         Form::Flag | Form::Any | Form::Seconds | Form::Pause | Form::Count => "3",
     }
 }
@@ -293,6 +323,29 @@ fn flag_of(name: &str, expr: &Expr) -> syn::Result<Value> {
             expr,
             format!("`{name}` is either there or not: write `{name}`, without a value"),
         )),
+    }
+}
+
+/// There, or `true`, or `false`, which says the default.
+fn choice(name: &str, expr: &Expr) -> syn::Result<Value> {
+    match expr {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(on), ..
+        }) => Ok(Value::Choice(on.value)),
+        _ => Err(error(expr, format!("`{name}` is either `true` or `false`"))),
+    }
+}
+
+fn plain_text(name: &str, expr: Expr) -> syn::Result<Value> {
+    match (&expr, text(&expr)) {
+        (_, Some(text)) if text.is_empty() => {
+            Err(error(expr, format!("`{name}` is empty: leave it out")))
+        }
+        (Expr::Lit(_), None) => Err(error(
+            expr,
+            format!("this is text: `{name} = {}`", sample(Form::Text)),
+        )),
+        _ => Ok(Value::Text(expr)),
     }
 }
 

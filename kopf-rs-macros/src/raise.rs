@@ -12,7 +12,7 @@ use syn::{
 };
 
 /// The errors that are known by their names.
-const ERRORS: [&str; 2] = ["TemporaryError", "PermanentError"];
+const ERRORS: [&str; 3] = ["TemporaryError", "PermanentError", "AdmissionError"];
 
 /// Convert these errors wherever the function returns one of them.
 pub(crate) fn convert_raised(function: &mut ItemFn) {
@@ -76,12 +76,14 @@ fn convert(value: &mut Expr) {
     }
 }
 
-/// `TemporaryError::new(..)`, or with a delay.
+/// `TemporaryError::new(..)`, or with a delay; `AdmissionError::new(..)`, or with a code.
 fn is_raised(error: &Expr) -> bool {
     match error {
         Expr::Group(it) => is_raised(&it.expr),
         Expr::Paren(it) => is_raised(&it.expr),
-        Expr::MethodCall(it) if it.method == "delay" => is_raised(&it.receiver),
+        Expr::MethodCall(it) if it.method == "delay" || it.method == "code" => {
+            is_raised(&it.receiver)
+        }
         Expr::Call(it) => ERRORS
             .iter()
             .any(|error| is_path(&it.func, &[error, "new"])),

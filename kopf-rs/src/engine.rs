@@ -2,6 +2,7 @@
 //!
 //! Watches feed it, `reaction` decides, handlers are called, one PATCH goes out per cycle. Must not name `kube`.
 
+pub(crate) mod admission;
 pub(crate) mod attempt;
 mod background;
 mod background_call;

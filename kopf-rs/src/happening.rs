@@ -13,6 +13,7 @@ pub(crate) mod login;
 pub(crate) mod patching;
 pub(crate) mod peering;
 pub(crate) mod posting;
+pub(crate) mod reviewing;
 pub(crate) mod serving;
 pub(crate) mod user_code;
 
@@ -31,6 +32,7 @@ use crate::happening::login::Login;
 use crate::happening::patching::Patching;
 use crate::happening::peering::Peering;
 use crate::happening::posting::Posting;
+use crate::happening::reviewing::Reviewing;
 use crate::happening::serving::Serving;
 use crate::happening::user_code::UserCode;
 
@@ -135,6 +137,9 @@ pub(crate) enum Happening {
 
     /// Something about logins by handlers.
     Login(Login),
+
+    /// Something about reviews of requests.
+    Reviewing(Reviewing),
 
     // === discovery and watches ===
     Serving(Serving),

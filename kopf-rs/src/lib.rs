@@ -49,6 +49,7 @@ extern crate self as kopf_rs;
 
 #[doc(hidden)]
 pub mod __private;
+pub(crate) mod admission;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub(crate) mod cluster;
@@ -72,6 +73,7 @@ pub use crate::engine::failures::Failure;
 pub use crate::handler::again::{Again, IntoAgain};
 pub use crate::handler::cause::Cause;
 pub use crate::handler::children::{AppliedChild, Children};
+pub use crate::handler::denial::{AdmissionError, AdmissionErrors, FieldError};
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::event_sink::PostingLevel;
 pub use crate::handler::events::Events;
@@ -84,6 +86,7 @@ pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
 pub use crate::handler::live::Live;
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;
+pub use crate::handler::operation::Operation;
 pub use crate::handler::options::ErrorsMode;
 pub use crate::handler::owner::{
     Dependents, Owner, adjust_namespace, adopt, append_owner_reference, harmonize_naming, label,
@@ -94,6 +97,7 @@ pub use crate::handler::registry::callback::{
 };
 pub use crate::handler::registry::selectors::IntoSelector;
 pub use crate::handler::registry::{Registry, RegistryError};
+pub use crate::handler::review::{UserInfo, Warnings};
 pub use crate::handler::seconds::Seconds;
 pub use crate::handler::status::{Conditions, Status};
 pub use crate::handler::stopped::{StopReason, Stopped};
@@ -200,6 +204,8 @@ pub use kopf_rs_macros::on_event;
 pub use kopf_rs_macros::on_field;
 #[doc = include_str!("../docs/on_login.md")]
 pub use kopf_rs_macros::on_login;
+#[doc = include_str!("../docs/on_mutate.md")]
+pub use kopf_rs_macros::on_mutate;
 #[doc = include_str!("../docs/on_probe.md")]
 pub use kopf_rs_macros::on_probe;
 #[doc = include_str!("../docs/on_resume.md")]
@@ -208,6 +214,8 @@ pub use kopf_rs_macros::on_resume;
 pub use kopf_rs_macros::on_startup;
 #[doc = include_str!("../docs/on_update.md")]
 pub use kopf_rs_macros::on_update;
+#[doc = include_str!("../docs/on_validate.md")]
+pub use kopf_rs_macros::on_validate;
 #[doc = include_str!("../docs/reconcile.md")]
 pub use kopf_rs_macros::reconcile;
 #[doc = include_str!("../docs/subhandler.md")]

@@ -39,6 +39,7 @@
 //! - [`Lines`] are log lines; [`TestCluster::line`] awaits one.
 //! - [`Calls`] are what the handlers of a test note, to be awaited and counted.
 //! - [`Fault`] makes requests fail, and watches break or fall silent: [`TestCluster::fault`].
+//! - [`review`] asks admission handlers about a request, without a cluster.
 //! - [`Program`] is the operator's program, as a process of its own: its flags, its output, its exit code.
 //!
 //! # Time
@@ -59,6 +60,7 @@ mod kubeconfig;
 mod lines;
 mod operator;
 mod program;
+mod review;
 mod until;
 
 pub use kopf_rs_apiserver::{ApiServer, Entry, Fault, FaultHandle, User, Verb, WorkloadOptions};
@@ -68,6 +70,7 @@ pub use cluster::TestCluster;
 pub use lines::Lines;
 pub use operator::TestOperator;
 pub use program::Program;
+pub use review::{Reviewed, TestReview, review};
 
 #[cfg(test)]
 mod tests;

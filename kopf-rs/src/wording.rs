@@ -14,6 +14,7 @@ mod login;
 mod patching;
 mod peering;
 mod posting;
+mod reviewing;
 mod serving;
 
 use std::fmt;
@@ -45,6 +46,7 @@ impl Line<'_> {
             Happening::Posting(posting) => posting::level(posting),
             Happening::Health(health) => health::level(health),
             Happening::Login(login) => login::level(login),
+            Happening::Reviewing(it) => reviewing::level(it),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
             Happening::AbruptEnd(end) => abrupt_end::level(end),
             Happening::OutcomesLost { .. } | Happening::WorkerPanicked => Level::ERROR,
@@ -96,10 +98,7 @@ impl fmt::Display for Line<'_> {
                 pause,
                 waiting,
             } => request_failed(*request, error, *pause, *waiting, f),
-            Happening::Unreadable { error } => write!(
-                f,
-                "The operator cannot read objects of this kind. It handles them from watch events only, which can take longer: {error}"
-            ),
+            Happening::Unreadable { error } => unreadable(error, f),
             Happening::PermissionMissing { rule } => {
                 write!(f, "A permission is missing. To grant it, add {rule}")
             }
@@ -121,6 +120,7 @@ impl fmt::Display for Line<'_> {
             Happening::Posting(posting) => posting::write(f, posting),
             Happening::Health(health) => health::write(f, health),
             Happening::Login(login) => login::write(f, login),
+            Happening::Reviewing(it) => reviewing::write(f, it),
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }
@@ -139,6 +139,13 @@ fn request_failed(
         write!(f, "; {waiting} objects are waiting")?;
     }
     write!(f, ": {error}")
+}
+
+fn unreadable(error: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "The operator cannot read objects of this kind. It handles them from watch events only, which can take longer: {error}"
+    )
 }
 
 fn outage_over(

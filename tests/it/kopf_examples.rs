@@ -1,11 +1,11 @@
-//! Kopf's own examples, ported: each of `examples/kopf` at work on an API server in memory.
-//!
-//! 17 needs admission, and follows with it.
+//! Kopf's own examples, ported: each of `examples/kopf` at work on an API server in memory. That of admission handlers is asked without one.
 
 use kopf_rs::prelude::*;
-use kopf_rs::testing::{TestCluster, TestOperator};
+use kopf_rs::testing::{Reviewed, TestCluster, TestOperator, review};
 use kopf_rs::{Operator, Registry};
 
+#[path = "../../examples/kopf/17-admission.rs"]
+mod admission;
 #[path = "../../examples/kopf/10-builtins.rs"]
 mod builtins;
 #[path = "../../examples/kopf/02-children.rs"]
@@ -332,4 +332,25 @@ async fn example_16_indexing() {
     let is_empty = |it: &Value| it["status"]["running-pods"] == json!([]);
     cluster.until("kopfexamples", NAME, is_empty).await;
     operator.stop().await;
+}
+
+#[tokio::test]
+async fn example_17_admission() {
+    let with_field = async |field: &str| -> Reviewed {
+        let [mut object] = kopf_rs_tests::documents(OBJECT)
+            .try_into()
+            .expect("one object");
+        object["spec"]["field"] = json!(field);
+        review(object).create().by(registry("admission")).await
+    };
+    let allowed = with_field("value").await;
+    assert!(allowed.is_allowed, "{allowed:?}");
+    assert_eq!(allowed.object["spec"]["injected"], 123);
+    assert_eq!(allowed.warnings.len(), 2);
+    let wrong = with_field("wrong").await;
+    assert_eq!(
+        (wrong.code, wrong.message.as_str()),
+        (500, "spec.field is wrong")
+    );
+    assert_eq!(with_field("not-allowed").await.code, 555);
 }

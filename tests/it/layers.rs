@@ -33,6 +33,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "reaction",
         &["object", "handler", "state", "happening", "wording"],
     ),
+    // Reviews of requests as data.
+    ("admission", &["object", "handler"]),
     ("rt", &[]),
     // A watch backs off and reads the clock: `rt` lies under everything that waits.
     ("cluster", &["object", "rt"]),
@@ -45,6 +47,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "happening",
             "wording",
             "reaction",
+            "admission",
             "cluster",
             "rt",
         ],
@@ -63,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "happening",
             "wording",
             "reaction",
+            "admission",
             "cluster",
             "rt",
             "engine",
@@ -74,8 +78,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &["object", "handler", "state", "cluster", "operator"],
     ),
-    // A test starts operators with clients of its server, and sees the lines that a program writes.
-    ("testing", &["cluster", "operator", "cli"]),
+    // A test starts operators with clients of its server, sees the lines that a program writes, and asks admission handlers as a server does.
+    (
+        "testing",
+        &["handler", "admission", "cluster", "operator", "cli"],
+    ),
 ];
 
 /// The public list and the doors of generated code re-export from anywhere, and hold nothing themselves.

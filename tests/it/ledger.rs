@@ -51,8 +51,10 @@ fn every_number_has_its_proof() {
     wrong.extend(missing("row", 38, &ledger.rows, &[]));
     let engines = [
         ("A", 13),
+        ("AD", 36),
         ("C", 3),
         ("CH", 62),
+        ("CV", 17),
         ("D", 19),
         ("I", 10),
         ("L", 7),
@@ -60,6 +62,8 @@ fn every_number_has_its_proof() {
         ("P", 10),
         ("S", 4),
         ("T", 13),
+        ("W", 16),
+        ("PO", 14),
     ];
     let numbers = engines.map(|(letter, last)| (1..=last).map(move |it| format!("{letter}{it}")));
     let numbers = numbers.into_iter().flatten();

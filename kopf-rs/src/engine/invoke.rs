@@ -381,7 +381,7 @@ pub(crate) fn invoke_at_once(cause: &HandlerCall, about: &Reference) -> Outcome 
 }
 
 fn ended(returned: Result<Returned, Panicked>) -> Outcome {
-    returned.map_or_else(|Panicked(message)| Outcome::Arbitrary { message }, outcome)
+    returned.map_or_else(|Panicked(message)| Outcome::Panicked { message }, outcome)
 }
 
 /// A handler's return value as an outcome.
@@ -394,6 +394,10 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
         },
         Err(HandlerError::Permanent(error)) => Outcome::Permanent {
             message: error.to_string(),
+        },
+        Err(HandlerError::Admission(error)) => Outcome::Denied {
+            message: error.to_string(),
+            denial: error.into_denial(),
         },
         Err(error) if error.is_unfinished() => Outcome::Waiting,
         Err(error) => Outcome::Arbitrary {

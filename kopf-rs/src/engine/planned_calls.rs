@@ -122,11 +122,15 @@ impl PlannedCalls {
                 message,
                 fate: Fate::Ignored,
             },
-            Outcome::Permanent { message } => AttemptEnd::Permanent { message },
-            Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
-                message,
-                fate: Fate::Ignored,
-            },
+            Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
+                AttemptEnd::Permanent { message }
+            }
+            Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
+                AttemptEnd::Arbitrary {
+                    message,
+                    fate: Fate::Ignored,
+                }
+            }
             Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
             Outcome::Waiting => {
                 self.report_handling(Handling::WaitsForSubhandlers { handler });

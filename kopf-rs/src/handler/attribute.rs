@@ -102,9 +102,43 @@ pub(crate) const INDEX: Attribute = Attribute {
     options: &[RETRY, FILTERS],
 };
 
-const ALL: [Attribute; 15] = [
-    ON_CREATE, ON_UPDATE, ON_DELETE, FINALIZE, ON_RESUME, ON_FIELD, ON_EVENT, ON_STARTUP,
-    ON_CLEANUP, ON_LOGIN, ON_PROBE, DAEMON, TIMER, RECONCILE, INDEX,
+/// Those of webhooks.
+const WEBHOOK: &[&str] = &[
+    "timeout",
+    "operations",
+    "subresource",
+    "persistent",
+    "side_effects",
+    "ignore_failures",
+];
+
+pub(crate) const ON_VALIDATE: Attribute = Attribute {
+    name: "on_validate",
+    options: &[FILTERS, WEBHOOK, &["deleted"]],
+};
+pub(crate) const ON_MUTATE: Attribute = Attribute {
+    name: "on_mutate",
+    options: &[FILTERS, WEBHOOK],
+};
+
+const ALL: [Attribute; 17] = [
+    ON_CREATE,
+    ON_UPDATE,
+    ON_DELETE,
+    FINALIZE,
+    ON_RESUME,
+    ON_FIELD,
+    ON_EVENT,
+    ON_STARTUP,
+    ON_CLEANUP,
+    ON_LOGIN,
+    ON_PROBE,
+    DAEMON,
+    TIMER,
+    RECONCILE,
+    INDEX,
+    ON_VALIDATE,
+    ON_MUTATE,
 ];
 
 // === impl ===

@@ -15,7 +15,7 @@ use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::read::{self, Absent, At};
-use crate::handler::subject::Subject;
+use crate::handler::subject::{ReviewSubject, Subject};
 use crate::object::body::Body;
 use crate::object::labels::Labels;
 use crate::object::path::FieldPath;
@@ -130,12 +130,12 @@ impl Cause {
     /// `metadata.name`
     #[must_use]
     pub fn name(&self) -> &str {
-        self.body().name()
+        self.subject.name()
     }
     /// `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        self.body().namespace()
+        self.subject.namespace()
     }
     /// `metadata.uid`
     #[must_use]
@@ -186,6 +186,13 @@ impl Cause {
     #[must_use]
     pub fn runtime(&self) -> Duration {
         self.attempt.runtime
+    }
+    /// The request under review, for admission handlers.
+    pub(crate) fn review(&self) -> Option<&ReviewSubject> {
+        match &self.subject {
+            Subject::Review(subject) => Some(subject),
+            _ => None,
+        }
     }
     /// A value that the operator was given, by its type: the client, or a value of your own.
     ///

@@ -16,7 +16,7 @@ use crate::handler::child_requests::{
 };
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
-use crate::handler::extract::given::OfAnObject;
+use crate::handler::extract::given::{OfAStoredObject, OfAnObject};
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::child::Ownership;
@@ -300,3 +300,4 @@ impl FromCause<'_> for Children {
 }
 
 impl OfAnObject for Children {}
+impl OfAStoredObject for Children {}

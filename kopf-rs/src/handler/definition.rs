@@ -19,6 +19,7 @@ use crate::handler::owned::OwnedKind;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
 use crate::handler::timing::{BackgroundKind, Timing};
+use crate::handler::webhook::AdmissionHandler;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
@@ -213,6 +214,16 @@ impl Handler {
     /// Whether its log lines become Kubernetes Events where lines are posted.
     pub(crate) fn posts_lines(&self) -> bool {
         self.family.posts_lines()
+    }
+
+    /// Whether others may have its id.
+    pub(crate) fn may_share_id(&self) -> bool {
+        self.family.may_share_id()
+    }
+
+    /// The admission handler that it is; `None` for all others.
+    pub(crate) fn admission(&self) -> Option<&AdmissionHandler> {
+        self.family.admission()
     }
 
     /// The activity it is part of; `None` for handlers of objects.

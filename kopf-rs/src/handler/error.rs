@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::handler::denial::{AdmissionError, Denial};
 use crate::handler::seconds::Seconds;
 
 /// The handler is tried again after `delay` (60 s by default): its condition is expected to pass. Kopf's `TemporaryError`.
@@ -55,6 +56,8 @@ pub enum HandlerError {
     Temporary(TemporaryError),
     /// The handler is not tried again.
     Permanent(PermanentError),
+    /// The request is denied. Where no request is under review, the handler is not tried again.
+    Admission(AdmissionError),
     /// Whatever else: treated as the handler's `errors` mode says, retried by default.
     Arbitrary(Box<dyn Error + Send + Sync>),
 }
@@ -191,6 +194,7 @@ impl fmt::Display for HandlerError {
         match self {
             Self::Temporary(error) => error.fmt(f),
             Self::Permanent(error) => error.fmt(f),
+            Self::Admission(error) => error.fmt(f),
             Self::Arbitrary(error) => f.write_str(&whole_text(error.as_ref())),
         }
     }
@@ -212,27 +216,26 @@ impl HandlerError {
             Ok(permanent) => return Self::Permanent(*permanent),
             Err(error) => error,
         };
-        match hidden_meaning(error.as_ref()) {
-            Some(Meaning::Temporary(delay)) => {
-                Self::Temporary(TemporaryError::new(whole_text(error.as_ref())).delay(delay))
-            }
-            Some(Meaning::Permanent) => {
-                Self::Permanent(PermanentError::new(whole_text(error.as_ref())))
-            }
-            None => Self::Arbitrary(error),
+        Self::of_meaning(error.as_ref()).unwrap_or_else(|| Self::Arbitrary(error))
+    }
+
+    /// Of an error that has one of ours inside: its text and its meaning.
+    fn of_meaning(error: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(denial) = hidden::<Denial>(error) {
+            let denied = AdmissionError::of(whole_text(error), denial);
+            return Some(Self::Admission(denied));
         }
+        Some(match hidden::<Meaning>(error)? {
+            Meaning::Temporary(delay) => {
+                Self::Temporary(TemporaryError::new(whole_text(error)).delay(delay))
+            }
+            Meaning::Permanent => Self::Permanent(PermanentError::new(whole_text(error))),
+        })
     }
 
     /// Of an error that cannot be sent to other threads: its text and its meaning.
     pub(crate) fn from_local(error: &(dyn Error + 'static)) -> Self {
-        let text = whole_text(error);
-        match hidden_meaning(error) {
-            Some(Meaning::Temporary(delay)) => {
-                Self::Temporary(TemporaryError::new(text).delay(delay))
-            }
-            Some(Meaning::Permanent) => Self::Permanent(PermanentError::new(text)),
-            None => Self::Arbitrary(text.into()),
-        }
+        Self::of_meaning(error).unwrap_or_else(|| Self::Arbitrary(whole_text(error).into()))
     }
 }
 
@@ -253,14 +256,15 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-fn hidden_meaning(error: &(dyn Error + 'static)) -> Option<Meaning> {
-    causes(error).find_map(|cause| cause.downcast_ref().copied())
+fn hidden<T: Error + Clone + 'static>(error: &(dyn Error + 'static)) -> Option<T> {
+    causes(error).find_map(|cause| cause.downcast_ref().cloned())
 }
 
 /// The error and its causes, joined by colons; a cause that its parent already quotes is not repeated.
 fn whole_text(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
-    for cause in causes(error).skip(1).filter(|cause| !cause.is::<Meaning>()) {
+    let is_text = |cause: &&(dyn Error + 'static)| !cause.is::<Meaning>() && !cause.is::<Denial>();
+    for cause in causes(error).skip(1).filter(is_text) {
         let part = cause.to_string();
         if !text.contains(&part) {
             text.push_str(": ");
@@ -273,6 +277,7 @@ fn whole_text(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::denial::AdmissionErrors;
 
     #[derive(Debug, thiserror::Error)]
     #[error("while creating the pod")]
@@ -305,6 +310,26 @@ mod tests {
             matches!(&hidden, HandlerError::Temporary(error) if error.delay_wanted() == Duration::from_secs(3))
         );
         assert_eq!(hidden.to_string(), "wait");
+    }
+
+    #[test]
+    fn a_denial_keeps_its_code_and_its_fields() {
+        let denied = |error: HandlerError| match error {
+            HandlerError::Admission(error) => (error.to_string(), error.into_denial()),
+            other => panic!("expected a denial, got {other:?}"),
+        };
+        let (text, denial) = denied(AdmissionError::new("no").code(418).into());
+        assert_eq!((text.as_str(), denial.code), ("no", Some(418)));
+        let (text, denial) = denied(Hidden(Wrapped(AdmissionError::new("no"))).into());
+        assert_eq!(
+            (text.as_str(), denial.code),
+            ("while creating the pod: no", None)
+        );
+        let mut errors = AdmissionErrors::new();
+        errors.required("spec.image", "");
+        let (text, denial) = denied(errors.into());
+        assert_eq!(text, "spec.image: Required value");
+        assert_eq!(denial.fields[0].field, "spec.image");
     }
 
     #[test]

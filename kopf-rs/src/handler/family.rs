@@ -6,6 +6,7 @@
 
 use crate::handler::attribute::{Attribute, INDEX, ON_EVENT, RECONCILE};
 use crate::handler::family::activity::{ActivityHandler, ActivityOptions};
+use crate::handler::family::admission::AdmissionOptions;
 use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::{EventHandler, EventOptions};
@@ -16,9 +17,11 @@ use crate::handler::options::ChangeOptions;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::Activity;
 use crate::handler::timing::BackgroundKind;
+use crate::handler::webhook::AdmissionKind;
 use crate::object::selector::{Selector, SelectorError};
 
 pub(crate) mod activity;
+pub(crate) mod admission;
 pub(crate) mod background;
 pub(crate) mod change;
 pub(crate) mod event;
@@ -36,6 +39,8 @@ pub enum Declaration {
     Background(BackgroundKind, MakeSelector, fn() -> BackgroundOptions),
     /// `#[reconcile]`
     Reconcile(MakeSelector, fn() -> ReconcileOptions),
+    /// `#[on_validate]`, `#[on_mutate]`
+    Admission(AdmissionKind, MakeSelector, fn() -> AdmissionOptions),
     /// `#[index]`
     Index(MakeSelector, fn() -> IndexOptions, IndexType),
     /// `#[on_startup]`, `#[on_cleanup]`, `#[on_login]`, `#[on_probe]`
@@ -67,6 +72,11 @@ impl Declaration {
             Self::Reconcile(selector, options) => {
                 let made = |it| ReconcileHandler::new(it, options());
                 (RECONCILE, named(selector).and_then(made).map(boxed))
+            }
+            Self::Admission(kind, selector, options) => {
+                let made = |it| admission::handler(kind, it, options());
+                let handler = named(selector).and_then(made);
+                (admission::attribute(kind), handler.map(boxed))
             }
             Self::Index(selector, options, ty) => {
                 let made = |it| IndexHandler::new(it, options(), ty);

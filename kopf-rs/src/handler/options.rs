@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::handler::cause::Param;
 use crate::handler::filter::{Criterion, Filters};
 use crate::handler::index::erased::{IndexType, RequiredIndex};
+use crate::handler::operation::Operation;
 use crate::handler::owned::Kinds;
 use crate::handler::required::RequiredState;
 use crate::handler::timing::Timing;
@@ -114,6 +115,11 @@ pub(crate) struct CallbackOptions {
     pub(crate) owns: Kinds,
     pub(crate) reads: Kinds,
     pub(crate) formerly_owns: Kinds,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) subresource: Option<String>,
+    pub(crate) persistent: bool,
+    pub(crate) side_effects: bool,
+    pub(crate) ignore_failures: Option<bool>,
     /// For `index`: the types of its keys and values.
     pub(crate) index: Option<IndexType>,
 }
@@ -155,6 +161,11 @@ impl CallbackOptions {
             ("reads", !self.reads.is_empty()),
             ("formerly_owns", !self.formerly_owns.is_empty()),
             ("resync", timing.resync.is_some()),
+            ("operations", !self.operations.is_empty()),
+            ("subresource", self.subresource.is_some()),
+            ("persistent", self.persistent),
+            ("side_effects", self.side_effects),
+            ("ignore_failures", self.ignore_failures.is_some()),
             (
                 "cancellation_backoff",
                 timing.cancellation_backoff.is_some(),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::handler::denial::Denial;
+
 /// The end of one attempt.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -14,8 +16,12 @@ pub(crate) enum Outcome {
     Temporary { message: String, delay: Duration },
     /// `PermanentError`.
     Permanent { message: String },
-    /// Any other error, a panic included: the handler's `errors` mode decides.
+    /// `AdmissionError`: without a request under review, as a permanent error.
+    Denied { message: String, denial: Denial },
+    /// Any other error: the handler's `errors` mode decides.
     Arbitrary { message: String },
+    /// A panic: as an arbitrary error, but in a review.
+    Panicked { message: String },
     /// Cancelled at the handler's timeout.
     TimedOut { after: Duration },
     /// Its sub-handlers are left to be done: no attempt of its own.

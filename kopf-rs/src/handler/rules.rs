@@ -9,6 +9,7 @@ use crate::handler::options::{CallbackOptions, NO_RETRY, RetryOptions};
 use crate::handler::owned::OwnedKind;
 use crate::handler::subject::{Activity, Reason};
 use crate::handler::timing::{BackgroundKind, Timing};
+use crate::handler::webhook::AdmissionHandler;
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
 
@@ -128,6 +129,16 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
     /// Whether its log lines become Kubernetes Events where lines are posted.
     fn posts_lines(&self) -> bool {
         true
+    }
+
+    /// Whether several functions may have one id, even for the same resources.
+    fn may_share_id(&self) -> bool {
+        false
+    }
+
+    /// The admission handler that it is, if it is one.
+    fn admission(&self) -> Option<&AdmissionHandler> {
+        None
     }
 
     /// The activity it is part of; `None` for handlers of objects.

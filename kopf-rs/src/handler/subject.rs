@@ -3,13 +3,14 @@
 //! One variant per family. Must not know handlers, nor how a cause offers its subject: each family's module adds methods to `Cause`.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use crate::handler::again::AgainCell;
 use crate::handler::index::erased::EntriesSink;
 use crate::handler::live::Live;
+use crate::handler::review::{ReviewFacts, Warnings};
 use crate::handler::stopped::Stopped;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -25,6 +26,7 @@ pub(crate) enum Subject {
     Event(EventSubject),
     Background(BackgroundSubject),
     Index(IndexSubject),
+    Review(ReviewSubject),
     Activity(Activity),
 }
 
@@ -98,6 +100,27 @@ pub(crate) struct IndexSubject {
     pub(crate) entries: EntriesSink,
 }
 
+/// A request about an object, which an admission handler lets pass or not.
+#[derive(Clone, Debug)]
+pub(crate) struct ReviewSubject {
+    /// As it is to be; where it is to be deleted, as it is.
+    pub(crate) object: SubjectObject,
+    pub(crate) facts: Arc<ReviewFacts>,
+    pub(crate) sides: Arc<Sides>,
+    pub(crate) warnings: Warnings,
+}
+
+/// The object of a request, before and after.
+#[derive(Debug, Default)]
+pub(crate) struct Sides {
+    /// The body is the object as it is: there will be none.
+    pub(crate) is_deletion: bool,
+    /// The object before it is changed to the body.
+    pub(crate) before: Option<Value>,
+    /// Made where it is asked for.
+    pub(crate) diff: OnceLock<Diff>,
+}
+
 /// What an operator does for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -121,8 +144,48 @@ impl Subject {
             Self::Event(subject) => Some(&subject.object),
             Self::Background(subject) => Some(&subject.object),
             Self::Index(subject) => Some(&subject.object),
+            Self::Review(subject) => Some(&subject.object),
             Self::Activity(_) => None,
         }
+    }
+
+    /// The name of the object. Not all objects under review have one: then it is that in the request.
+    pub(crate) fn name(&self) -> &str {
+        let own = self.object().map_or("", |it| it.body.name());
+        match self {
+            Self::Review(it) if own.is_empty() => it.facts.name.as_deref().unwrap_or_default(),
+            _ => own,
+        }
+    }
+
+    /// Its namespace, likewise.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        let own = self.object().and_then(|it| it.body.namespace());
+        match self {
+            Self::Review(it) => own.or(it.facts.namespace.as_deref()),
+            _ => own,
+        }
+    }
+}
+
+impl ReviewSubject {
+    /// The whole object as it is.
+    pub(crate) fn before(&self) -> Option<&Value> {
+        if self.sides.is_deletion {
+            Some(&self.object.body)
+        } else {
+            self.sides.before.as_ref()
+        }
+    }
+
+    /// The whole object as it is to be.
+    pub(crate) fn after(&self) -> Option<&Value> {
+        (!self.sides.is_deletion).then_some(&self.object.body)
+    }
+
+    pub(crate) fn diff(&self) -> &Diff {
+        let diff = || Diff::between(self.before(), self.after());
+        self.sides.diff.get_or_init(diff)
     }
 }
 

@@ -17,9 +17,12 @@ use crate::handler::index::Index;
 use crate::handler::index::erased::Indices;
 use crate::handler::live::Live;
 use crate::handler::memo::Memo;
+use crate::handler::operation::Operation;
+use crate::handler::review::{ReviewFacts, Warnings};
 use crate::handler::stopped::Stopped;
 use crate::handler::subject::{
-    BackgroundSubject, Change, ChangeSubject, EventSubject, Reason, Subject, SubjectObject,
+    BackgroundSubject, Change, ChangeSubject, EventSubject, Reason, ReviewSubject, Sides, Subject,
+    SubjectObject,
 };
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -144,6 +147,36 @@ impl TestCause {
                 live,
                 stopped,
             });
+        }
+        self
+    }
+    /// As an admission handler is told: the object is to be created, changed from what [`old`](Self::old) was given before, or deleted.
+    #[must_use]
+    pub fn operation(mut self, operation: Operation) -> Self {
+        let Subject::Change(ChangeSubject { object, change, .. }) = &self.cause.subject else {
+            return self;
+        };
+        let sides = Sides {
+            is_deletion: operation == Operation::Delete,
+            before: change.old.as_deref().cloned(),
+            ..Sides::default()
+        };
+        self.cause.subject = Subject::Review(ReviewSubject {
+            object: object.clone(),
+            facts: Arc::new(ReviewFacts::of(operation)),
+            sides: Arc::new(sides),
+            warnings: Warnings::new(),
+        });
+        self
+    }
+    /// As an admission handler is told of who asks.
+    ///
+    /// # Panics
+    /// Where `user` is no JSON.
+    #[must_use]
+    pub fn userinfo(mut self, user: impl Serialize) -> Self {
+        if let Subject::Review(review) = &mut self.cause.subject {
+            Arc::make_mut(&mut review.facts).userinfo = json!(user);
         }
         self
     }
@@ -303,5 +336,23 @@ mod tests {
         let event = Cause::of(object()).event(EventType::Deleted);
         assert_eq!(event.event_type(), Some(EventType::Deleted));
         assert_eq!(event.name(), "one");
+    }
+
+    #[test]
+    fn a_review_is_told_as_it_is_to_admission_handlers() {
+        let before = json!({"spec": {"size": 1}});
+        let update = Cause::of(object())
+            .old(before)
+            .operation(Operation::Update)
+            .userinfo(json!({"username": "me", "groups": ["a"]}));
+        let update = Cause::from(update);
+        assert_eq!(update.operation(), Some(Operation::Update));
+        assert_eq!(update.userinfo().groups, ["a"]);
+        assert_eq!(update.new(), Some(&object()));
+        assert!(update.diff().touches("spec.size") && !update.dryrun());
+        update.warnings().push("careful");
+        assert_eq!(update.warnings().all(), ["careful"]);
+        let deletion = Cause::from(Cause::of(object()).operation(Operation::Delete));
+        assert_eq!((deletion.old(), deletion.new()), (Some(&object()), None));
     }
 }

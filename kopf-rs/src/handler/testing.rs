@@ -14,10 +14,12 @@ use crate::handler::cause::{Attempt, CauseContext};
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::index::erased::EntriesSink;
 use crate::handler::live::Live;
+use crate::handler::operation::Operation;
+use crate::handler::review::{ReviewFacts, Warnings};
 use crate::handler::stopped::Stopped;
 use crate::handler::subject::{
-    BackgroundSubject, Change, ChangeSubject, EventSubject, IndexSubject, Reason, Subject,
-    SubjectObject,
+    BackgroundSubject, Change, ChangeSubject, EventSubject, IndexSubject, Reason, ReviewSubject,
+    Subject, SubjectObject,
 };
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -50,7 +52,23 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         }),
         body: Arc::new(Body::new(object)),
     };
-    let subject = if let Some(activity) = handler.activity() {
+    let subject = subject(handler, object, spec);
+    let attempt = Attempt {
+        retry: 2,
+        is_first: false,
+        started: Timestamp::UNIX_EPOCH,
+        runtime: Duration::from_secs(90),
+    };
+    HandlerCall::new(
+        Arc::clone(handler),
+        CauseContext::default(),
+        attempt,
+        subject,
+    )
+}
+
+fn subject(handler: &Handler, object: SubjectObject, spec: Value) -> Subject {
+    if let Some(activity) = handler.activity() {
         Subject::Activity(activity)
     } else if handler.is_for_events() {
         Subject::Event(EventSubject {
@@ -61,6 +79,13 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         Subject::Index(IndexSubject {
             object,
             entries: EntriesSink::default(),
+        })
+    } else if handler.admission().is_some() {
+        Subject::Review(ReviewSubject {
+            object,
+            facts: Arc::new(ReviewFacts::of(Operation::Create)),
+            sides: Arc::default(),
+            warnings: Warnings::new(),
         })
     } else if handler.background().is_some() {
         Subject::Background(BackgroundSubject {
@@ -80,19 +105,7 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
             },
             subhandlers: None,
         })
-    };
-    let attempt = Attempt {
-        retry: 2,
-        is_first: false,
-        started: Timestamp::UNIX_EPOCH,
-        runtime: Duration::from_secs(90),
-    };
-    HandlerCall::new(
-        Arc::clone(handler),
-        CauseContext::default(),
-        attempt,
-        subject,
-    )
+    }
 }
 
 /// Makes the call; the handler's future must not wait for anything.

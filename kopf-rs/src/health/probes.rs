@@ -162,10 +162,12 @@ fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
         Outcome::Succeeded(result) => {
             return (result.filter(|it| !it.is_null()), AttemptEnd::Succeeded);
         }
-        Outcome::Arbitrary { .. } | Outcome::Waiting if handler.errors() == ErrorsMode::Ignored => {
+        Outcome::Arbitrary { .. } | Outcome::Panicked { .. } | Outcome::Waiting
+            if handler.errors() == ErrorsMode::Ignored =>
+        {
             AttemptEnd::Succeeded
         }
-        Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
+        Outcome::Arbitrary { message } | Outcome::Panicked { message } => AttemptEnd::Arbitrary {
             message,
             fate: Fate::Stopped,
         },
@@ -173,7 +175,9 @@ fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
             message,
             fate: Fate::Retried { delay },
         },
-        Outcome::Permanent { message } => AttemptEnd::Permanent { message },
+        Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
+            AttemptEnd::Permanent { message }
+        }
         Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
         Outcome::Waiting => AttemptEnd::Permanent {
             message: "it waits for sub-handlers, and activities have none".to_owned(),

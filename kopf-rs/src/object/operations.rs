@@ -53,6 +53,11 @@ impl Operations {
         bonds.into_iter().chain(parts).collect()
     }
 
+    /// Whether nothing is changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Where something is changed, as JSON pointers.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(path_of)

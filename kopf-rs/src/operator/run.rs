@@ -52,6 +52,8 @@ use crate::state::{BadPersistence, Persistence};
 
 mod endpoints;
 mod logged_in;
+#[cfg(feature = "testing")]
+pub(crate) mod reviewing;
 
 /// An operator: its handlers, its settings, and the namespaces that it serves.
 ///

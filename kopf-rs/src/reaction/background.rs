@@ -472,8 +472,12 @@ fn judge_the_last(
             AttemptEnd::Succeeded
         }
         Some(Outcome::Temporary { message, .. }) => AttemptEnd::Temporary { message, fate },
-        Some(Outcome::Permanent { message }) => AttemptEnd::Permanent { message },
-        Some(Outcome::Arbitrary { message }) => AttemptEnd::Arbitrary { message, fate },
+        Some(Outcome::Permanent { message } | Outcome::Denied { message, .. }) => {
+            AttemptEnd::Permanent { message }
+        }
+        Some(Outcome::Arbitrary { message } | Outcome::Panicked { message }) => {
+            AttemptEnd::Arbitrary { message, fate }
+        }
         Some(Outcome::TimedOut { after }) => AttemptEnd::TimedOut { after },
         None | Some(Outcome::Waiting) => {
             let handler = handler.clone();

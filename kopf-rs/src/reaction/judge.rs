@@ -54,11 +54,15 @@ impl Judge {
                 message,
                 fate: self.look_ahead(handler, record, delay),
             },
-            Outcome::Permanent { message } => AttemptEnd::Permanent { message },
-            Outcome::Arbitrary { message } => AttemptEnd::Arbitrary {
-                message,
-                fate: self.fate(handler, record),
-            },
+            Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
+                AttemptEnd::Permanent { message }
+            }
+            Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
+                AttemptEnd::Arbitrary {
+                    message,
+                    fate: self.fate(handler, record),
+                }
+            }
             Outcome::Waiting => return None,
             Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
         };

@@ -34,6 +34,7 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
         "happening",
         "wording",
         "reaction",
+        "admission",
     ];
     let effects = [
         "tokio",
@@ -56,7 +57,14 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
     // Handlers wrap users' functions into boxed futures, so that module may write `async` blocks.
     let silent = within(
         sources,
-        &["object", "state", "happening", "wording", "reaction"],
+        &[
+            "object",
+            "state",
+            "happening",
+            "wording",
+            "reaction",
+            "admission",
+        ],
     );
     complaints.extend(forbidden(
         silent,

@@ -17,5 +17,6 @@ markers! {
     event_type event
     reason old new diff
     stopped
+    operation subresource dryrun userinfo headers sslpeer warnings
     settings activity
 }

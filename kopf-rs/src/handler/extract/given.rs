@@ -44,3 +44,14 @@ pub trait OfAnObject {}
     note = "take it in handlers of objects, such as #[on_create]"
 )]
 pub trait GivenToActivities {}
+
+/// Types of arguments that make something for an object, which must be there for that.
+pub trait OfAStoredObject {}
+
+/// What handlers of reviews have, although it makes something for an object: nothing.
+#[diagnostic::on_unimplemented(
+    message = "handlers of this attribute have no `{Self}`",
+    label = "the object under review may not be there yet, and may never be",
+    note = "take it in handlers of objects that are there, such as #[on_create]"
+)]
+pub trait GivenToReviews {}

@@ -82,6 +82,9 @@ json_arg! {
     old at "old", absent as Null: |cause| cause.old().map(Cow::Borrowed);
     new at "new", absent as Null: |cause| cause.new().map(Cow::Borrowed);
     event at "event", absent as Null: |cause| Some(Cow::<Value>::Owned(cause.event()));
+    userinfo at "userInfo", absent as Empty: |cause| cause.review().map(|it| Cow::Borrowed(&it.facts.userinfo));
+    headers at "headers", absent as Empty: |cause| lent(cause.headers());
+    sslpeer at "sslpeer", absent as Empty: |cause| lent(cause.sslpeer());
 }
 
 impl<'a, T: DeserializeOwned> FromArg<'a, arg::object> for Arc<T> {

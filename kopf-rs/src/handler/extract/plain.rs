@@ -7,6 +7,8 @@ use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::{FromArg, LendArg, arg};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
+use crate::handler::operation::Operation;
+use crate::handler::review::Warnings;
 use crate::handler::subject::Reason;
 use crate::object::body::Body;
 use crate::object::diff::Diff;
@@ -60,6 +62,9 @@ kept! {
     activity: str, String, |cause| cause.activity();
     reason: str, , |cause| cause.reason().map(Reason::as_str);
     event_type: str, , |cause| cause.event_type().and_then(EventType::as_str);
+    operation: str, String, |cause| cause.operation().map(Operation::as_str);
+    subresource: str, String, |cause| cause.subresource();
+    warnings: Warnings, , |cause| cause.review().map(|it| &it.warnings);
     body: Body, , |cause| Some(cause.body());
     resource: Resource, , |cause| cause.resource();
     logger: Logger, , |cause| Some(cause.logger());
@@ -78,6 +83,9 @@ copied! {
     labels: Labels, |cause| Some(cause.labels().clone());
     annotations: Labels, |cause| Some(cause.annotations().clone());
     reason: Reason, |cause| cause.reason();
+    operation: Operation, |cause| cause.operation();
+    dryrun: bool, |cause| Some(cause.dryrun());
+    warnings: Warnings, |cause| Some(cause.warnings());
     event_type: EventType, |cause| cause.event_type();
     started: SystemTime, |cause| Some(cause.started());
     started: String, |cause| Some(cause.attempt.started.to_string());
@@ -92,6 +100,9 @@ copied! {
 
 fn absent(name: &str) -> HandlerError {
     let advice = match name {
+        "subresource" => {
+            "the request is about the object itself; take `subresource` as an `Option`"
+        }
         "namespace" => "the object is cluster-scoped; take `namespace` as an `Option`",
         _ => "there is none here; take it as an `Option`",
     };

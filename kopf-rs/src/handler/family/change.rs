@@ -267,27 +267,36 @@ impl Cause {
         self.change()?.reason
     }
 
-    /// What was handled last: the essence, or the handler's field.
+    /// What was handled last: the essence, or the handler's field. For admission handlers: the whole object as it is.
     #[must_use]
     pub fn old(&self) -> Option<&Value> {
-        self.change()?.old.as_deref()
+        match &self.subject {
+            Subject::Review(review) => review.before(),
+            _ => self.change()?.old.as_deref(),
+        }
     }
 
-    /// What is to be handled now: the essence, or the handler's field.
+    /// What is to be handled now: the essence, or the handler's field. For admission handlers: the whole object as it is to be.
     #[must_use]
     #[expect(
         clippy::new_ret_no_self,
         reason = "the argument is called `new`, as in Kopf"
     )]
     pub fn new(&self) -> Option<&Value> {
-        self.change()?.new.as_deref()
+        match &self.subject {
+            Subject::Review(review) => review.after(),
+            _ => self.change()?.new.as_deref(),
+        }
     }
 
     /// The differences from `old` to `new`.
     #[must_use]
     pub fn diff(&self) -> &Diff {
         static EMPTY: LazyLock<Diff> = LazyLock::new(Diff::default);
-        self.change().map_or(&EMPTY, |change| &change.diff)
+        match &self.subject {
+            Subject::Review(review) => review.diff(),
+            _ => self.change().map_or(&EMPTY, |change| &change.diff),
+        }
     }
 
     pub(crate) fn change(&self) -> Option<&Change> {

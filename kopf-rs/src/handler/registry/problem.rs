@@ -112,7 +112,7 @@ impl fmt::Display for Problem {
 pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
     let mut by_id: HashMap<(&str, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
-    for handler in handlers {
+    for handler in handlers.iter().filter(|it| !it.may_share_id()) {
         let same_id = by_id.entry((handler.id_scope(), &*handler.id)).or_default();
         let mut others = same_id
             .iter()

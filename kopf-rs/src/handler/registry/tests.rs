@@ -197,7 +197,7 @@ fn options_of_other_attributes_are_refused() {
         "on_event of handler `tried`: `retries` is not an option of on_event: it belongs to on_create, on_update, on_delete, finalize, on_resume, \
          on_field, on_startup, on_cleanup, on_login, on_probe, daemon, timer, reconcile and index",
         "on_startup of handler `tried`: `field` is not an option of on_startup: it belongs to on_create, on_update, on_delete, finalize, on_resume, \
-         on_field, on_event, daemon, timer, reconcile and index",
+         on_field, on_event, daemon, timer, reconcile, index, on_validate and on_mutate",
         "on_update of handler `tried`: `optional` is not an option of on_update: it belongs to on_delete",
     ];
     let lines: Vec<_> = text.lines().collect();

@@ -1,0 +1,39 @@
+//! The option `operations` of admission handlers.
+//!
+//! Must not know what is done with it.
+
+use proc_macro2::{Ident, Span};
+use syn::{Error, Expr};
+
+use crate::hint::did_you_mean;
+use crate::syntax::text;
+
+const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+
+/// A list of operations: words, texts, or variants of `Operation`.
+pub(crate) fn operations(expr: &Expr, sample: &str) -> syn::Result<Vec<Ident>> {
+    let Expr::Array(list) = expr else {
+        let message = format!("`operations` is a list: `operations = {sample}`");
+        return Err(Error::new_spanned(expr, message));
+    };
+    if list.elems.is_empty() {
+        let message = "`operations` is empty: leave it out for all of them";
+        return Err(Error::new_spanned(expr, message));
+    }
+    list.elems.iter().map(operation).collect()
+}
+
+fn operation(expr: &Expr) -> syn::Result<Ident> {
+    let word = match expr {
+        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+        _ => text(expr),
+    };
+    let word = word.unwrap_or_default().to_uppercase();
+    if !OPERATIONS.contains(&word.as_str()) {
+        let hint = did_you_mean(&word, &OPERATIONS);
+        let message = format!("expected `CREATE`, `UPDATE`, `DELETE` or `CONNECT`{hint}");
+        return Err(Error::new_spanned(expr, message));
+    }
+    let variant = word[..1].to_owned() + &word[1..].to_lowercase();
+    Ok(Ident::new(&variant, Span::mixed_site()))
+}

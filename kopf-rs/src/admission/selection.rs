@@ -1,0 +1,69 @@
+//! Which handlers are called for a review.
+//!
+//! The API server selects by the configurations, which may be older than the handlers, or somebody else's: so all is checked again. Must not know
+//! how handlers are called.
+
+use serde_json::{Map, Value};
+
+use crate::admission::review::Review;
+use crate::handler::cause::Cause;
+use crate::handler::definition::Handler;
+use crate::handler::filter::Criterion;
+use crate::handler::operation::Operation;
+use crate::handler::webhook::{AdmissionHandler, AdmissionKind};
+use crate::object::resource::Resource;
+
+/// Whether the handler is for this resource. `served`: what discovery says of it, if it says anything.
+pub(crate) fn is_for_resource(
+    handler: &AdmissionHandler,
+    review: &Review,
+    served: Option<&Resource>,
+) -> bool {
+    let selector = &handler.selector;
+    selector.means(&review.resource) || served.is_some_and(|it| selector.means(it))
+}
+
+/// Whether the handler is for such a request, whatever its functions say.
+pub(crate) fn is_for_request(handler: &AdmissionHandler, review: &Review) -> bool {
+    let facts = &review.facts;
+    handler.operations().contains(&facts.operation)
+        && handler.is_for_subresource(facts.subresource.as_deref())
+        && (handler.is_for_dying() || !is_dying(review))
+        && is_for_deletion(handler, review)
+}
+
+/// Whether the filters let the object pass. Functions of users are among them.
+pub(crate) fn is_for_object(handler: &Handler, review: &Review, cause: &Cause) -> bool {
+    handler.filtered(|filters| {
+        let before = review.sides.before.as_ref();
+        let before = before.map(|it| it["metadata"]["labels"].as_object());
+        let now = Some(Some(review.body.label_map()));
+        let mut labels = now.into_iter().chain(before);
+        labels.any(|found| hold(&filters.labels, found))
+            && hold(&filters.annotations, Some(review.body.annotation_map()))
+            && handler.field().is_none_or(|field| {
+                let wanted = filters.value.as_ref().unwrap_or(&Criterion::Present);
+                wanted.holds(field.resolve(&review.body))
+            })
+            && filters.when.as_ref().is_none_or(|when| when(cause))
+    })
+}
+
+/// Without a finalizer's end being held up, by default.
+fn is_dying(review: &Review) -> bool {
+    let old = review.sides.before.as_ref();
+    review.facts.operation == Operation::Update
+        && old.is_some_and(|it| !it["metadata"]["deletionTimestamp"].is_null())
+}
+
+/// What changes objects is called for deletions only if it is for nothing else, as in Kopf: it expects something to change.
+fn is_for_deletion(handler: &AdmissionHandler, review: &Review) -> bool {
+    review.facts.operation != Operation::Delete
+        || handler.kind == AdmissionKind::Validate
+        || handler.operations.iter().all(|it| *it == Operation::Delete)
+}
+
+fn hold(criteria: &[(String, Criterion)], found: Option<&Map<String, Value>>) -> bool {
+    let mut criteria = criteria.iter();
+    criteria.all(|(name, criterion)| criterion.holds(found.and_then(|it| it.get(name))))
+}

@@ -1,0 +1,299 @@
+//! Why a request is denied: an error with a code, or all that is wrong with the fields of an object.
+//!
+//! Both keep their meaning inside other errors. Must not know how a review is answered.
+
+use std::error::Error;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::object::path::FieldPath;
+
+/// The request is denied with this message, and with this HTTP code: Kopf's `AdmissionError`. For handlers with
+/// [`#[on_validate]`](macro@crate::on_validate) and [`#[on_mutate]`](macro@crate::on_mutate); elsewhere it means the same as a
+/// [`PermanentError`](crate::PermanentError).
+///
+/// ```
+/// # use kopf_rs::prelude::*;
+/// #[on_validate("kopfexamples")]
+/// async fn not_too_large(#[from(spec.size)] size: u32) -> HandlerResult {
+///     if size > 100 {
+///         return Err(AdmissionError::new("the size must be at most 100").code(422));
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmissionError {
+    message: String,
+    denial: Denial,
+}
+
+/// All that is wrong with the fields of an object, reported together, as the API server does for its own kinds: with the code 422, the reason
+/// `Invalid`, and a cause for each field.
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_validate("kopfexamples")]
+/// async fn valid(spec: &Value) -> Result<(), AdmissionErrors> {
+///     let mut errors = AdmissionErrors::new();
+///     if spec["size"].as_u64().is_none_or(|size| size == 0) {
+///         errors.invalid("spec.size", &spec["size"], "must be a positive number");
+///     }
+///     if spec["image"].is_null() {
+///         errors.required("spec.image", "");
+///     }
+///     errors.into_result()
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let errors = valid(&json!({"size": -1})).await.unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "[spec.size: Invalid value: -1: must be a positive number, spec.image: Required value]"
+/// );
+/// # });
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionErrors(Denial);
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FieldError {
+    /// Kubernetes' word: `FieldValueInvalid`.
+    pub reason: String,
+    /// The path of the field, such as `spec.size` or `spec.ports[0].name`.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What an error says about the answer. Offered as its source, because wrappers such as `anyhow::Error` hide the type they hold but not its
+/// source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Denial {
+    /// As it was given, sensible or not; `None` where none was.
+    pub(crate) code: Option<u16>,
+    pub(crate) fields: Vec<FieldError>,
+}
+
+// === impl AdmissionError ===
+
+impl AdmissionError {
+    /// Denied with the code 500, as in Kopf.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            denial: Denial::default(),
+        }
+    }
+
+    /// With another HTTP code, from 400 to 599. Another one counts as 500, and the log warns of it.
+    #[must_use]
+    pub fn code(mut self, code: u16) -> Self {
+        self.denial.code = Some(code);
+        self
+    }
+
+    /// Of an error that has one of ours inside.
+    pub(crate) fn of(message: String, denial: Denial) -> Self {
+        Self { message, denial }
+    }
+
+    pub(crate) fn into_denial(self) -> Denial {
+        self.denial
+    }
+}
+
+impl fmt::Display for AdmissionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for AdmissionError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.denial)
+    }
+}
+
+// === impl AdmissionErrors ===
+
+impl AdmissionErrors {
+    /// Nothing is wrong so far.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of a field is not allowed.
+    ///
+    /// # Panics
+    /// If the value cannot be JSON, such as a map whose keys are not text.
+    pub fn invalid(
+        &mut self,
+        field: impl Into<FieldPath>,
+        value: impl Serialize,
+        message: impl fmt::Display,
+    ) {
+        let value = serde_json::json!(value);
+        let found = format!("Invalid value: {value}");
+        self.add("FieldValueInvalid", field, &found, &message);
+    }
+
+    /// A field must be there. The message may be empty.
+    pub fn required(&mut self, field: impl Into<FieldPath>, message: impl fmt::Display) {
+        self.add("FieldValueRequired", field, "Required value", &message);
+    }
+
+    /// A field must not be there, or must not be changed.
+    pub fn forbidden(&mut self, field: impl Into<FieldPath>, message: impl fmt::Display) {
+        self.add("FieldValueForbidden", field, "Forbidden", &message);
+    }
+
+    /// The value of a field is taken already.
+    ///
+    /// # Panics
+    /// If the value cannot be JSON, such as a map whose keys are not text.
+    pub fn duplicate(&mut self, field: impl Into<FieldPath>, value: impl Serialize) {
+        let value = serde_json::json!(value);
+        let found = format!("Duplicate value: {value}");
+        self.add("FieldValueDuplicate", field, &found, &"");
+    }
+
+    /// The value of a field is none of those that are supported.
+    ///
+    /// # Panics
+    /// If the value cannot be JSON, such as a map whose keys are not text.
+    pub fn unsupported<T: Serialize>(
+        &mut self,
+        field: impl Into<FieldPath>,
+        value: impl Serialize,
+        supported: impl IntoIterator<Item = T>,
+    ) {
+        let value = serde_json::json!(value);
+        let supported = supported.into_iter().map(|it| serde_json::json!(it));
+        let supported: Vec<String> = supported.map(|it: Value| it.to_string()).collect();
+        let found = format!("Unsupported value: {value}");
+        let message = format!("supported values: {}", supported.join(", "));
+        self.add("FieldValueNotSupported", field, &found, &message);
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.fields.is_empty()
+    }
+
+    /// What is wrong, in the order in which it was found.
+    pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
+        self.0.fields.iter()
+    }
+
+    /// `Ok` where nothing is wrong.
+    ///
+    /// # Errors
+    /// All that is wrong.
+    pub fn into_result(self) -> Result<(), Self> {
+        if self.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    fn add(
+        &mut self,
+        reason: &str,
+        field: impl Into<FieldPath>,
+        found: &str,
+        message: &dyn fmt::Display,
+    ) {
+        let message = message.to_string();
+        self.0.fields.push(FieldError {
+            reason: reason.to_owned(),
+            field: field.into().to_string(),
+            message: if message.is_empty() {
+                found.to_owned()
+            } else {
+                format!("{found}: {message}")
+            },
+        });
+    }
+}
+
+impl<'a> IntoIterator for &'a AdmissionErrors {
+    type Item = &'a FieldError;
+    type IntoIter = std::slice::Iter<'a, FieldError>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for AdmissionErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.listed())
+    }
+}
+
+impl Error for AdmissionErrors {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+// === impl Denial ===
+
+impl Denial {
+    /// The fields and what is wrong with them, as the API server lists them: several in brackets.
+    pub(crate) fn listed(&self) -> String {
+        let all: Vec<_> = self.fields.iter().map(FieldError::to_string).collect();
+        match all.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request is denied")
+    }
+}
+
+impl Error for Denial {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_fields_are_worded_as_the_api_server_words_them() {
+        let mut errors = AdmissionErrors::new();
+        assert!(errors.clone().into_result().is_ok());
+        errors.duplicate("spec.name", "a");
+        assert_eq!(errors.to_string(), "spec.name: Duplicate value: \"a\"");
+        errors.unsupported("spec.mode", json!("x"), ["a", "b"]);
+        errors.forbidden(["metadata", "labels", "example.com/app"], "is ours");
+        assert_eq!(
+            errors.to_string(),
+            "[spec.name: Duplicate value: \"a\", spec.mode: Unsupported value: \"x\": supported values: \"a\", \"b\", \
+             metadata.labels.example.com/app: Forbidden: is ours]"
+        );
+        let reasons: Vec<_> = errors.iter().map(|it| it.reason.as_str()).collect();
+        let expected = [
+            "FieldValueDuplicate",
+            "FieldValueNotSupported",
+            "FieldValueForbidden",
+        ];
+        assert_eq!(reasons, expected);
+        assert!(errors.into_result().is_err());
+    }
+}

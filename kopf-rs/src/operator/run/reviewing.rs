@@ -1,0 +1,51 @@
+//! Admission handlers of an operator that does not run, asked as a server would ask them: for tests.
+
+use std::sync::Arc;
+
+use crate::admission::route;
+use crate::engine::admission::{Reviewer, ReviewerSetup};
+use crate::engine::invoke::Invoker;
+use crate::handler::cause::CauseContext;
+use crate::handler::logger::Logger;
+use crate::handler::webhook::AdmissionKind;
+use crate::operator::run::{Operator, OperatorError};
+use crate::operator::settings::StartupSettings;
+use crate::rt::clock::Clock;
+
+/// What answers reviews, and the paths that are asked, in the order of declaration.
+pub(crate) struct Reviews {
+    pub(crate) reviewer: Reviewer,
+    pub(crate) paths: Vec<(AdmissionKind, String)>,
+}
+
+impl Operator {
+    /// Its admission handlers, with all that it was given. There is no client.
+    pub(crate) fn reviews(self) -> Result<Reviews, OperatorError> {
+        self.check()?;
+        let clock = Clock::start();
+        let settings = StartupSettings::new(self.settings);
+        let workers = settings.get().execution.max_workers;
+        let mut extensions = self.extensions;
+        extensions.insert(settings);
+        extensions.insert(self.registry.indices());
+        let handlers = self.registry.handlers().to_vec();
+        let mut paths = Vec::new();
+        for handler in &handlers {
+            let admission = handler.admission();
+            let path = admission.map(|it| (it.kind, route::path(it.kind, &handler.id)));
+            let is_news = |it: &(AdmissionKind, String)| !paths.contains(it);
+            paths.extend(path.filter(is_news));
+        }
+        let reviewer = Reviewer::new(ReviewerSetup {
+            handlers,
+            invoker: Arc::new(Invoker::new(clock, workers, self.handlers_on)),
+            context: CauseContext {
+                logger: Logger::new(),
+                memo: self.memo,
+                extensions: Arc::new(extensions),
+            },
+            clock,
+        });
+        Ok(Reviews { reviewer, paths })
+    }
+}
