@@ -308,14 +308,16 @@ impl<'a> History<'a> {
         self.tally.drifts += 1;
         let owner = *self.dice.pick(&OWNERS);
         let kind = self.dice.roll(KINDS.len());
-        let path = child_path(kind, &format!("{owner}{}", self.dice.roll(3)));
+        let number = self.dice.roll(3);
+        let path = child_path(kind, &format!("{owner}{number}"));
         let metadata = |change: Value| json!({"metadata": change});
         let change = match self.dice.roll(7) {
             0 | 1 => None,
             2 => Some(metadata(json!({"labels": null}))),
-            3 => Some(metadata(json!({"ownerReferences": []}))),
-            4 => Some(metadata(json!({"annotations": {"theirs": "x"}}))),
-            5 => Some(metadata(json!({"managedFields": [{}]}))),
+            // Without both its owner and what is noted of it, it is nobody's child any more.
+            3 if number > 0 => Some(metadata(json!({"ownerReferences": []}))),
+            3 | 4 => Some(metadata(json!({"annotations": {"theirs": "x"}}))),
+            5 if number == 0 => Some(metadata(json!({"managedFields": [{}]}))),
             _ => Some(json!({"data": {"a": "dGhlaXJz"}})),
         };
         self.tell(format!("somebody changes {path}: {change:?}"));

@@ -8,7 +8,7 @@ use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{Gate, TestOperator, Working};
+use crate::operating::{Gate, KIND, NAME, TestOperator, Working, definition};
 use crate::owned::{deployment, is_ours, keeping, map, settled, until};
 
 scenarios! {
@@ -23,6 +23,7 @@ scenarios! {
     a_refused_child_shows_in_the_conditions [memory];
     a_namespace_that_ends_takes_no_children_and_is_left_alone [memory];
     a_thousand_children_of_one_owner [memory];
+    a_cluster_scoped_owner_has_children_in_namespaces [memory];
 }
 
 /// Wants what the object lists.
@@ -415,4 +416,40 @@ async fn a_thousand_children_of_one_owner(cluster: TestCluster) {
     working.stop().await;
     let rest = test.cluster.list("configmaps").await;
     assert!(!rest.iter().any(is_ours), "{} are left", rest.len());
+}
+
+async fn a_cluster_scoped_owner_has_children_in_namespaces(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let mut wide = definition(&test.group);
+    wide["spec"]["scope"] = json!("Cluster");
+    test.cluster.apply(&wide.to_string()).await;
+    let registry = Registry::new().reconcile(test.selector(), keeping(&test));
+    let operator = kopf_rs::Operator::new(registry).name(NAME).all_namespaces();
+    let working = Working::start(&test.cluster, operator);
+    let children: Vec<Value> = ["default", test.cluster.namespace()]
+        .iter()
+        .map(|namespace| {
+            let mut child = map("child", &json!({"a": "1"}));
+            child["metadata"]["namespace"] = json!(namespace);
+            child
+        })
+        .collect();
+    let owner = json!({
+        "apiVersion": format!("{}/v1", test.group), "kind": "KopfExample",
+        "metadata": {"name": "one"}, "spec": {"children": children},
+    });
+    let owners = format!("/apis/{}/v1/{KIND}", test.group);
+    let made = test.cluster.request("POST", &owners, Some(&owner)).await;
+    let owner = made.expect("it is made");
+    let child = until(&test, "it is made", |_| true).await;
+    let uid = &child["metadata"]["ownerReferences"][0]["uid"];
+    assert_eq!(*uid, owner["metadata"]["uid"]);
+    let edit = json!({"data": {"a": "2"}});
+    test.cluster.patch("configmaps", "child", &edit).await;
+    until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    working.stop().await;
+    assert_eq!(test.calls.all(), ["keep one", "keep one"]);
+    let other = "/api/v1/namespaces/default/configmaps/child";
+    assert!(test.cluster.request("GET", other, None).await.is_ok());
 }
