@@ -1,5 +1,7 @@
 //! Several operators for the same objects: one is active, the others are paused, as the records in a peering object say.
 
+mod kopf;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

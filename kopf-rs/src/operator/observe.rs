@@ -346,7 +346,9 @@ impl Observer {
 
     fn pause_for_peers(&mut self) {
         let namespaces = self.namespaces.some();
-        self.peerings.reconcile(&self.resources, namespaces);
+        let are_known = self.namespaces.are_known();
+        self.peerings
+            .reconcile(&self.resources, namespaces, are_known);
         let is_paused = self.peerings.is_paused();
         match (self.is_paused, is_paused) {
             (false, true) => self.setup.engine.pause(),

@@ -44,6 +44,8 @@ pub(crate) struct Peerings {
     news: UnboundedReceiver<PeeringNews>,
     places: BTreeMap<PeeringPlace, PeeringWatch>,
     next_stream: u32,
+    /// The namespaces of the operator are known.
+    are_places_known: bool,
     /// The operator has been active at some time: a place that is new does not pause it.
     has_begun: bool,
     told: Told,
@@ -130,21 +132,24 @@ impl Peerings {
             news,
             places: BTreeMap::new(),
             next_stream: 0,
+            are_places_known: false,
             has_begun: false,
             told: Told::Nothing,
             rivals: BTreeSet::new(),
         }
     }
 
-    /// Take part wherever the operator is; `namespaces`: in those only.
+    /// Take part wherever the operator is; `namespaces`: in those only, which are all of them where they are known.
     pub(super) fn reconcile(
         &mut self,
         resources: &[Resource],
         namespaces: Option<&BTreeSet<String>>,
+        are_known: bool,
     ) {
         let Some(own) = self.setup.own.clone() else {
             return;
         };
+        self.are_places_known = are_known;
         let plural = match namespaces {
             None => "clusterkopfpeerings",
             Some(_) => "kopfpeerings",
@@ -332,7 +337,7 @@ impl Peerings {
             self.tell(Told::Nothing, Happened::Resumed);
             false
         };
-        self.has_begun |= !is_paused;
+        self.has_begun |= !is_paused && self.are_places_known;
         is_paused
     }
 
