@@ -427,9 +427,12 @@ fn injected(ty: Type, typed: &PatType, mistakes: &mut Mistakes) -> Option<Argume
     if let Type::Reference(reference) = &ty
         && let Some(token) = &reference.mutability
     {
+        let (name, elem) = (&typed.pat, &reference.elem);
+        let text = |tokens: proc_macro2::TokenStream| tokens.to_string().replace(' ', "");
         let message = format!(
-            "only `patch: &mut Patch` can be changed: take `{}` otherwise",
-            quote::quote!(#typed)
+            "only `patch: &mut Patch` and `status: &mut Status<MyStatus>` can be changed: take `{}: &{}`",
+            text(quote::quote!(#name)),
+            text(quote::quote!(#elem))
         );
         mistakes.at(token, message);
         return None;

@@ -31,7 +31,7 @@
 //! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
 //! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
 //! | `embedded` | | the API server behind `--embedded`; brings `cli` |
-//! | `testing` | | [`testing`]: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
+//! | `testing` | | `kopf_rs::testing`: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
 //! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
 //! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs that are made from Rust |
 //!

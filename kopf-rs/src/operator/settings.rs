@@ -15,7 +15,7 @@ use crate::operator::selection_map::SelectorMap;
 use crate::state::Persistence;
 
 /// All settings of an operator. A program of `kopf_rs::main!()` takes them from several places, of which the later ones count: the defaults, a
-/// file (`--settings`, [`Settings::read_file`]), the environment ([`Settings::read_environment`]), the flags, and its startup handlers, which
+/// file (`--settings`, `Settings::read_file`), the environment ([`Settings::read_environment`]), the flags, and its startup handlers, which
 /// change them through [`StartupSettings`]. A program of its own gives them to [`Operator::settings`](crate::Operator::settings).
 ///
 /// ```
