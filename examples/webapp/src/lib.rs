@@ -70,12 +70,12 @@ pub async fn keep_in_shape(
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     });
-    children.apply(&service).await?;
+    children.set([service, deployment]).await?;
     let outside = children.unowned();
     outside.apply(&published(name, namespace)).await?;
-    let deployment = children.apply(&deployment).await?.object().await?;
-    let available = deployment["status"]["availableReplicas"].as_i64();
-    let available = i32::try_from(available.unwrap_or_default())?;
+    let deployment = children.get::<Deployment>(name).await?;
+    let available = deployment.and_then(|it| it.status?.available_replicas);
+    let available = available.unwrap_or_default();
     status.available_replicas = Some(available);
     let all = available >= spec.replicas;
     let reason = if all { "AllReplicas" } else { "TooFewReplicas" };
