@@ -109,6 +109,8 @@ pub(crate) enum Form {
     Text,
     /// `ignore_failures`, `ignore_failures = false`
     Choice,
+    /// `watches = [(Secret, |it| ..)]`
+    Targets,
 }
 
 /// Keywords that select resources.

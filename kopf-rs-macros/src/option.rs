@@ -47,6 +47,7 @@ enum Value {
     /// Variants of the framework's `Operation`.
     Operations(Vec<Ident>),
     Choice(bool),
+    Targets(Vec<(Selector, Expr)>),
 }
 
 /// `"key": criterion` within `labels = {..}`.
@@ -236,6 +237,7 @@ impl Value {
             Form::Operations => operations(&expr, sample(form)).map(Self::Operations),
             Form::Text => plain_text(&name, expr),
             Form::Choice => choice(&name, &expr),
+            Form::Targets => targets(&name, &expr),
             Form::Any | Form::Map => Ok(Self::Any(expr)),
         }
     }
@@ -283,6 +285,13 @@ impl Value {
                 let kinds = kinds.iter().map(|kind| kind.tokens(k));
                 quote!(#key: #k::Vec::from([#(#k::kind(#kinds)),*]))
             }
+            Self::Targets(targets) => {
+                let targets = targets.iter().map(|(kind, owners)| {
+                    let kind = kind.tokens(k);
+                    quote_spanned!(owners.span()=> #k::target(#k::kind(#kind), #owners))
+                });
+                quote!(#key: #k::Vec::from([#(#targets),*]))
+            }
             Self::Predicate(expr) => quote!(#key: #k::Option::Some(#k::when(#expr))),
             Self::Operations(operations) => {
                 quote!(#key: #k::Vec::from([#(#k::Operation::#operations),*]))
@@ -310,6 +319,7 @@ fn sample(form: Form) -> &'static str {
         Form::Operations => "[CREATE, UPDATE]",
         Form::Text => "\"status\"",
         Form::Choice => "true",
+        Form::Targets => "[(Secret, |it| ..)]",
         Form::Flag | Form::Any | Form::Seconds | Form::Pause | Form::Count => "3",
     }
 }
@@ -427,6 +437,34 @@ fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
     let kinds = kinds.filter_map(|kind| Selector::of_kind(kind, &mut mistakes));
     let kinds = kinds.collect();
     mistakes.into_error().map_or(Ok(Value::Kinds(kinds)), Err)
+}
+
+/// A list of pairs: a kind, named as attributes name resources, and a closure or function that says whom a change of such an object concerns.
+fn targets(name: &str, expr: &Expr) -> syn::Result<Value> {
+    let sample = sample(Form::Targets);
+    let message = format!(
+        "`{name}` is a list of kinds, each with a function that says whom a change concerns: `{name} = {sample}`"
+    );
+    let Expr::Array(list) = expr else {
+        return Err(error(expr, message));
+    };
+    let mut mistakes = Mistakes::default();
+    let mut targets = Vec::new();
+    for pair in &list.elems {
+        match pair {
+            Expr::Tuple(pair) if pair.elems.len() == 2 => {
+                let kind = Selector::of_kind(&pair.elems[0], &mut mistakes);
+                match of_the_cause(name, pair.elems[1].clone()) {
+                    Ok(owners) => targets.extend(kind.map(|kind| (kind, owners))),
+                    Err(error) => mistakes.push(error),
+                }
+            }
+            _ => mistakes.at(pair, &message),
+        }
+    }
+    mistakes
+        .into_error()
+        .map_or(Ok(Value::Targets(targets)), Err)
 }
 
 /// A span of time, or a closure or function of the cause that says it.

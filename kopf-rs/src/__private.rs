@@ -37,6 +37,7 @@ pub use crate::handler::registry::callback::Callback;
 pub use crate::handler::returned::{AnyKind, LocalBoxKind};
 pub use crate::handler::status::StatusArgument;
 pub use crate::handler::subject::Activity;
+pub use crate::handler::target::target;
 pub use crate::handler::timing::{BackgroundKind, Pause, pause};
 pub use crate::handler::webhook::AdmissionKind;
 pub use crate::object::patch::Patch;

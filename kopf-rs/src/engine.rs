@@ -40,6 +40,7 @@ pub(crate) mod shared;
 mod spare_pages;
 mod stopped;
 pub(crate) mod subhandler_run;
+mod targets;
 mod timers;
 mod transform;
 mod turns;
@@ -70,6 +71,8 @@ use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::{Setup, Shared};
+use crate::engine::targets::Surroundings;
+use crate::handler::definition::Handler;
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::object::collection::Collection;
@@ -165,6 +168,30 @@ impl Engine {
     pub(crate) fn suspend(&self, stream: StreamId) {
         for start in self.0.queue.close(stream) {
             start_worker(&self.0, start);
+        }
+    }
+
+    /// A watch of objects that these handlers refer to is about to start.
+    pub(crate) fn open_targets(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
+        self.0.targets.open(of, handlers);
+    }
+
+    /// Such a watch is ended.
+    pub(crate) fn close_targets(&self, of: &Collection) {
+        self.0.targets.close(of);
+    }
+
+    /// Take in what such a watch tells. Never blocks.
+    pub(crate) fn on_target(&self, of: &Collection, event: &WatchEvent) {
+        let with = Surroundings {
+            clock: self.0.setup.clock,
+            extensions: &self.0.setup.extensions,
+        };
+        for (handler, names) in self.0.targets.on_event(of, event, &with) {
+            let started = self.0.queue.target_changed(&handler, &names, &of.resource);
+            for start in started {
+                start_worker(&self.0, start);
+            }
         }
     }
 

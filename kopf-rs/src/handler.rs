@@ -3,6 +3,7 @@
 //! The user's contract. Must not know scheduling, nor where progress is kept, nor tokio, nor `kube`.
 
 pub(crate) mod again;
+pub(crate) mod attempt;
 pub(crate) mod attribute;
 pub(crate) mod callee;
 pub(crate) mod cause;
@@ -43,6 +44,7 @@ pub(crate) mod status;
 pub(crate) mod stopped;
 pub(crate) mod subhandlers;
 pub(crate) mod subject;
+pub(crate) mod target;
 pub(crate) mod test_cause;
 pub(crate) mod timing;
 pub(crate) mod webhook;

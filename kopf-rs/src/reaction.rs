@@ -54,6 +54,7 @@ pub(crate) mod children;
 pub(crate) mod comparison;
 pub(crate) mod cycle;
 pub(crate) mod decision;
+mod error_class;
 pub(crate) mod event_series;
 pub(crate) mod exiting;
 pub(crate) mod facts;

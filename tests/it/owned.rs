@@ -10,7 +10,7 @@ use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{TestOperator, definition};
+use crate::operating::{TestOperator, definition, is_handled};
 
 scenarios! {
     what_others_have_changed_is_put_right;
@@ -27,6 +27,7 @@ scenarios! {
     a_child_that_goes_before_its_kind_is_watched_is_made_again [memory];
     a_kind_of_children_may_go_and_come_back [memory];
     what_was_taken_is_told_by_field_and_manager;
+    handlers_of_changes_look_after_their_children_too;
 }
 
 /// Applies what the object lists in `spec.children`.
@@ -444,4 +445,43 @@ async fn what_was_taken_is_told_by_field_and_manager(cluster: TestCluster) {
         "{told}"
     );
     working.stop().await;
+}
+
+async fn handlers_of_changes_look_after_their_children_too(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let make = |test: &TestOperator| {
+        let calls = test.calls.clone();
+        let make = kopf_rs::handler("make", move |context: Context| {
+            let reason = context.reason().map(|it| it.to_string());
+            calls.note(format!("make: {}", reason.unwrap_or_default()));
+            keep(context)
+        });
+        let registry = Registry::new().on_create(test.selector(), make.owns("configmaps"));
+        registry.on_update(test.selector(), test.noting("update"))
+    };
+    let working = test.start(make(&test));
+    let made = settled(&test).await;
+    test.until("it is handled", "one", is_handled).await;
+    let handled = test.get("one").await;
+    test.cluster.delete("configmaps", "child").await;
+    let is_another = |it: &Value| it["metadata"]["uid"] != made["metadata"]["uid"];
+    until(&test, "it is made again", is_another).await;
+    let edit = json!({"data": {"a": "2"}});
+    test.cluster.patch("configmaps", "child", &edit).await;
+    until(&test, "it is put right", |it| it["data"]["a"] == "1").await;
+    test.calls.until(3).await;
+    working.stop().await;
+    test.cluster.delete("configmaps", "child").await;
+    let working = test.start(make(&test));
+    until(&test, "it is made at the start", |_| true).await;
+    test.calls.until(4).await;
+    working.stop().await;
+    let resumed = "make: resume";
+    assert_eq!(
+        test.calls.all(),
+        ["make: create", resumed, resumed, resumed]
+    );
+    // Nothing is written to the object for that.
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    assert_eq!(version(&test.get("one").await), version(&handled));
 }

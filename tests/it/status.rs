@@ -27,6 +27,7 @@ scenarios! {
     a_ready_condition_of_a_handler_stays_its_own [memory tcp];
     a_failed_attempt_shows_its_condition_and_not_its_generation;
     sub_handlers_daemons_and_timers_change_the_status_too;
+    reconcilers_and_timers_count_for_conditions_too [memory tcp];
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -502,4 +503,55 @@ async fn sub_handlers_daemons_and_timers_change_the_status_too(cluster: TestClus
             .map(serde_json::Map::len),
         Some(5)
     );
+}
+
+async fn reconcilers_and_timers_count_for_conditions_too(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let tick = test.handler("tick_fn", |context: Context| async move {
+        let spec = context.spec::<Value>()?;
+        if spec["ticks"] == false {
+            return Err(TemporaryError::new("no").delay(0.2).into());
+        }
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .reconcile(test.selector(), failing(&test, "keep"))
+        .on_update(test.selector(), failing(&test, "update_fn"))
+        .timer(test.selector(), tick.interval(1));
+    let working = showing(&test, registry.clone());
+    let says = |wanted: [&'static str; 2], generation: i64| {
+        move |object: &Value| {
+            let [status, _, message, of] = ready(object);
+            [status, message] == wanted && *of == generation
+        }
+    };
+    test.create("a", json!({"fails": "twice"})).await;
+    test.until(
+        "it is tried again",
+        "a",
+        says(["False", "keep: not yet"], 1),
+    )
+    .await;
+    test.until("it is ready", "a", says(["True", ""], 1)).await;
+    test.patch("a", json!({"spec": {"fails": "for good"}}))
+        .await;
+    let has_failed = says(["False", "update_fn: never"], 2);
+    let object = test.until("both have failed", "a", has_failed).await;
+    assert_eq!(condition(&object, "Stalled")["status"], "True");
+    test.line("Reconciler 'keep' failed permanently").await;
+    test.patch("a", json!({"spec": {"fails": null}})).await;
+    let object = test.until("it is ready", "a", says(["True", ""], 3)).await;
+    assert_eq!(*condition(&object, "Stalled"), Value::Null);
+    test.patch("a", json!({"spec": {"ticks": false}})).await;
+    test.until("the timer fails", "a", says(["False", "tick_fn: no"], 4))
+        .await;
+    test.patch("a", json!({"spec": {"ticks": true}})).await;
+    test.until("it is ready", "a", says(["True", ""], 5)).await;
+    working.stop().await;
+    let before = test.all_writes("a").await;
+    let working = showing(&test, registry);
+    let calls = test.calls.all().len();
+    test.calls.until(calls + 4).await;
+    working.stop().await;
+    assert_eq!(test.all_writes("a").await, before);
 }

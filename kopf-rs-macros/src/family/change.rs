@@ -23,17 +23,25 @@ const SIDES: &[Setting] = &[
     Setting("new", Form::Criterion),
 ];
 
-pub(crate) const CREATE: Kind = kind("on_create", "Create", &[]);
-pub(crate) const UPDATE: Kind = kind("on_update", "Update", SIDES);
+const OWNS: Setting = Setting("owns", Form::Kinds);
+const READS: Setting = Setting("reads", Form::Kinds);
+const SIDES_AND_CHILDREN: &[Setting] = &[SIDES[0], SIDES[1], OWNS, READS];
+
+pub(crate) const CREATE: Kind = kind("on_create", "Create", &[OWNS, READS]);
+pub(crate) const UPDATE: Kind = kind("on_update", "Update", SIDES_AND_CHILDREN);
 pub(crate) const DELETE: Kind = kind("on_delete", "Delete", &[Setting("optional", Form::Flag)]);
 pub(crate) const FINALIZE: Kind = kind("finalize", "Finalize", &[]);
-pub(crate) const RESUME: Kind = kind("on_resume", "Resume", &[Setting("deleted", Form::Flag)]);
+pub(crate) const RESUME: Kind = kind(
+    "on_resume",
+    "Resume",
+    &[Setting("deleted", Form::Flag), OWNS, READS],
+);
 pub(crate) const ON_FIELD: Kind = Kind {
     required: Some((
         "field",
         "#[on_field] needs the field it is for: `field = \"spec.size\"`",
     )),
-    ..kind("on_field", "Field", SIDES)
+    ..kind("on_field", "Field", SIDES_AND_CHILDREN)
 };
 
 pub(crate) const SUBHANDLER: Kind = Kind {

@@ -13,6 +13,7 @@ static RECONCILE_FAMILY: Family = Family {
         Setting("owns", Form::Kinds),
         Setting("reads", Form::Kinds),
         Setting("formerly_owns", Form::Kinds),
+        Setting("watches", Form::Targets),
         Setting("resync", Form::Seconds),
     ],
     arguments: &[OBJECT_ARGUMENTS, &["stopped"], COMMON_ARGUMENTS],

@@ -237,12 +237,7 @@ impl<'a> ReviewRun<'a> {
     }
 
     fn call(&self, handler: &Arc<Handler>) -> HandlerCall {
-        let attempt = Attempt {
-            retry: 0,
-            is_first: true,
-            started: self.reviewer.clock.now(),
-            runtime: Duration::ZERO,
-        };
+        let attempt = Attempt::first(self.reviewer.clock.now());
         let subject = Subject::Review(self.subject.clone());
         HandlerCall::new(handler.clone(), self.context.clone(), attempt, subject)
     }

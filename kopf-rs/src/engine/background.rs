@@ -220,10 +220,16 @@ impl Worker {
     /// Children of the object are others than before.
     pub(super) fn children_changed(&mut self, children: &ChangedChildren) {
         let now = self.shared().setup.clock.now();
-        if let Some(background) = self.memory.background_mut() {
-            for kind in &children.kinds {
+        let mut concerns_changes = false;
+        for kind in &children.kinds {
+            let handlers = &self.kind.handlers;
+            concerns_changes |= self.memory.seen.child_changed(kind, handlers);
+            if let Some(background) = self.memory.background_mut() {
                 background.memory.child_changed(kind, now);
             }
+        }
+        if concerns_changes && matches!(self.due, Due::Never | Due::At(_)) {
+            self.due = Due::Now;
         }
         self.schedule_background(Duration::ZERO);
     }
@@ -272,6 +278,11 @@ impl Worker {
         }
         // What else waits may wait for this.
         if ended.is_over && self.due != Due::Gone {
+            self.due = Due::Now;
+        }
+        // What it has come to may be a condition.
+        let shows_outcomes = self.shared().setup.policy.shows_outcomes;
+        if shows_outcomes && matches!(self.due, Due::Never | Due::At(_)) {
             self.due = Due::Now;
         }
     }

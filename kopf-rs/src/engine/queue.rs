@@ -6,7 +6,7 @@
 //! closed is not watched any more, and forgotten. Must not know what is done with a state, nor how.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -189,37 +189,17 @@ impl Queue {
     pub(crate) fn close(&self, stream: StreamId) -> Vec<WorkerStart> {
         let mut started = Vec::new();
         let mut state = self.lock();
-        let State {
-            slots,
-            streams,
-            is_paused,
-            paused,
-            ..
-        } = &mut *state;
-        if let Some(Stream { kind, .. }) = streams.remove(&stream) {
-            slots.retain(|key, slot| match &mut slot.work {
-                _ if slot.stream != stream => true,
-                Work::Resting(memory) if !memory.has_calls() => {
-                    if *is_paused {
-                        paused.insert(key.clone(), std::mem::take(memory).before_a_pause());
-                    }
-                    false
-                }
-                Work::Resting(_) => {
-                    // That it is not watched is read first; the other letter names it.
-                    let origin = slot.origin(key, &kind).map(Letter::Due);
-                    started.extend(origin.and_then(|origin| slot.post(key, origin)));
-                    slot.post(key, Letter::Unwatched);
-                    true
-                }
-                Work::Busy(busy) => {
-                    busy.mailbox.post(Letter::Unwatched);
-                    busy.wake.notify_one();
-                    true
-                }
-            });
+        let kind = state.streams.remove(&stream).map(|it| it.kind);
+        if let Some(kind) = kind {
+            for key in state.forget_those_at_rest(stream) {
+                // That it is not watched is read first; the other letter names it.
+                let slot = state.slots.get(&key).filter(|slot| slot.is_at_rest());
+                let origin = slot.and_then(|slot| slot.origin(&key, &kind));
+                let due = origin.map(Letter::Due);
+                started.extend(due.and_then(|due| state.deliver(&key, due)));
+                state.deliver(&key, Letter::Unwatched);
+            }
         }
-        state.busy += started.len();
         drop(state);
         self.changed.notify_waiters();
         started
@@ -228,14 +208,10 @@ impl Queue {
     /// A letter for an object; a worker that is to be started for it. Lost where nothing is known of the object.
     pub(crate) fn post(&self, key: &Key, mut letter: Letter) -> Option<WorkerStart> {
         let mut state = self.lock();
-        let State { slots, streams, .. } = &mut *state;
-        let slot = slots.get_mut(key)?;
-        if let Some(stream) = streams.get(&slot.stream) {
-            letter.is_seen_by(&stream.kind);
+        if let Some(kind) = state.kind_of(key) {
+            letter.is_seen_by(kind);
         }
-        let worker = slot.post(key, letter);
-        state.busy += usize::from(worker.is_some());
-        worker
+        state.deliver(key, letter)
     }
 
     /// A child of the object is another than before; a worker that is to be started for it. Lost where nothing is known of the object.
@@ -246,16 +222,38 @@ impl Queue {
     ) -> Option<WorkerStart> {
         let key = Key::of_uid(owner_uid);
         let mut state = self.lock();
-        let State { slots, streams, .. } = &mut *state;
-        let slot = slots.get_mut(&key)?;
-        let stream = streams.get(&slot.stream)?;
-        let letter = Letter::ChildrenChanged(Box::new(ChangedChildren {
+        let children = ChangedChildren {
             kinds: vec![kind.clone()],
-            origin: slot.origin(&key, &stream.kind)?,
-        }));
-        let worker = slot.post(&key, letter);
-        state.busy += usize::from(worker.is_some());
-        worker
+            origin: state.origin(&key)?,
+        };
+        state.deliver(&key, Letter::ChildrenChanged(Box::new(children)))
+    }
+
+    /// An object that a handler refers to is another than before, which concerns those of the handler's objects that have these names (`namespace/name`):
+    /// the workers that are to be started for them.
+    pub(crate) fn target_changed(
+        &self,
+        handler: &str,
+        names: &BTreeSet<Box<str>>,
+        kind: &Arc<Resource>,
+    ) -> Vec<WorkerStart> {
+        let mut state = self.lock();
+        let State { slots, streams, .. } = &*state;
+        let is_handled = |slot: &Slot| {
+            let stream = streams.get(&slot.stream);
+            stream.is_some_and(|it| it.kind.handlers.iter().any(|it| *it.id == *handler))
+        };
+        let concerned = slots.iter();
+        let concerned = concerned.filter(|(_, it)| names.contains(&it.name) && is_handled(it));
+        let concerned: Vec<Key> = concerned.map(|(key, _)| key.clone()).collect();
+        let tell = |key: Key| {
+            let children = ChangedChildren {
+                kinds: vec![kind.clone()],
+                origin: state.origin(&key)?,
+            };
+            state.deliver(&key, Letter::ChildrenChanged(Box::new(children)))
+        };
+        concerned.into_iter().filter_map(tell).collect()
     }
 
     /// The calls of daemons and timers that have ended.
@@ -285,21 +283,16 @@ impl Queue {
 
     /// Look at all objects that may have timers with a schedule: the workers that are to be started for them.
     pub(crate) fn look_at_schedules(&self) -> Vec<WorkerStart> {
-        let mut started = Vec::new();
         let mut state = self.lock();
-        let State { slots, streams, .. } = &mut *state;
-        for (key, slot) in slots {
-            let is_busy = matches!(slot.work, Work::Busy(_));
-            if (is_busy || slot.due().is_some())
-                && let Some(stream) = streams.get(&slot.stream)
-                && stream.kind.has_schedules()
-                && let Some(origin) = slot.origin(key, &stream.kind)
-            {
-                started.extend(slot.post(key, Letter::Due(origin)));
-            }
-        }
-        state.busy += started.len();
-        started
+        let State { slots, streams, .. } = &*state;
+        let may_be_due = |slot: &Slot| {
+            let stream = streams.get(&slot.stream);
+            let is_due = !slot.is_at_rest() || slot.due().is_some();
+            is_due && stream.is_some_and(|it| it.kind.has_schedules())
+        };
+        let those = slots.iter().filter(|(_, slot)| may_be_due(slot));
+        let those: Vec<Key> = those.map(|(key, _)| key.clone()).collect();
+        state.look_at(those)
     }
 
     /// What waits for the object.
@@ -509,9 +502,56 @@ impl State {
                 return None;
             }
         }
-        let worker = slot.post(&key, Letter::State(state));
-        self.busy += usize::from(worker.is_some());
-        worker
+        self.deliver(&key, Letter::State(state))
+    }
+
+    /// Put a letter in; a worker that is to be started for the object. Lost where nothing is known of it.
+    fn deliver(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
+        let worker = self.slots.get_mut(key)?.post(key, letter)?;
+        self.busy += 1;
+        Some(worker)
+    }
+
+    /// The handlers that are for the object now.
+    fn kind_of(&self, key: &Key) -> Option<&Arc<ResourceHandlers>> {
+        let slot = self.slots.get(key)?;
+        Some(&self.streams.get(&slot.stream)?.kind)
+    }
+
+    /// What is known of the object: its name.
+    fn origin(&self, key: &Key) -> Option<Origin> {
+        self.slots.get(key)?.origin(key, self.kind_of(key)?)
+    }
+
+    /// Let these objects be looked at: the workers that are to be started for them.
+    fn look_at(&mut self, keys: Vec<Key>) -> Vec<WorkerStart> {
+        let look = |key: Key| self.deliver(&key, Letter::Due(self.origin(&key)?));
+        keys.into_iter().filter_map(look).collect()
+    }
+
+    /// Forget the objects of a stream that are at rest, but those that have calls: all others of it.
+    fn forget_those_at_rest(&mut self, stream: StreamId) -> Vec<Key> {
+        let mut others = Vec::new();
+        let State {
+            slots,
+            is_paused,
+            paused,
+            ..
+        } = self;
+        slots.retain(|key, slot| match &mut slot.work {
+            _ if slot.stream != stream => true,
+            Work::Resting(memory) if !memory.has_calls() => {
+                if *is_paused {
+                    paused.insert(key.clone(), std::mem::take(memory).before_a_pause());
+                }
+                false
+            }
+            _ => {
+                others.push(key.clone());
+                true
+            }
+        });
+        others
     }
 
     /// The listing `mark` of the stream is complete: its objects that are not among those listed are deleted.
@@ -519,17 +559,14 @@ impl State {
         let Some(kind) = self.streams.get(&stream).map(|found| found.kind.clone()) else {
             return Vec::new();
         };
-        let mut started = Vec::new();
-        for (key, slot) in &mut self.slots {
-            if slot.stream == stream
-                && slot.mark != mark
-                && let Some(deletion) = slot.deletion(key, &kind)
-            {
-                started.extend(slot.post(key, Letter::State(deletion)));
-            }
-        }
-        self.busy += started.len();
-        started
+        let is_missing = |slot: &Slot| slot.stream == stream && slot.mark != mark;
+        let missing = self.slots.iter().filter(|(_, slot)| is_missing(slot));
+        let missing: Vec<Key> = missing.map(|(key, _)| key.clone()).collect();
+        let end = |key: Key| {
+            let deletion = self.slots.get(&key)?.deletion(&key, &kind)?;
+            self.deliver(&key, Letter::State(deletion))
+        };
+        missing.into_iter().filter_map(end).collect()
     }
 
     /// The object rests until then. Whether it is due sooner than all others.
@@ -542,18 +579,12 @@ impl State {
 
     /// The workers of objects at rest that are due.
     fn due(&mut self, now: Instant) -> Vec<WorkerStart> {
-        let mut started = Vec::new();
+        let mut keys = Vec::new();
         while let Some((due, key)) = self.timers.pop(now) {
-            let slot = self.slots.get_mut(&key);
-            let Some(slot) = slot.filter(|slot| slot.due() == Some(due)) else {
-                continue;
-            };
-            let stream = self.streams.get(&slot.stream);
-            let origin = stream.and_then(|stream| slot.origin(&key, &stream.kind));
-            started.extend(origin.and_then(|origin| slot.post(&key, Letter::Due(origin))));
+            let slot = self.slots.get(&key);
+            keys.extend(slot.filter(|slot| slot.due() == Some(due)).map(|_| key));
         }
-        self.busy += started.len();
-        started
+        self.look_at(keys)
     }
 
     fn remove(&mut self, key: &Key) {
@@ -607,6 +638,10 @@ impl Slot {
                 Some(WorkerStart { key, memory, wake })
             }
         }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        matches!(self.work, Work::Resting(_))
     }
 
     /// When it is due, if it rests until then.

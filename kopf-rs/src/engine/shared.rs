@@ -32,6 +32,7 @@ use crate::engine::reconcile_slots::ReconcileSlots;
 use crate::engine::report::{report, report_about};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCalls;
+use crate::engine::targets::Targets;
 use crate::engine::turns::Turns;
 use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
@@ -107,6 +108,8 @@ pub(crate) struct Shared {
     workers: Option<Arc<Semaphore>>,
     pub(super) turns: Turns,
     pub(super) tasks: TaskTracker,
+    /// Objects that handlers refer to.
+    pub(super) targets: Targets,
     /// For calls of level-triggered handlers.
     pub(super) reconcile_slots: Arc<ReconcileSlots>,
     /// Daemons and timers that run.
@@ -139,6 +142,7 @@ impl Shared {
             wall: WallClock::default(),
             workers: limits.workers.map(places),
             turns: Turns::new(),
+            targets: Targets::default(),
             reconcile_slots: ReconcileSlots::new(limits.reconciles),
             tasks: TaskTracker::new(),
             running: RunningCalls::default(),

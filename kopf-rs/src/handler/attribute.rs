@@ -14,13 +14,16 @@ const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
 /// Those that set the field and the filters.
 const FILTERS: &[&str] = &["field", "value", "label", "annotation", "when"];
 
+/// Those that name the kinds of children.
+const CHILDREN: &[&str] = &["owns", "reads"];
+
 pub(crate) const ON_CREATE: Attribute = Attribute {
     name: "on_create",
-    options: &[RETRY, FILTERS],
+    options: &[RETRY, FILTERS, CHILDREN],
 };
 pub(crate) const ON_UPDATE: Attribute = Attribute {
     name: "on_update",
-    options: &[RETRY, FILTERS, &["old", "new"]],
+    options: &[RETRY, FILTERS, &["old", "new"], CHILDREN],
 };
 pub(crate) const ON_DELETE: Attribute = Attribute {
     name: "on_delete",
@@ -32,11 +35,11 @@ pub(crate) const FINALIZE: Attribute = Attribute {
 };
 pub(crate) const ON_RESUME: Attribute = Attribute {
     name: "on_resume",
-    options: &[RETRY, FILTERS, &["deleted"]],
+    options: &[RETRY, FILTERS, &["deleted"], CHILDREN],
 };
 pub(crate) const ON_FIELD: Attribute = Attribute {
     name: "on_field",
-    options: &[RETRY, FILTERS, &["old", "new"]],
+    options: &[RETRY, FILTERS, &["old", "new"], CHILDREN],
 };
 pub(crate) const ON_EVENT: Attribute = Attribute {
     name: "on_event",
@@ -93,7 +96,7 @@ pub(crate) const RECONCILE: Attribute = Attribute {
     options: &[
         RETRY,
         FILTERS,
-        &["owns", "reads", "formerly_owns", "resync"],
+        &["owns", "reads", "formerly_owns", "watches", "resync"],
     ],
 };
 

@@ -17,6 +17,7 @@ use crate::handler::memo::Memo;
 use crate::handler::read::{self, Absent, At};
 use crate::handler::subject::{ReviewSubject, Subject};
 use crate::object::body::Body;
+use crate::object::essence::digest;
 use crate::object::labels::Labels;
 use crate::object::path::FieldPath;
 use crate::object::resource::Resource;
@@ -44,9 +45,24 @@ pub(crate) struct CauseContext {
     pub(crate) extensions: Arc<Extensions>,
 }
 
-/// Which attempt this is.
+/// Which attempt this is: an argument of handlers of changes, [`Attempt::key`].
+///
+/// ```
+/// use kopf_rs::prelude::*;
+///
+/// #[on_create("kopfexamples")]
+/// async fn make_balancer(attempt: Attempt, name: &str) -> HandlerResult {
+///     // A second request with this key makes no second balancer.
+///     cloud_make(&attempt.key(), name).await?;
+///     Ok(())
+/// }
+///
+/// async fn cloud_make(_idempotency_key: &str, _name: &str) -> HandlerResult {
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     /// From 0.
     pub(crate) retry: u32,
     /// Whether none was made before: where sub-handlers are left, another call of their parent is no retry.
@@ -55,6 +71,40 @@ pub(crate) struct Attempt {
     pub(crate) started: Timestamp,
     /// Time since then.
     pub(crate) runtime: Duration,
+    /// Where the handler asks for it.
+    pub(crate) key: Option<AttemptKey>,
+}
+
+/// What tells the purpose of one attempt from that of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AttemptKey(pub(super) [u8; 16]);
+
+// === impl Attempt ===
+
+impl Attempt {
+    /// One before which there was none.
+    pub(crate) fn first(now: Timestamp) -> Self {
+        Self {
+            retry: 0,
+            is_first: true,
+            started: now,
+            runtime: Duration::ZERO,
+            key: None,
+        }
+    }
+}
+
+// === impl AttemptKey ===
+
+impl AttemptKey {
+    /// Of all that is the same when the attempt is made again.
+    pub(crate) fn of(purpose: &Value) -> Self {
+        let mut key = [b'-'; 16];
+        for (place, byte) in key.iter_mut().zip(digest(purpose).bytes()) {
+            *place = byte;
+        }
+        Self(key)
+    }
 }
 
 // === impl Cause ===

@@ -18,6 +18,7 @@ use crate::handler::options::ErrorsMode;
 use crate::handler::owned::OwnedKind;
 use crate::handler::rules::FamilyRules;
 use crate::handler::subject::{Activity, Reason, Subject};
+use crate::handler::target::TargetKind;
 use crate::handler::timing::{BackgroundKind, Timing};
 use crate::handler::webhook::AdmissionHandler;
 use crate::object::path::FieldPath;
@@ -34,6 +35,8 @@ pub(crate) struct Handler {
     pub(crate) param: Option<Param>,
     pub(crate) declared_at: DeclaredAt,
     pub(crate) callee: Callee,
+    /// Its attempts have keys: what they are made of is written before the first one.
+    pub(crate) is_keyed: bool,
 }
 
 /// One call of a handler: dereferences to what the handler is told.
@@ -183,6 +186,11 @@ impl Handler {
     /// Whether it runs in the background, and when it is called there.
     pub(crate) fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         self.family.background()
+    }
+
+    /// The kinds of objects that it refers to, and does not own.
+    pub(crate) fn watches(&self) -> &[TargetKind] {
+        self.family.watches()
     }
 
     /// The kinds of the children that it makes: it is called when one of them changes.

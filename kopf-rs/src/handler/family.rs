@@ -11,7 +11,7 @@ use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::{EventHandler, EventOptions};
 use crate::handler::family::index::{IndexHandler, IndexOptions};
-use crate::handler::family::reconcile::{ReconcileHandler, ReconcileOptions};
+use crate::handler::family::reconcile::ReconcileOptions;
 use crate::handler::index::erased::IndexType;
 use crate::handler::options::ChangeOptions;
 use crate::handler::rules::FamilyRules;
@@ -57,7 +57,8 @@ impl Declaration {
     pub(crate) fn resolved(self) -> (Attribute, Result<Box<dyn FamilyRules>, String>) {
         match self {
             Self::Change(kind, selector, options) => {
-                let handler = named(selector).map(|it| ChangeHandler::new(kind, it, options()));
+                let made = |it| ChangeHandler::new(kind, it, options());
+                let handler = named(selector).and_then(made);
                 (kind.attribute(), handler.map(boxed))
             }
             Self::Event(selector, options) => {
@@ -70,7 +71,7 @@ impl Declaration {
                 (background::attribute(kind), handler.map(boxed))
             }
             Self::Reconcile(selector, options) => {
-                let made = |it| ReconcileHandler::new(it, options());
+                let made = |it| options().handler(it);
                 (RECONCILE, named(selector).and_then(made).map(boxed))
             }
             Self::Admission(kind, selector, options) => {

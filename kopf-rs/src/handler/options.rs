@@ -10,6 +10,7 @@ use crate::handler::index::erased::{IndexType, RequiredIndex};
 use crate::handler::operation::Operation;
 use crate::handler::owned::Kinds;
 use crate::handler::required::RequiredState;
+use crate::handler::target::WatchedKind;
 use crate::handler::timing::Timing;
 use crate::object::path::FieldPath;
 
@@ -80,6 +81,10 @@ pub struct ChangeOptions {
     pub optional: bool,
     /// `on_resume`: also for objects being deleted.
     pub deleted: bool,
+    /// The kinds of children that it makes.
+    pub owns: Kinds,
+    /// Those of them of which it reads more.
+    pub reads: Kinds,
 }
 
 impl ChangeOptions {
@@ -120,6 +125,9 @@ pub(crate) struct CallbackOptions {
     pub(crate) persistent: bool,
     pub(crate) side_effects: bool,
     pub(crate) ignore_failures: Option<bool>,
+    pub(crate) watches: Vec<WatchedKind>,
+    /// Attempts have keys.
+    pub(crate) keyed: bool,
     /// For `index`: the types of its keys and values.
     pub(crate) index: Option<IndexType>,
 }
@@ -135,6 +143,7 @@ impl CallbackOptions {
             new,
             optional,
             deleted,
+            ..
         } = &self.change;
         let timing = &self.timing;
         let all = [
@@ -160,6 +169,7 @@ impl CallbackOptions {
             ("owns", !self.owns.is_empty()),
             ("reads", !self.reads.is_empty()),
             ("formerly_owns", !self.formerly_owns.is_empty()),
+            ("watches", !self.watches.is_empty()),
             ("resync", timing.resync.is_some()),
             ("operations", !self.operations.is_empty()),
             ("subresource", self.subresource.is_some()),

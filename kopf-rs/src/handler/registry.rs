@@ -143,6 +143,7 @@ impl Registry {
             declared_at: callback.declared_at,
             param: options.param.take(),
             callee: callback.callee,
+            is_keyed: options.keyed,
         };
         let family = match misuse {
             Some(misuse) => Err(misuse),
@@ -182,6 +183,7 @@ struct HandlerBase {
     declared_at: DeclaredAt,
     param: Option<Param>,
     callee: Callee,
+    is_keyed: bool,
 }
 
 impl HandlerBase {
@@ -196,6 +198,7 @@ impl HandlerBase {
             param: self.param,
             declared_at: self.declared_at,
             callee: self.callee,
+            is_keyed: self.is_keyed,
         }
     }
 }

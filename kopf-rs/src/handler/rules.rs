@@ -8,6 +8,7 @@ use crate::handler::index::erased::IndexType;
 use crate::handler::options::{CallbackOptions, NO_RETRY, RetryOptions};
 use crate::handler::owned::OwnedKind;
 use crate::handler::subject::{Activity, Reason};
+use crate::handler::target::TargetKind;
 use crate::handler::timing::{BackgroundKind, Timing};
 use crate::handler::webhook::AdmissionHandler;
 use crate::object::path::FieldPath;
@@ -118,6 +119,11 @@ pub(crate) trait FamilyRules: Any + Send + Sync {
 
     /// The kinds of children that it made in former versions.
     fn formerly_owns(&self) -> &[Selector] {
+        &[]
+    }
+
+    /// The kinds of objects that it refers to, and does not own.
+    fn watches(&self) -> &[TargetKind] {
         &[]
     }
 

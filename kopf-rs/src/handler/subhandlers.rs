@@ -220,6 +220,7 @@ impl Handler {
             param,
             declared_at: callback.declared_at,
             callee: callback.callee,
+            is_keyed: false,
         })
     }
 }

@@ -86,6 +86,7 @@ impl Cause {
                 is_first: true,
                 started: Timestamp::UNIX_EPOCH,
                 runtime: Duration::ZERO,
+                key: None,
             },
             subject,
         };

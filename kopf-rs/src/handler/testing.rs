@@ -58,6 +58,7 @@ pub(crate) fn cause(handler: &Arc<Handler>, object: Value) -> HandlerCall {
         is_first: false,
         started: Timestamp::UNIX_EPOCH,
         runtime: Duration::from_secs(90),
+        key: None,
     };
     HandlerCall::new(
         Arc::clone(handler),

@@ -38,6 +38,12 @@ pub(crate) enum Serving {
         resource: Box<Resource>,
         panic: String,
     },
+    /// The function that says whom a change of such an object concerns has panicked.
+    OwnersPanicked {
+        handler: Arc<str>,
+        resource: Box<Resource>,
+        panic: String,
+    },
     /// The server offers no watches of them.
     Unwatchable { resources: Vec<Resource> },
     /// The resources have no verb `patch`: the progress of handlers cannot be kept.

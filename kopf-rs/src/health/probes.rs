@@ -129,6 +129,7 @@ impl Prober {
             is_first: true,
             started: self.setup.clock.now(),
             runtime: Duration::ZERO,
+            key: None,
         };
         let subject = Subject::Activity(Activity::Probe);
         let context = self.setup.context.clone();

@@ -198,8 +198,8 @@ pub struct Posting {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StatusSettings {
-    /// Show what handlers of changes have come to as conditions of their object: `Ready`, which is true when all of them have succeeded, and
-    /// `Stalled` where one has failed for good. Then `kubectl wait --for=condition=Ready` works. Default: no.
+    /// Show what handlers have come to as conditions of their object: `Ready`, which is true when all handlers of changes and all `#[reconcile]` functions
+    /// have succeeded, and no daemon or timer has failed since it has last succeeded, and `Stalled` where one has failed for good. Then `kubectl wait --for=condition=Ready` works. Default: no.
     ///
     /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`, `TimedOut`,
     /// `RetriesExceeded`), and its message tells the errors. A `Ready` that a handler sets itself, with a reason of its own, stays as it is. Objects of

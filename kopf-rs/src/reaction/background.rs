@@ -17,6 +17,7 @@ use crate::handler::stopped::StopReason;
 use crate::handler::timing::{AskPause, BackgroundKind, Timing};
 use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::reaction::error_class::class_of;
 use crate::reaction::exiting::Exiting;
 use crate::reaction::judge::Judge;
 use crate::reaction::member::since;
@@ -55,6 +56,15 @@ pub(super) struct Attempts {
     pub(super) end: Option<AttemptsEnd>,
     /// Of a level-triggered handler: how many calls in a row have changed what it is called for.
     pub(super) own_changes: u8,
+    /// What the last one has come to, where that is an error.
+    pub(super) error: Option<Box<AttemptError>>,
+}
+
+/// What has gone wrong.
+#[derive(Clone, Debug)]
+pub(super) struct AttemptError {
+    pub(super) class: &'static str,
+    pub(super) message: String,
 }
 
 /// How the attempts of a level-triggered handler have ended that are remembered.
@@ -264,9 +274,20 @@ impl BackgroundRun {
                 started: now,
                 end: None,
                 own_changes,
+                error: None,
             })
         });
         attempts.started
+    }
+
+    /// What an attempt has come to that was told last.
+    pub(super) fn note_error(&mut self, record: &Record, told: &[Handling]) {
+        let class = told.last().and_then(class_of);
+        if let Some(attempts) = &mut self.attempts {
+            let error = record.message.clone().zip(class);
+            attempts.error =
+                error.map(|(message, class)| Box::new(AttemptError { class, message }));
+        }
     }
 
     /// It has failed for good: from when on a change of the object calls it again; nothing where it does not.
@@ -412,6 +433,7 @@ impl BackgroundRun {
         let ran = self.ran_since(since, times);
         let mut record = self.record(judge.now);
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
+        self.note_error(&record, told);
         if is_reconcile(&self.handler) {
             self.reconciled(call, &record, judge);
             return Returned {

@@ -475,6 +475,7 @@ impl Looking<'_, '_> {
                 random: self.random,
             };
             judge.exhausted(&run.handler, &mut record, exhausted, self.told);
+            run.note_error(&record, self.told);
             self.failed.push(run.handler.clone());
             if is_reconcile(&run.handler) {
                 run.give_up(judge);
@@ -497,6 +498,7 @@ impl Looking<'_, '_> {
                 is_first: retry == 0,
                 started,
                 runtime: since(started, now),
+                key: None,
             },
         });
         run.phase = Phase::Runs(Box::new(Running {

@@ -3,7 +3,6 @@
 //! Must not know what was attempted before, but for the marks it is told of.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -60,6 +59,8 @@ pub(super) struct Candidate {
     pub(super) concerned: bool,
     /// It has seen another state than what is handled: to be called whatever has changed.
     pub(super) marked: bool,
+    /// It owns children, and is to look after them: at the start, and where one has changed.
+    pub(super) resumes: bool,
 }
 
 impl Comparison {
@@ -205,6 +206,15 @@ impl Comparison {
         field.map_or(Some(new), |field| field.resolve(new))
     }
 
+    /// Whether the handler is to look after its children.
+    fn resumes(&self, input: &Input<'_>, handler: &Arc<Handler>) -> bool {
+        let seen = input.seen;
+        let is_time = || seen.is_initial() || seen.has_drifted(handler, input.handlers);
+        let now = self.latter(handler.field());
+        let accepts = || handler.filtered(|_| handler.accepts_change(Former::Known(now), now));
+        !handler.owns().is_empty() && is_time() && accepts()
+    }
+
     /// Evaluate the filters of one handler.
     pub(super) fn candidate(
         &self,
@@ -231,6 +241,7 @@ impl Comparison {
             applies,
             concerned: is_concerned(handler, old, new),
             marked: marked && handler.filtered(|_| handler.accepts_change(old, new)),
+            resumes: self.resumes(input, handler),
         }
     }
 }
@@ -248,7 +259,9 @@ pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Valu
 impl Candidate {
     /// Whether the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
     pub(super) fn is_selected(&self, reason: Reason, initial: bool) -> bool {
-        self.handler.is_for(reason, initial) && self.applies && self.concerned
+        let is_concerned = self.handler.is_for(reason, initial) && self.concerned;
+        let resumes = self.resumes && !matches!(reason, Reason::Create | Reason::Delete);
+        self.applies && (is_concerned || resumes)
     }
     /// Whether the object must not vanish before the handler has seen its deletion.
     pub(super) fn needs_finalizer(&self) -> bool {
@@ -337,10 +350,5 @@ pub(super) fn object(input: &Input<'_>) -> SubjectObject {
 
 /// What a handler without a record is told of its attempts.
 pub(super) fn first_attempt(input: &Input<'_>) -> Attempt {
-    Attempt {
-        retry: 0,
-        is_first: true,
-        started: input.now,
-        runtime: Duration::ZERO,
-    }
+    Attempt::first(input.now)
 }

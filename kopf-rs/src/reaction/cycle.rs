@@ -61,6 +61,10 @@ impl Cycle {
             }
             let declared = Declared::of(&handler.id, selected);
             let record = cycle.ledger.record(&handler.id).cloned();
+            let is_of_this = |it: &Record| it.purpose == Some(reason) && !it.is_final();
+            let awaits_record = mode == Mode::Persisted
+                && handler.is_keyed
+                && !record.as_ref().is_some_and(is_of_this);
             let record = record.map(|record| cycle.continued(input, handler, record, declared));
             let recurs = input
                 .handlers
@@ -74,6 +78,7 @@ impl Cycle {
                 only_resumes: declared.only_resumes,
                 exhausted: None,
                 standing: input.standing(handler),
+                awaits_record,
             });
         }
         let is_member = |id: &str| is_among(&cycle.members, id);
@@ -180,8 +185,16 @@ impl Cycle {
         is_held_in_background || self.left().any(|member| !member.handler.comes_last())
     }
 
+    /// Whether something has to be written before anything is called: the keys of attempts are made of it.
+    pub(super) fn awaits_records(&self) -> bool {
+        self.left().any(|member| member.awaits_record)
+    }
+
     /// Find those whose limits are reached, and pick those to call now.
     pub(super) fn pick(&mut self, input: &Input<'_>, is_held_in_background: bool) -> Vec<&Member> {
+        if self.awaits_records() {
+            return Vec::new();
+        }
         let turn = self.turn(input.now);
         let lifecycle = if turn.is_last {
             &Lifecycle::AllAtOnce

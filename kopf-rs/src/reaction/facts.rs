@@ -183,8 +183,13 @@ fn candidates(
             && ledger.is_marked(&handler.id, &comparison.newest, handler.field())
     };
     let marked: Vec<bool> = changing.iter().map(|it| is_marked(it)).collect();
-    let reason = |marked| comparison.reason(!is_living, marked, input.seen.is_initial());
-    let supposed = reason(marked.contains(&true));
+    let reason = |marked, resumes| {
+        let initial = input.seen.is_initial() || resumes;
+        comparison.reason(!is_living, marked, initial)
+    };
+    let mut owning = changing.iter();
+    let drifted = owning.any(|it| input.seen.has_drifted(it, input.handlers));
+    let supposed = reason(marked.contains(&true), drifted);
     let candidates_for = |reason| -> Vec<Candidate> {
         let candidate = |(handler, marked): (&&Arc<Handler>, &bool)| {
             let comparison = comparison.of(handler, ledger.record(&handler.id));
@@ -193,8 +198,11 @@ fn candidates(
         changing.iter().zip(&marked).map(candidate).collect()
     };
     let candidates = candidates_for(supposed);
-    // Where no filter lets a marked handler through, the reason is another one: the filters are asked about that.
-    let real = reason(candidates.iter().any(|it| it.marked && it.applies));
+    // Where no filter lets such a handler through, the reason is another one: the filters are asked about that.
+    let real = reason(
+        candidates.iter().any(|it| it.marked && it.applies),
+        candidates.iter().any(|it| it.resumes && it.applies),
+    );
     if real == supposed {
         (real, candidates)
     } else {

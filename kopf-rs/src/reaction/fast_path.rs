@@ -31,7 +31,7 @@ impl FastPath<'_> {
     pub(crate) fn is_already_handled_as(&self, outline: &Outline<'_>) -> bool {
         // A digest would have to be made of Secrets; annotations of Deployments are not those of their ReplicaSets.
         let special = matches!(self.resource.kind.as_str(), "Secret" | "ReplicaSet");
-        if special || self.seen.in_progress.is_some() {
+        if special || self.seen.in_progress.is_some() || self.seen.drift.is_any() {
             return false;
         }
         let Some(held) = self.held() else {
@@ -47,7 +47,7 @@ impl FastPath<'_> {
         let mut held = false;
         for handler in self.handlers {
             if handler.field().is_some_and(is_extra)
-                || handler.is_for_resuming() && self.seen.is_initial()
+                || is_at_start(handler) && self.seen.is_initial()
             {
                 return None;
             }
@@ -68,6 +68,11 @@ impl FastPath<'_> {
         }
         Some(held)
     }
+}
+
+/// Whether it is called when the operator starts.
+fn is_at_start(handler: &Handler) -> bool {
+    handler.is_for_resuming() || !handler.owns().is_empty()
 }
 
 /// Whether the field is no part of the essence by itself.

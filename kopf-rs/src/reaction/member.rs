@@ -23,6 +23,8 @@ pub(super) struct Member {
     /// Its limits are reached: it fails without being called.
     pub(super) exhausted: Option<Exhausted>,
     pub(super) standing: Standing,
+    /// Its attempts have keys, and the object does not carry yet what they are made of.
+    pub(super) awaits_record: bool,
 }
 
 /// Whether a handler may be called for the object as it is.
@@ -129,6 +131,7 @@ pub(crate) fn attempt(record: &Record, now: Timestamp) -> Attempt {
         is_first: !record.was_called(),
         started: record.started,
         runtime: since(record.started, now),
+        key: None,
     }
 }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::handler::definition::Handler;
+use crate::handler::owned::OwnedKind;
 use crate::handler::subject::Reason;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
+use crate::object::resource::Resource;
 use crate::state::diffbase::KnownEssence;
 use crate::state::progress::Record;
 
@@ -19,6 +22,7 @@ pub(crate) struct ObjectMemory {
     /// Whether its deletion has been handled.
     pub(super) deletion_was_handled: bool,
     pub(super) background: Background,
+    pub(super) drift: Drift,
     /// Boxed: most objects are at rest and have none of this.
     pub(super) in_progress: Option<Box<InProgress>>,
 }
@@ -29,6 +33,16 @@ pub(super) enum Background {
     #[default]
     Unplanned,
     Planned,
+}
+
+/// Which handlers of changes have children that are others than before: a bit for each handler that owns any, in the order of declaration. Those
+/// after the fifteenth share the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drift {
+    /// Since the cycle under way has begun.
+    noted: u16,
+    /// The cycle under way is for them.
+    taken: u16,
 }
 
 /// What is remembered of an unfinished cycle, or of what could not be written.
@@ -144,6 +158,54 @@ impl ObjectMemory {
     /// Its daemons and timers are planned.
     pub(crate) fn background_is_planned(&mut self) {
         self.background = Background::Planned;
+    }
+}
+
+impl ObjectMemory {
+    /// A child of the object is another than before. Whether that concerns some handler of changes.
+    pub(crate) fn child_changed(&mut self, kind: &Resource, handlers: &[Arc<Handler>]) -> bool {
+        let is_of_kind = |owned: &OwnedKind| owned.selector.means(kind);
+        let those = owning(handlers).filter(|(_, it)| it.owns().iter().any(is_of_kind));
+        let noted = those.fold(0, |noted, (bit, _)| noted | bit);
+        self.drift.noted |= noted;
+        noted != 0
+    }
+    /// Whether children of this handler are others than before. What comes in during a cycle is for the next one.
+    pub(super) fn has_drifted(&self, handler: &Arc<Handler>, handlers: &[Arc<Handler>]) -> bool {
+        let Drift { noted, taken } = self.drift;
+        let counted = if self.ongoing().is_some() {
+            taken
+        } else {
+            noted | taken
+        };
+        let mut all = owning(handlers);
+        counted != 0 && all.any(|(bit, it)| Arc::ptr_eq(it, handler) && counted & bit != 0)
+    }
+}
+
+/// The handlers of changes that own children, each with its bit.
+fn owning(handlers: &[Arc<Handler>]) -> impl Iterator<Item = (u16, &Arc<Handler>)> {
+    let those = handlers.iter();
+    let those = those.filter(|it| it.is_for_changes() && !it.owns().is_empty());
+    those.enumerate().map(|(at, it)| (1 << at.min(15), it))
+}
+
+impl Drift {
+    /// Whether some handler is to be called for its children.
+    pub(super) fn is_any(self) -> bool {
+        self != Self::default()
+    }
+    /// Whether there is something for the next cycle.
+    pub(super) fn is_noted(self) -> bool {
+        self.noted != 0
+    }
+    /// A cycle begins.
+    pub(super) fn begin(&mut self) {
+        self.taken |= std::mem::take(&mut self.noted);
+    }
+    /// It is over.
+    pub(super) fn end(&mut self) {
+        self.taken = 0;
     }
 }
 

@@ -1,80 +1,156 @@
-//! What handlers of changes have come to as conditions of their object: Ready, and Stalled where it takes somebody to go on.
+//! What handlers of changes, daemons, timers and level-triggered handlers have come to as conditions of their object: Ready, and Stalled where it takes
+//! somebody to go on.
 //!
 //! Texts have neither counters nor times: each retry would be a write. Must not know how conditions are written.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::handler::subject::Reason;
-use crate::happening::handling::{AttemptEnd, Fate, Handling};
+use crate::happening::handling::Handling;
 use crate::object::body::Body;
 use crate::object::conditions::{ConditionEdit, ConditionStatus, StatusEdits, WantedCondition};
 use crate::object::patch::Patch;
-use crate::object::resource::Resource;
+use crate::reaction::background::{
+    AttemptsEnd, BackgroundMemory, BackgroundRun, Phase, is_reconcile,
+};
 use crate::reaction::cycle::Cycle;
+use crate::reaction::error_class::{
+    PERMANENT, RETRIES_EXCEEDED, TEMPORARY, TIMED_OUT, UNEXPECTED, class_of,
+};
+use crate::reaction::input::Input;
 use crate::state::progress::Record;
 
 const READY: &str = "Ready";
 const STALLED: &str = "Stalled";
 
 /// The reasons that are given here. A condition with any other one is a handler's, and stays as it is.
-const REASONS: [&str; 6] = [
+const REASONS: [&str; 7] = [
     SUCCEEDED,
-    "TemporaryError",
-    "PermanentError",
-    "UnexpectedError",
-    "TimedOut",
-    "RetriesExceeded",
+    RECONCILING,
+    TEMPORARY,
+    PERMANENT,
+    UNEXPECTED,
+    TIMED_OUT,
+    RETRIES_EXCEEDED,
 ];
 const SUCCEEDED: &str = "HandlersSucceeded";
+/// Handlers of changes have succeeded that had failed, and those that are level-triggered are yet to be called.
+const RECONCILING: &str = "Reconciling";
 
 /// So many errors are told; of the others, how many there are.
 const TOLD: usize = 3;
 
 /// Tells outcomes of one object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OutcomeConditions {
     /// The generation that is told of.
     generation: Option<i64>,
+    /// The ids of handlers of changes.
+    changing: Vec<Arc<str>>,
+    background: BackgroundOutcomes,
+}
+
+/// What has become of all that runs in the background for the object.
+#[derive(Clone, Debug, Default)]
+struct BackgroundOutcomes {
+    is_any: bool,
+    /// All that is level-triggered has succeeded for the object as it is.
+    is_settled: bool,
+    failing: Vec<Failing>,
+}
+
+/// A handler that has failed, or is to be tried again after an error.
+#[derive(Clone, Debug)]
+struct Failing {
+    id: Arc<str>,
+    message: String,
+    /// Nobody tries it again.
+    for_good: bool,
+    /// The class of the error, where that is remembered.
+    class: Option<&'static str>,
+}
+
+impl BackgroundOutcomes {
+    fn of(memory: &BackgroundMemory, now: Timestamp) -> Self {
+        let failing = memory.runs.iter().filter_map(|run| {
+            let attempts = run.attempts.as_ref()?;
+            let error = attempts.error.as_ref()?;
+            let is_ended = matches!(run.phase, Phase::Ended { .. });
+            Some(Failing {
+                id: run.handler.id.clone(),
+                message: error.message.clone(),
+                for_good: is_ended || attempts.end == Some(AttemptsEnd::GaveUp),
+                class: Some(error.class),
+            })
+        });
+        let is_settled = |run: &BackgroundRun| match &run.phase {
+            Phase::Waits(at) => at.time() > now && run.failed_attempts() == 0,
+            _ => false,
+        };
+        let mut runs = memory.runs.iter();
+        Self {
+            is_any: !memory.is_empty(),
+            is_settled: runs.all(|run| !is_reconcile(&run.handler) || is_settled(run)),
+            failing: failing.collect(),
+        }
+    }
 }
 
 impl OutcomeConditions {
     /// Nothing for resources of Kubernetes itself, whose conditions are the word of others.
-    pub(super) fn of(resource: &Resource, body: &Body) -> Option<Self> {
-        resource.is_custom().then(|| Self {
-            generation: resource.generation_of(body),
+    pub(super) fn of(input: &Input<'_>, background: &BackgroundMemory) -> Option<Self> {
+        let changing = input.handlers.iter().filter(|it| it.is_for_changes());
+        input.resource.is_custom().then(|| Self {
+            generation: input.resource.generation_of(input.body),
+            changing: changing.map(|it| it.id.clone()).collect(),
+            background: BackgroundOutcomes::of(background, input.now),
         })
     }
 
-    /// The conditions after a pass of the cycle, beside what handlers `wanted`. `told` is what the pass has come to.
+    /// The conditions after a pass, of a cycle where there is one, beside what handlers `wanted`. `told` is what the pass has come to.
     pub(super) fn after(
-        self,
-        cycle: &Cycle,
+        &self,
+        cycle: Option<&Cycle>,
         told: &[Handling],
         (body, wanted): (&Body, &Patch),
     ) -> StatusEdits {
         let mut edits = StatusEdits::default();
         let stored = stored(body, READY);
-        let records = cycle.ledger.records();
-        let failing = failing(cycle.reason, &records);
-        let is_stalled = failing.iter().any(|(_, record)| record.failure);
+        let mut failing = cycle.map(failing).unwrap_or_default();
+        let changes_fail = !failing.is_empty();
+        failing.extend(self.background.failing.iter().cloned());
+        // Those that nobody tries again come first.
+        failing.sort_by_key(|it| !it.for_good);
+        let is_stalled = failing.iter().any(|it| it.for_good);
+        let stands = self.has_failed_before(stored);
         let (status, reason, message) = if let Some(message) = text(&failing) {
-            let reason = told
-                .iter()
-                .find_map(reason_of)
-                .or(stored.and_then(own_reason));
-            let reason = reason.filter(|it| *it != SUCCEEDED);
-            (false, reason.unwrap_or("UnexpectedError"), message)
-        } else if Self::can_be_ready(cycle, stored) {
-            (true, SUCCEEDED, String::new())
+            if cycle.is_none() && stands {
+                return edits;
+            }
+            let class = failing.iter().find_map(|it| it.class);
+            let reason = told.iter().find_map(class_of).filter(|_| changes_fail);
+            let reason = reason.or(class).or(stored.and_then(own_reason));
+            let reason = reason.filter(|it| ![SUCCEEDED, RECONCILING].contains(it));
+            (
+                ConditionStatus::False,
+                reason.unwrap_or(UNEXPECTED),
+                message,
+            )
+        } else if !self.can_be_ready(cycle, stored) {
+            return edits;
+        } else if self.background.is_settled {
+            (ConditionStatus::True, SUCCEEDED, String::new())
+        } else if cycle.is_some() && stands {
+            (ConditionStatus::Unknown, RECONCILING, String::new())
         } else {
             return edits;
         };
-        let mut set = |kind: &str, status: bool| {
+        let mut set = |kind: &str, status: ConditionStatus| {
             let wanted = WantedCondition {
-                status: ConditionStatus::from(status),
+                status,
                 reason: reason.to_owned(),
                 message: message.clone(),
             };
@@ -85,7 +161,7 @@ impl OutcomeConditions {
         }
         if !is_users(STALLED, body, wanted) {
             if is_stalled {
-                set(STALLED, true);
+                set(STALLED, ConditionStatus::True);
             } else {
                 edits.edit(ConditionEdit::remove(STALLED, self.generation));
             }
@@ -94,7 +170,10 @@ impl OutcomeConditions {
     }
 
     /// Whether the object is as its handlers want it, where none is failing.
-    fn can_be_ready(cycle: &Cycle, stored: Option<&Value>) -> bool {
+    fn can_be_ready(&self, cycle: Option<&Cycle>, stored: Option<&Value>) -> bool {
+        let Some(cycle) = cycle else {
+            return self.background.is_any && !self.has_failed_before(stored);
+        };
         let is_true = |it: &Value| it["status"] == "True";
         // Nobody is called for some changes: what was ready stays so.
         let was_ready = || stored.is_some_and(is_true);
@@ -103,56 +182,50 @@ impl OutcomeConditions {
             && !cycle.comparison.target_is_superseded()
             && (!cycle.members.is_empty() || was_ready())
     }
+
+    /// Whether a handler of changes has failed, as the condition says: those that have failed for good are told first.
+    fn has_failed_before(&self, stored: Option<&Value>) -> bool {
+        let Some(stored) = stored.filter(|it| it["status"] == "False") else {
+            return false;
+        };
+        let message = stored["message"].as_str().unwrap_or_default();
+        let first = message.split_once(": ").map_or(message, |(id, _)| id);
+        let is_first = |id: &str| {
+            let rest = first.strip_prefix(id);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        own_reason(stored).is_some() && self.changing.iter().any(|id| is_first(id))
+    }
 }
 
-/// Handlers and sub-handlers that have failed, or are to be tried again after an error.
-fn failing(reason: Reason, records: &BTreeMap<Arc<str>, Record>) -> Vec<(&str, &Record)> {
-    let of_cycle = records.iter().filter(|(_, it)| it.purpose == Some(reason));
+/// Handlers and sub-handlers of the cycle that are failing.
+fn failing(cycle: &Cycle) -> Vec<Failing> {
+    let records = cycle.ledger.records();
+    let of_cycle = records.iter();
+    let of_cycle = of_cycle.filter(|(_, it)| it.purpose == Some(cycle.reason));
     let is_failing = |it: &Record| it.failure || (!it.success && it.message.is_some());
-    let mut failing: Vec<_> = of_cycle
-        .filter(|(_, record)| is_failing(record))
-        .map(|(id, record)| (&**id, record))
-        .collect();
-    // Those that nobody tries again come first.
-    failing.sort_by_key(|(_, record)| !record.failure);
-    failing
+    let failing = of_cycle.filter(|(_, record)| is_failing(record));
+    let failing = failing.map(|(id, record)| Failing {
+        id: id.clone(),
+        message: record.message.as_deref().unwrap_or("failed").to_owned(),
+        for_good: record.failure,
+        class: None,
+    });
+    failing.collect()
 }
 
 /// What has gone wrong; nothing where nothing has.
-fn text(failing: &[(&str, &Record)]) -> Option<String> {
+fn text(failing: &[Failing]) -> Option<String> {
     if failing.is_empty() {
         return None;
     }
-    let shown = failing.iter().take(TOLD).map(|(id, record)| {
-        let message = record.message.as_deref().unwrap_or("failed");
-        format!("{id}: {message}")
-    });
+    let shown = failing.iter().take(TOLD);
+    let shown = shown.map(|it| format!("{}: {}", it.id, it.message));
     let text = shown.collect::<Vec<_>>().join("; ");
     Some(match failing.len().saturating_sub(TOLD) {
         0 => text,
         more => format!("{text}; and {more} more"),
     })
-}
-
-/// The class of the error that an attempt has ended with.
-fn reason_of(handling: &Handling) -> Option<&'static str> {
-    let Handling::Attempted { end, .. } = handling else {
-        return None;
-    };
-    let of_fate = |fate: &Fate, plain: &'static str| match fate {
-        Fate::Ignored => None,
-        Fate::Retried { .. } | Fate::Stopped => Some(plain),
-        Fate::WouldTimeOut(_) => Some("TimedOut"),
-        Fate::WouldExceed(_) => Some("RetriesExceeded"),
-    };
-    match end {
-        AttemptEnd::Succeeded => None,
-        AttemptEnd::Temporary { fate, .. } => of_fate(fate, "TemporaryError"),
-        AttemptEnd::Permanent { .. } => Some("PermanentError"),
-        AttemptEnd::Arbitrary { fate, .. } => of_fate(fate, "UnexpectedError"),
-        AttemptEnd::TimedOut { .. } => Some("TimedOut"),
-        AttemptEnd::RetriesExceeded { .. } => Some("RetriesExceeded"),
-    }
 }
 
 /// The condition of this type, as it stands on the object.

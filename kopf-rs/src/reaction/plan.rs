@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
+use crate::handler::cause::AttemptKey;
 use crate::handler::definition::Handler;
 use crate::handler::definition::HandlerCall;
 use crate::handler::filter::Former;
@@ -14,7 +17,9 @@ use crate::handler::subject::Subject;
 use crate::happening::handling::Handling;
 use crate::object::discreet;
 use crate::reaction::background_plan::{BackgroundPlan, background, reconcile};
-use crate::reaction::comparison::{Candidate, cause, first_attempt, left_behind, object};
+use crate::reaction::comparison::{
+    Candidate, Comparison, cause, first_attempt, left_behind, object,
+};
 use crate::reaction::cycle::{Cycle, supersession};
 use crate::reaction::decision::{Decision, Mode, decide};
 use crate::reaction::facts::{ChangeFacts, Facts, Life, life, observe};
@@ -59,7 +64,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
             body: input.body.clone(),
             gone: facts.life == Life::Gone,
             is_held_in_background: facts.is_held_in_background,
-            outcomes: outcomes(input),
+            outcomes: None,
             seen: ObjectMemory {
                 background: Background::Planned,
                 ..input.seen.clone()
@@ -67,8 +72,13 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         },
     };
     prepare(input, facts, &mut plan);
-    if lives && plan.changing.is_empty() && plan.decision != Decision::AddFinalizer {
+    let awaits_records = plan.cycle.as_ref().is_some_and(|it| it.awaits_records());
+    let is_free = plan.changing.is_empty() && !awaits_records;
+    if lives && is_free && plan.decision != Decision::AddFinalizer {
         reconcile(input, &mut plan.background, &mut plan.told);
+    }
+    if input.policy.shows_outcomes {
+        plan.context.outcomes = OutcomeConditions::of(input, &plan.background.memory);
     }
     let of_events = suspended.into_iter().map(|call| call.handler);
     plan.suspended.extend(of_events);
@@ -82,12 +92,6 @@ pub(crate) fn plan_background(input: &Input<'_>) -> (BackgroundPlan, Vec<Handlin
     let lives = matches!(life(input), Life::Living { .. });
     let planned = background(input, lives, &mut told);
     (planned, told)
-}
-
-/// How outcomes are shown, where the settings ask for it.
-fn outcomes(input: &Input<'_>) -> Option<OutcomeConditions> {
-    let shown = OutcomeConditions::of(input.resource, input.body);
-    shown.filter(|_| input.policy.shows_outcomes)
 }
 
 /// What the decision asks for.
@@ -144,7 +148,11 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     cycle.left_behind = left_behind;
     let comparison = cycle.comparison.clone();
     let call = |member: &Member| {
-        let (handler, attempt) = (&member.handler, member.attempt(input.now));
+        let handler = &member.handler;
+        let mut attempt = member.attempt(input.now);
+        if handler.is_keyed {
+            attempt.key = Some(key(input, reason, member, &comparison));
+        }
         let comparison = comparison.of(handler, Some(&member.record));
         let change = comparison.change(Some(reason), handler.field());
         cause(input, handler, change, attempt)
@@ -153,6 +161,18 @@ fn handle(input: &Input<'_>, (reason, mode): (Reason, Mode), change: ChangeFacts
     plan.changing = cycle.pick(input, is_held).into_iter().map(call).collect();
     plan.suspended = cycle.suspended().collect();
     plan.cycle = Some(Box::new(cycle));
+}
+
+/// The same for whoever makes this attempt again for the object as it is, and for nothing else.
+fn key(input: &Input<'_>, reason: Reason, member: &Member, comparison: &Comparison) -> AttemptKey {
+    AttemptKey::of(&json!([
+        input.body.uid(),
+        &*member.handler.id,
+        reason.as_str(),
+        member.record.started.to_string(),
+        comparison.newest.digest(),
+        input.resource.generation_of(input.body),
+    ]))
 }
 
 /// The calls of raw-event handlers whose filters let the event pass.

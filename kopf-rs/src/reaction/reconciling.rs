@@ -23,13 +23,13 @@ const PATIENT: u32 = 3;
 const SPREAD: f64 = 0.1;
 
 impl BackgroundMemory {
-    /// A child of the object is another than before.
+    /// A child of the object is another than before, or an object that it refers to.
     pub(crate) fn child_changed(&mut self, kind: &Resource, now: Timestamp) {
-        for run in self
-            .runs
-            .iter_mut()
-            .filter(|run| run.handler.has_children_of(kind))
-        {
+        let is_for = |run: &&mut BackgroundRun| {
+            let mut watched = run.handler.watches().iter();
+            run.handler.has_children_of(kind) || watched.any(|it| it.selector.means(kind))
+        };
+        for run in self.runs.iter_mut().filter(is_for) {
             run.child_changed(now);
         }
     }
@@ -125,6 +125,7 @@ impl BackgroundRun {
     /// What has failed counts no more. Nothing is remembered where there is nothing to remember.
     pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
         let own_changes = self.own_changes();
+        let error = self.attempts.take().and_then(|it| it.error);
         let is_worth_it = end == AttemptsEnd::GaveUp || own_changes > 0;
         self.attempts = is_worth_it.then(|| {
             Box::new(Attempts {
@@ -132,6 +133,7 @@ impl BackgroundRun {
                 started: now,
                 end: Some(end),
                 own_changes,
+                error: error.filter(|_| end == AttemptsEnd::GaveUp),
             })
         });
     }

@@ -21,7 +21,7 @@ use crate::reaction::judge::{Judge, next_random};
 use crate::reaction::ledger::{Ledger, SubhandlerRecord};
 use crate::reaction::marks::marks;
 use crate::reaction::member::next_due;
-use crate::reaction::memory::{InProgress, ObjectMemory, Ongoing};
+use crate::reaction::memory::{Drift, InProgress, ObjectMemory, Ongoing};
 use crate::reaction::planned::{Plan, PlanContext};
 use crate::reaction::subhandlers::refer;
 use crate::state::changes::{Changes, TargetChange, Written};
@@ -137,6 +137,9 @@ impl Settling {
 
     /// What is remembered stays so; what is still to be written is written.
     fn wait(mut self, left: &Ledger) -> Effects {
+        // No filter lets a handler through that would look after children.
+        self.effects.seen.drift = Drift::default();
+        self.show_background();
         let patch = self.write_unwritten(left);
         self.hold(None);
         let in_progress = self.effects.seen.in_progress.take();
@@ -174,6 +177,8 @@ impl Settling {
 
     fn purge_all(mut self, mut stale: Ledger) -> Effects {
         stale.close([]);
+        self.effects.seen.drift = Drift::default();
+        self.show_background();
         let (persistence, body) = (&self.context.persistence, &self.context.body);
         let written = persistence.remove_progress(stale.removed(), &self.all_wanted(), body);
         let patch = self.tell_troubles(written).patch;
@@ -197,8 +202,14 @@ impl Settling {
     }
 
     fn cycle(mut self, mut cycle: Cycle, attempted: Vec<Attempted>) -> Effects {
+        if self.context.seen.ongoing().is_none() {
+            self.context.seen.drift.begin();
+            self.effects.seen.drift.begin();
+        }
         self.judge(&mut cycle, attempted);
-        self.show_outcomes(&cycle);
+        if cycle.mode == Mode::Persisted {
+            self.show_outcomes(Some(&cycle));
+        }
         let over = cycle.is_over();
         if cycle.reason != Reason::Delete {
             cycle.comparison.target.is_fixed |= is_begun_by_somebody(&cycle);
@@ -272,14 +283,22 @@ impl Settling {
         cycle.enter_members();
     }
 
-    /// What the handlers have come to so far, as conditions.
-    fn show_outcomes(&mut self, cycle: &Cycle) {
-        if let Some(outcomes) = self.context.outcomes
-            && cycle.mode == Mode::Persisted
-        {
-            let object = (&*self.context.body, &self.wanted);
-            let edits = outcomes.after(cycle, &self.effects.told, object);
-            self.wanted.edit_status(edits);
+    /// What the handlers have come to so far, as conditions. Without a cycle, those that run in the background.
+    fn show_outcomes(&mut self, cycle: Option<&Cycle>) {
+        let Some(outcomes) = &self.context.outcomes else {
+            return;
+        };
+        let edits = {
+            let wanted = self.all_wanted();
+            outcomes.after(cycle, &self.effects.told, (&*self.context.body, &*wanted))
+        };
+        self.wanted.edit_status(edits);
+    }
+
+    /// The same where no handler of changes is called.
+    fn show_background(&mut self) {
+        if !self.context.gone && !self.context.body.is_deleting() {
+            self.show_outcomes(None);
         }
     }
 
@@ -415,7 +434,10 @@ impl Settling {
             self.effects.expected_finalizers = Some(expected);
             self.effects.seen.deletion_was_handled = true;
         }
-        let again = !marks.is_empty() || (!deletes && cycle.comparison.target_is_superseded());
+        self.effects.seen.drift.end();
+        let again = !marks.is_empty()
+            || (!deletes && cycle.comparison.target_is_superseded())
+            || self.effects.seen.drift.is_noted();
         self.effects.wake_at = again.then_some(self.now);
         self.effects.seen.handled_once = true;
         self.effects.concluded = true;

@@ -132,6 +132,7 @@ impl SubhandlerPlan {
                     only_resumes: self.only_resumes,
                     exhausted: None,
                     standing: Standing::Callable,
+                    awaits_record: false,
                 },
                 row,
                 result: None,

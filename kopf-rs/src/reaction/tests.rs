@@ -9,6 +9,7 @@ mod decision;
 mod deletion;
 mod history;
 mod life;
+mod owning;
 mod reconcile;
 mod reconcile_history;
 mod restart;

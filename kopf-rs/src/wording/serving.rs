@@ -33,6 +33,7 @@ pub(super) fn level(serving: &Serving) -> Level {
         | Serving::NamespacesAssumed { .. }
         | Serving::Indexed { .. } => Level::WARN,
         Serving::SelectorPanicked { .. }
+        | Serving::OwnersPanicked { .. }
         | Serving::IndexIncomplete { .. }
         | Serving::DropPanicked { .. } => Level::ERROR,
     }
@@ -99,6 +100,11 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             "The function that selects resources for '{handler}' has failed for {resource}: the handler is not called for resources for which \
              it fails. Mend the function: {panic}"
         ),
+        Serving::OwnersPanicked {
+            handler,
+            resource,
+            panic,
+        } => write_owners_panicked(f, handler, resource, panic),
         Serving::Unwatchable { resources } => write_unserved(f, "Non-watchable", resources),
         Serving::Unpatchable { resources } => write_unserved(f, "Non-patchable", resources),
         Serving::DefinitionsUnwatchable { interval } => write!(
@@ -117,6 +123,19 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
         Serving::DropPanicked { index, panic } => write_drop(f, index.as_deref(), panic),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
     }
+}
+
+fn write_owners_panicked(
+    f: &mut Formatter<'_>,
+    handler: &str,
+    resource: &Resource,
+    panic: &str,
+) -> fmt::Result {
+    write!(
+        f,
+        "The function in `watches` of '{handler}' has failed for an object of {resource}: the change counts for those whom it has named for that \
+         object before. This is said once. Mend the function: {panic}"
+    )
 }
 
 fn write_other_version(

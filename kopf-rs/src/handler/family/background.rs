@@ -1,5 +1,5 @@
-//! Handlers in the background: `daemon`, `timer`. They run beside everything else for as long as the object is there and their filters let it
-//! pass; their progress is in memory.
+//! Handlers in the background: `daemon`, `timer`, and the rules that `reconcile` shares with them. They run beside everything else for as long as
+//! the object is there and their filters let it pass; their progress is in memory.
 
 use std::time::Duration;
 
@@ -9,11 +9,13 @@ use crate::handler::attribute::{Attribute, DAEMON, RECONCILE, TIMER};
 use crate::handler::extract::background::IsStopped;
 use crate::handler::filter::Filters;
 use crate::handler::options::{CallbackOptions, RetryOptions};
+use crate::handler::owned::OwnedKind;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::rules::FamilyRules;
 use crate::handler::seconds::Seconds;
+use crate::handler::target::TargetKind;
 use crate::handler::timing::{BackgroundKind, IntoPause, Pause, Timing};
 use crate::object::path::FieldPath;
 use crate::object::selector::Selector;
@@ -47,7 +49,7 @@ pub struct BackgroundOptions {
     pub zone: Option<String>,
 }
 
-/// A daemon or timer.
+/// A daemon, a timer or a level-triggered handler.
 pub(crate) struct BackgroundHandler {
     kind: BackgroundKind,
     selector: Selector,
@@ -55,6 +57,16 @@ pub(crate) struct BackgroundHandler {
     field: Option<FieldPath>,
     filters: Filters,
     timing: Timing,
+    owns: Vec<OwnedKind>,
+    formerly_owns: Vec<Selector>,
+    watches: Vec<TargetKind>,
+}
+
+/// What handlers of objects have in common.
+pub(super) struct Common {
+    pub(super) retry: RetryOptions,
+    pub(super) field: Option<FieldPath>,
+    pub(super) filters: Filters,
 }
 
 impl IsStopped for BackgroundOptions {}
@@ -86,16 +98,52 @@ impl BackgroundHandler {
             cancellation_timeout: options.cancellation_timeout,
             cancellation_polling: options.cancellation_polling,
         };
-        timing.check()?;
-        options.filters.check(options.field.as_ref())?;
-        Ok(Self {
-            kind,
-            selector,
+        let common = Common {
             retry: options.retry,
             field: options.field,
             filters: options.filters,
+        };
+        Self::called((kind, timing), selector, common)
+    }
+
+    /// One that is called like this.
+    pub(super) fn called(
+        (kind, timing): (BackgroundKind, Timing),
+        selector: Selector,
+        common: Common,
+    ) -> Result<Self, String> {
+        timing.check()?;
+        let Common {
+            retry,
+            field,
+            filters,
+        } = common;
+        filters.check(field.as_ref())?;
+        Ok(Self {
+            kind,
+            selector,
+            retry,
+            field,
+            filters,
             timing,
+            owns: Vec::new(),
+            formerly_owns: Vec::new(),
+            watches: Vec::new(),
         })
+    }
+
+    /// The same for a handler that makes children.
+    pub(super) fn owning(self, owns: Vec<OwnedKind>, formerly_owns: Vec<Selector>) -> Self {
+        Self {
+            owns,
+            formerly_owns,
+            ..self
+        }
+    }
+
+    /// The same for a handler that refers to others.
+    pub(super) fn watching(self, watches: Vec<TargetKind>) -> Self {
+        Self { watches, ..self }
     }
 }
 
@@ -138,6 +186,18 @@ impl FamilyRules for BackgroundHandler {
 
     fn background(&self) -> Option<(BackgroundKind, &Timing)> {
         Some((self.kind, &self.timing))
+    }
+
+    fn owns(&self) -> &[OwnedKind] {
+        &self.owns
+    }
+
+    fn formerly_owns(&self) -> &[Selector] {
+        &self.formerly_owns
+    }
+
+    fn watches(&self) -> &[TargetKind] {
+        &self.watches
     }
 }
 

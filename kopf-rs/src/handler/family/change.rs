@@ -12,6 +12,7 @@ use crate::handler::attribute::{
 use crate::handler::cause::Cause;
 use crate::handler::filter::{Criterion, Filters, Former};
 use crate::handler::options::{CallbackOptions, ChangeOptions, RetryOptions};
+use crate::handler::owned::{OwnedKind, owned_kinds};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
@@ -44,6 +45,8 @@ pub(crate) struct ChangeHandler {
     pub(crate) kind: ChangeKind,
     pub(crate) selector: Selector,
     pub(crate) options: ChangeOptions,
+    /// Where a child of these kinds changes, it is called as when the operator resumes.
+    pub(crate) owns: Vec<OwnedKind>,
 }
 
 impl GivesSubhandlers for ChangeOptions {}
@@ -81,12 +84,19 @@ impl ChangeOptions {
 }
 
 impl ChangeHandler {
-    pub(super) fn new(kind: ChangeKind, selector: Selector, options: ChangeOptions) -> Self {
-        Self {
+    pub(crate) fn new(
+        kind: ChangeKind,
+        selector: Selector,
+        mut options: ChangeOptions,
+    ) -> Result<Self, String> {
+        let owns = std::mem::take(&mut options.owns);
+        let reads = std::mem::take(&mut options.reads);
+        Ok(Self {
             kind,
             selector,
             options,
-        }
+            owns: owned_kinds(owns, reads)?,
+        })
     }
 }
 
@@ -172,9 +182,13 @@ impl FamilyRules for ChangeHandler {
         true
     }
 
+    fn owns(&self) -> &[OwnedKind] {
+        &self.owns
+    }
+
     /// A sub-handler is called for the changes that its parent is called for.
     fn subhandler(&self, options: CallbackOptions) -> Result<Box<dyn FamilyRules>, String> {
-        let is_foreign = |option: &&str| ["optional", "deleted"].contains(option);
+        let is_foreign = |option: &&str| ["optional", "deleted", "owns", "reads"].contains(option);
         if let Some(foreign) = options.given().find(is_foreign) {
             return Err(format!("`{foreign}` is not an option of sub-handlers"));
         }
@@ -188,7 +202,7 @@ impl FamilyRules for ChangeHandler {
                  here, or register it in a parent that is called for updates"
             ));
         }
-        let child = Self::new(self.kind, self.selector.clone(), options);
+        let child = Self::new(self.kind, self.selector.clone(), options)?;
         Ok(Box::new(child))
     }
 }
@@ -226,9 +240,19 @@ impl Registry {
     ) -> Self {
         let selector = resources.into_selector();
         self.with(kind.attribute(), handler, |options| {
-            let (selector, options) = (selector?, options.change);
-            options.check(kind)?;
-            Ok(Box::new(ChangeHandler::new(kind, selector, options)))
+            let CallbackOptions {
+                change,
+                owns,
+                reads,
+                ..
+            } = options;
+            change.check(kind)?;
+            let options = ChangeOptions {
+                owns,
+                reads,
+                ..change
+            };
+            Ok(Box::new(ChangeHandler::new(kind, selector?, options)?))
         })
     }
 }
@@ -321,7 +345,7 @@ mod tests {
             ..ChangeOptions::default()
         };
         let selector = Selector::positional(&["myapps"]).unwrap();
-        let handler = ChangeHandler::new(ChangeKind::Update, selector, options);
+        let handler = ChangeHandler::new(ChangeKind::Update, selector, options).unwrap();
         let one = json!(1);
         assert!(handler.accepts_change(Former::Known(Some(&one)), None));
         assert!(!handler.accepts_change(Former::Known(None), None));

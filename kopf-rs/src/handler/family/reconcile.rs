@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use crate::handler::again::{Again, IntoAgain};
-use crate::handler::attribute::{Attribute, RECONCILE};
+use crate::handler::attribute::RECONCILE;
 use crate::handler::callee::Returned;
 use crate::handler::cause::Cause;
 use crate::handler::extract::background::IsStopped;
+use crate::handler::family::background::{BackgroundHandler, Common};
 use crate::handler::filter::Filters;
 use crate::handler::options::{CallbackOptions, RetryOptions};
-use crate::handler::owned::{OwnedKind, former_kinds, owned_kinds};
+use crate::handler::owned::{former_kinds, owned_kinds};
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::selectors::IntoSelector;
-use crate::handler::rules::FamilyRules;
 use crate::handler::seconds::Seconds;
 use crate::handler::subject::Subject;
+use crate::handler::target::{IntoOwners, WatchedKind, target, target_kinds};
 use crate::handler::timing::{BackgroundKind, Timing};
 use crate::object::path::FieldPath;
 use crate::object::selector::{Selector, SelectorError};
@@ -35,19 +36,10 @@ pub struct ReconcileOptions {
     pub reads: Vec<Result<Selector, SelectorError>>,
     /// What its children were in former versions of the operator.
     pub formerly_owns: Vec<Result<Selector, SelectorError>>,
+    /// The kinds of objects that it refers to.
+    pub watches: Vec<WatchedKind>,
     /// How long after its last success it is called though nothing has changed.
     pub resync: Option<Duration>,
-}
-
-/// A level-triggered handler.
-pub(crate) struct ReconcileHandler {
-    selector: Selector,
-    retry: RetryOptions,
-    field: Option<FieldPath>,
-    filters: Filters,
-    owns: Vec<OwnedKind>,
-    formerly_owns: Vec<Selector>,
-    timing: Timing,
 }
 
 impl IsStopped for ReconcileOptions {}
@@ -57,65 +49,23 @@ impl IsStopped for ReconcileOptions {}
 /// As long as controller-runtime waits.
 const RESYNC: Duration = Duration::from_secs(10 * 60 * 60);
 
-impl ReconcileHandler {
-    pub(crate) fn new(selector: Selector, options: ReconcileOptions) -> Result<Self, String> {
-        options.filters.check(options.field.as_ref())?;
+impl ReconcileOptions {
+    /// A level-triggered handler with these options.
+    pub(crate) fn handler(self, selector: Selector) -> Result<BackgroundHandler, String> {
         let timing = Timing {
-            resync: Some(options.resync.unwrap_or(RESYNC)),
+            resync: Some(self.resync.unwrap_or(RESYNC)),
             ..Timing::default()
         };
-        timing.check()?;
-        Ok(Self {
-            selector,
-            retry: options.retry,
-            field: options.field,
-            filters: options.filters,
-            owns: owned_kinds(options.owns, options.reads)?,
-            formerly_owns: former_kinds(options.formerly_owns)?,
-            timing,
-        })
-    }
-}
-
-impl FamilyRules for ReconcileHandler {
-    fn attribute(&self) -> Attribute {
-        RECONCILE
-    }
-
-    fn id_scope(&self) -> &'static str {
-        "background"
-    }
-
-    fn noun(&self) -> &'static str {
-        "Reconciler"
-    }
-
-    fn selector(&self) -> Option<&Selector> {
-        Some(&self.selector)
-    }
-
-    fn field(&self) -> Option<&FieldPath> {
-        self.field.as_ref()
-    }
-
-    fn filters(&self) -> &Filters {
-        &self.filters
-    }
-
-    fn retry(&self) -> &RetryOptions {
-        &self.retry
-    }
-
-    fn background(&self) -> Option<(BackgroundKind, &Timing)> {
-        Some((BackgroundKind::Reconcile, &self.timing))
-    }
-
-    fn owns(&self) -> &[OwnedKind] {
-        &self.owns
-    }
-
-    fn formerly_owns(&self) -> &[Selector] {
-        &self.formerly_owns
+        let common = Common {
+            retry: self.retry,
+            field: self.field,
+            filters: self.filters,
+        };
+        let kind = BackgroundKind::Reconcile;
+        let handler = BackgroundHandler::called((kind, timing), selector, common)?;
+        let owns = owned_kinds(self.owns, self.reads)?;
+        let handler = handler.owning(owns, former_kinds(self.formerly_owns)?);
+        Ok(handler.watching(target_kinds(self.watches)?))
     }
 }
 
@@ -128,6 +78,7 @@ impl From<CallbackOptions> for ReconcileOptions {
             owns: given.owns,
             reads: given.reads,
             formerly_owns: given.formerly_owns,
+            watches: given.watches,
             resync: given.timing.resync,
         }
     }
@@ -139,21 +90,22 @@ impl Registry {
     pub fn reconcile(self, resources: impl IntoSelector, handler: Callback) -> Self {
         let selector = resources.into_selector();
         self.with(RECONCILE, handler, |options| {
-            let handler = ReconcileHandler::new(selector?, options.into())?;
-            Ok(Box::new(handler))
+            let options: ReconcileOptions = options.into();
+            Ok(Box::new(options.handler(selector?)?))
         })
     }
 }
 
 impl Callback {
-    /// For `reconcile`: a kind of children that it makes; it is called when one of them changes. May be given several times. Default: none.
+    /// For `reconcile` and handlers of changes: a kind of children that it makes; it is called when one of them changes. May be given several times.
+    /// Default: none.
     #[must_use]
     pub fn owns(mut self, kind: impl IntoSelector) -> Self {
         self.options.owns.push(kind.into_selector());
         self
     }
-    /// For `reconcile`: the same for a kind of which it reads more than it applies: whole objects are watched, and
-    /// [`Children::get`](crate::Children::get) reads them from memory. Default: none.
+    /// The same for a kind of which it reads more than it applies: whole objects are watched, and [`Children::get`](crate::Children::get) reads them from
+    /// memory. Default: none.
     #[must_use]
     pub fn reads(mut self, kind: impl IntoSelector) -> Self {
         self.options.reads.push(kind.into_selector());
@@ -164,6 +116,19 @@ impl Callback {
     #[must_use]
     pub fn formerly_owns(mut self, kind: impl IntoSelector) -> Self {
         self.options.formerly_owns.push(kind.into_selector());
+        self
+    }
+    /// For `reconcile`: a kind of objects that it refers to and does not own, and a function that says of such an object which objects a change of it
+    /// concerns: `|it: &Cause| it.labels().get("app").map(str::to_owned)`. May be given several times. Default: none.
+    #[must_use]
+    pub fn watches<R: IntoOwners>(
+        mut self,
+        kind: impl IntoSelector,
+        owners: impl Fn(&Cause) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.options
+            .watches
+            .push(target(kind.into_selector(), owners));
         self
     }
     /// For `reconcile`: how long after its last success it is called though nothing has changed: seconds, or a `Duration`. Default: ten hours.

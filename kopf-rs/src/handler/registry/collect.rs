@@ -1,11 +1,14 @@
 //! How annotated functions are found: through `inventory`, or through `linkme`, or not at all.
 
+use std::any::TypeId;
+
 use crate::handler::callee::Callee;
+use crate::handler::cause::Attempt;
 use crate::handler::decl::{Decl, Declared};
 use crate::handler::index::erased::IndexRequirement;
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::{HandlerBase, Registry, RegistryError};
-use crate::handler::required::Requirement;
+use crate::handler::required::{RequiredState, Requirement};
 
 impl Registry {
     /// All annotated functions linked into this program, in the order of packages, files and lines.
@@ -62,7 +65,9 @@ impl Registry {
         let common = (decl.common)();
         let name = common.id.unwrap_or_else(|| decl.name.to_owned());
         let declared_at = DeclaredAt::Function(decl.location);
-        let required = common.required_state.into_iter();
+        let is_key = |it: &RequiredState| it.type_id == TypeId::of::<Attempt>();
+        let is_keyed = common.required_state.iter().any(is_key);
+        let required = common.required_state.into_iter().filter(|it| !is_key(it));
         self.requirements.extend(required.map(|state| Requirement {
             declared_at,
             handler: name.clone(),
@@ -82,6 +87,7 @@ impl Registry {
                 declared_at,
                 param: common.param,
                 callee: Callee::Fn(decl.call),
+                is_keyed,
             };
             self.push(attribute, base, family);
         }

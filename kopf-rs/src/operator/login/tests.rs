@@ -67,6 +67,7 @@ async fn a_login_on_a_thread_waits_for_no_other_thread() {
         is_first: true,
         started: logins.clock.now(),
         runtime: Duration::ZERO,
+        key: None,
     };
     let subject = Subject::Activity(Activity::Probe);
     let (handler, context) = (registry.handlers()[0].clone(), CauseContext::default());

@@ -1,7 +1,7 @@
 //! Watches of children: one for each kind that handlers own or have owned, of what carries the operator's label; of metadata alone where no handler
-//! reads more.
+//! reads more. And of what handlers refer to: one for each such kind, of whole objects, but of Secrets only the metadata.
 //!
-//! Must not know what follows from a change of a child.
+//! Must not know what follows from a change of one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,20 +25,31 @@ use crate::rt::outage::Membership;
 #[derive(Default)]
 pub(super) struct ChildWatches(BTreeMap<Place, ChildWatch>);
 
-/// A resource, whatever its version, and the namespace, or all.
-type Place = (String, String, Option<String>);
+/// A resource, whatever its version, the namespace, or all, and whether handlers refer to it.
+type Place = (String, String, Option<String>, bool);
 
 struct ChildWatch {
     resource: Arc<Resource>,
     collection: Arc<Collection>,
-    is_read: bool,
+    purpose: Purpose,
     _task: AbortOnDropHandle<()>,
+}
+
+/// What a kind is watched for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    /// Children; whether more of them is read than what was applied.
+    Children { is_read: bool },
+    /// These handlers refer to them.
+    Targets(Vec<Arc<Handler>>),
 }
 
 /// The kinds that handlers own, as they are served now.
 #[derive(Default)]
 pub(super) struct OwnedKinds {
     kinds: Vec<(Resource, bool)>,
+    /// Those that handlers refer to.
+    targets: Vec<(Resource, Vec<Arc<Handler>>)>,
     /// Those that are not served.
     pub(super) missing: BTreeSet<String>,
 }
@@ -74,7 +85,23 @@ impl OwnedKinds {
                 owned.add(resource, false);
             }
         }
+        for handler in handlers {
+            for kind in handler.watches() {
+                match preferred(&kind.selector) {
+                    Some(resource) => owned.add_target(resource, handler),
+                    None => drop(owned.missing.insert(kind.selector.to_string())),
+                }
+            }
+        }
         owned
+    }
+
+    fn add_target(&mut self, resource: &Resource, handler: &Arc<Handler>) {
+        let mut known = self.targets.iter_mut();
+        match known.find(|(it, _)| it.identity() == resource.identity()) {
+            Some((_, handlers)) => handlers.push(handler.clone()),
+            None => self.targets.push((resource.clone(), vec![handler.clone()])),
+        }
     }
 
     fn add(&mut self, resource: &Resource, is_read: bool) {
@@ -89,33 +116,54 @@ impl OwnedKinds {
 impl ChildWatches {
     /// Start and stop watches until they are those that should be.
     pub(super) fn reconcile(&mut self, owned: OwnedKinds, with: &WatchWith<'_>) {
+        let children = owned.kinds.into_iter();
+        let children = children.map(|(it, is_read)| (it, Purpose::Children { is_read }));
+        let targets = owned.targets.into_iter();
+        let targets = targets.map(|(it, handlers)| (it, Purpose::Targets(handlers)));
         let mut wanted = BTreeMap::new();
-        for (resource, is_read) in owned.kinds {
+        for (resource, purpose) in children.chain(targets) {
             let resource = Arc::new(resource);
             let (group, plural) = resource.identity();
-            let place = |namespace| (group.to_owned(), plural.to_owned(), namespace);
-            match with.namespaces.filter(|_| resource.namespaced) {
-                Some(names) => {
-                    let places = names.iter().map(|name| place(Some(name.clone())));
-                    wanted.extend(places.map(|it| (it, (resource.clone(), is_read))));
-                }
-                None => drop(wanted.insert(place(None), (resource.clone(), is_read))),
+            let is_target = matches!(purpose, Purpose::Targets(_));
+            let place = |namespace| (group.to_owned(), plural.to_owned(), namespace, is_target);
+            let all = BTreeSet::new();
+            let names = with.namespaces.filter(|_| resource.namespaced);
+            if names.is_none() {
+                wanted.insert(place(None), (resource.clone(), purpose.clone()));
+            }
+            for name in names.unwrap_or(&all) {
+                let place = place(Some(name.clone()));
+                wanted.insert(place, (resource.clone(), purpose.clone()));
             }
         }
         self.0.retain(|place, watch| {
-            let stays = wanted.get(place).is_some_and(|(resource, is_read)| {
-                *resource == watch.resource && *is_read == watch.is_read
+            let stays = wanted.get(place).is_some_and(|(resource, purpose)| {
+                *resource == watch.resource && purpose.is_same(&watch.purpose)
             });
             if !stays {
                 report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
-                with.engine.close_children(&watch.collection);
+                match watch.purpose {
+                    Purpose::Children { .. } => with.engine.close_children(&watch.collection),
+                    Purpose::Targets(_) => with.engine.close_targets(&watch.collection),
+                }
             }
             stays
         });
-        for (place, (resource, is_read)) in wanted {
+        for (place, (resource, purpose)) in wanted {
             let namespace = place.2.clone();
-            let watch = || ChildWatch::start(resource, namespace, is_read, with);
+            let watch = || ChildWatch::start(resource, namespace, purpose, with);
             self.0.entry(place).or_insert_with(watch);
+        }
+    }
+}
+
+impl Purpose {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Children { is_read: one }, Self::Children { is_read: other }) => one == other,
+            // Handlers are the same for as long as the operator runs.
+            (Self::Targets(_), Self::Targets(_)) => true,
+            _ => false,
         }
     }
 }
@@ -124,23 +172,39 @@ impl ChildWatch {
     fn start(
         resource: Arc<Resource>,
         namespace: Option<String>,
-        is_read: bool,
+        purpose: Purpose,
         with: &WatchWith<'_>,
     ) -> Self {
-        let selection = Selection {
-            labels: with.engine.label_of_children(),
-            ..Selection::default()
-        };
         let watched = Watched::new(resource.clone(), namespace, with.pace.clone());
-        let form = if is_read {
-            ObjectForm::Whole
-        } else {
-            ObjectForm::Metadata
+        let watched = match &purpose {
+            Purpose::Children { is_read } => {
+                let form = if *is_read {
+                    ObjectForm::Whole
+                } else {
+                    ObjectForm::Metadata
+                };
+                let labels = with.engine.label_of_children();
+                let selection = Selection {
+                    labels,
+                    ..Selection::default()
+                };
+                watched.selecting(selection).told_as(form)
+            }
+            Purpose::Targets(_) if is_secret(&resource) => watched.told_as(ObjectForm::Metadata),
+            Purpose::Targets(_) => watched,
         };
-        let watched = watched.selecting(selection).told_as(form);
         let collection = watched.collection.clone();
         let engine = with.engine.clone();
-        engine.open_children(&collection, is_read);
+        let on_event = match &purpose {
+            Purpose::Children { is_read } => {
+                engine.open_children(&collection, *is_read);
+                Engine::on_child
+            }
+            Purpose::Targets(handlers) => {
+                engine.open_targets(&collection, handlers.clone());
+                Engine::on_target
+            }
+        };
         let outage = Membership::new(with.cluster.outages().clone(), report_outage_over);
         let of = collection.clone();
         let following = follow(
@@ -148,14 +212,19 @@ impl ChildWatch {
             watched,
             outage,
             move |event: WatchEvent| {
-                engine.on_child(&of, &event);
+                on_event(&engine, &of, &event);
             },
         );
         Self {
             resource,
             collection,
-            is_read,
+            purpose,
             _task: AbortOnDropHandle::new(tokio::spawn(following)),
         }
     }
+}
+
+/// No function needs to see what is secret to say whom it concerns.
+fn is_secret(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.kind == "Secret"
 }

@@ -133,6 +133,7 @@ impl Case {
                 applies: presence?,
                 concerned: true,
                 marked: false,
+                resumes: false,
             })
         };
         let candidates = handlers.iter().zip(self.handlers).filter_map(candidate);

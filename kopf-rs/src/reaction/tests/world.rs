@@ -17,7 +17,7 @@ use crate::handler::family::Declaration;
 use crate::handler::family::background::{BackgroundHandler, BackgroundOptions};
 use crate::handler::family::change::{ChangeHandler, ChangeKind};
 use crate::handler::family::event::EventOptions;
-use crate::handler::family::reconcile::{ReconcileHandler, ReconcileOptions};
+use crate::handler::family::reconcile::ReconcileOptions;
 use crate::handler::location::DeclaredAt;
 use crate::handler::options::ChangeOptions;
 use crate::handler::outcome::Outcome;
@@ -96,6 +96,7 @@ pub(super) fn handler(kind: ChangeKind, id: &str) -> Handler {
             kind,
             selector: Selector::positional(&["kopfexamples"]).unwrap(),
             options: ChangeOptions::default(),
+            owns: Vec::new(),
         }),
         id,
     )
@@ -125,7 +126,7 @@ pub(super) fn reconciler(id: &str, options: impl FnOnce(&mut ReconcileOptions)) 
     let selector = Selector::positional(&["kopfexamples"]).unwrap();
     let mut given = ReconcileOptions::default();
     options(&mut given);
-    let family = ReconcileHandler::new(selector, given);
+    let family = given.handler(selector);
     of_family(Box::new(family.unwrap()), id)
 }
 
@@ -136,6 +137,7 @@ fn of_family(family: Box<dyn FamilyRules>, id: &str) -> Handler {
         param: None,
         declared_at: DeclaredAt::Closure(Location::caller()),
         callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
+        is_keyed: false,
     }
 }
 

@@ -1,0 +1,286 @@
+//! Objects that handlers refer to and do not own: whom a change of one of them concerns.
+//!
+//! Functions of users say that of each state, and what they have said of the last one is remembered: a change concerns those of before and those of
+//! now. Nothing else of such an object is kept. Must not know who watches, nor what follows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::cluster::watch::WatchEvent;
+use crate::engine::invoke::guarded;
+use crate::engine::report::{about, report_of_operator};
+use crate::handler::cause::{Attempt, CauseContext};
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::extensions::Extensions;
+use crate::handler::logger::Logger;
+use crate::handler::memo::Memo;
+use crate::handler::subject::{EventSubject, Subject, SubjectObject};
+use crate::happening::Happening;
+use crate::happening::serving::Serving;
+use crate::object::collection::Collection;
+use crate::object::event::EventType;
+use crate::object::raw::Raw;
+use crate::rt::clock::Clock;
+
+/// What is known of such objects by watches.
+#[derive(Debug, Default)]
+pub(super) struct Targets(Mutex<HashMap<String, OfCollection>>);
+
+/// Those of one watch.
+#[derive(Debug, Default)]
+struct OfCollection {
+    handlers: Vec<Arc<Handler>>,
+    /// Those that concern anybody, by their uids.
+    objects: HashMap<String, Known>,
+    /// Those of them that a listing under way has shown so far.
+    listed: Option<BTreeSet<String>>,
+    /// All that are there have been listed once.
+    was_listed: bool,
+    /// The functions that have panicked were told.
+    told: BTreeSet<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    version: String,
+    concerned: Concerned,
+}
+
+/// The full names of objects, by the handlers that are to be called for them.
+pub(super) type Concerned = BTreeMap<Arc<str>, BTreeSet<Box<str>>>;
+
+/// What functions of users are given beside the object.
+pub(super) struct Surroundings<'a> {
+    pub(super) clock: Clock,
+    pub(super) extensions: &'a Arc<Extensions>,
+}
+
+// === impl ===
+
+impl Targets {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OfCollection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A watch is about to begin, for these handlers.
+    pub(super) fn open(&self, of: &Collection, handlers: Vec<Arc<Handler>>) {
+        let opened = OfCollection {
+            handlers,
+            ..OfCollection::default()
+        };
+        self.lock().insert(of.to_string(), opened);
+    }
+
+    /// A watch is ended.
+    pub(super) fn close(&self, of: &Collection) {
+        self.lock().remove(&of.to_string());
+    }
+
+    /// What a watch tells: whom it concerns.
+    pub(super) fn on_event(
+        &self,
+        of: &Collection,
+        event: &WatchEvent,
+        with: &Surroundings<'_>,
+    ) -> Concerned {
+        let mut all = self.lock();
+        let Some(found) = all.get_mut(&of.to_string()) else {
+            return Concerned::new();
+        };
+        match event {
+            WatchEvent::Listing(_) => found.listed = Some(BTreeSet::new()),
+            WatchEvent::Object(event, raw) => return found.seen(of, *event, raw, with),
+            WatchEvent::Synced => return found.synced(),
+            _ => {}
+        }
+        Concerned::new()
+    }
+}
+
+impl OfCollection {
+    fn seen(
+        &mut self,
+        of: &Collection,
+        event: EventType,
+        raw: &Raw,
+        with: &Surroundings<'_>,
+    ) -> Concerned {
+        let facts = raw.facts();
+        let former = self.objects.remove(&facts.uid);
+        let concerned = self.concerned(of, event, raw, with);
+        let concerned = concerned.unwrap_or_else(|| {
+            // Nothing can be said: what was said last counts.
+            let former = former.as_ref().map(|it| it.concerned.clone());
+            former.unwrap_or_default()
+        });
+        let is_same = former
+            .as_ref()
+            .is_some_and(|it| it.version == facts.resource_version);
+        // At first, handlers are called for their objects anyway.
+        let is_news = event != EventType::Listed || self.was_listed && !is_same;
+        let mut woken = former.map(|it| it.concerned).unwrap_or_default();
+        for (handler, names) in &concerned {
+            let known = woken.entry(handler.clone()).or_default();
+            known.extend(names.iter().cloned());
+        }
+        if event != EventType::Deleted && !concerned.is_empty() {
+            if let Some(listed) = &mut self.listed {
+                listed.insert(facts.uid.clone());
+            }
+            let version = facts.resource_version.clone();
+            let known = Known { version, concerned };
+            self.objects.insert(facts.uid.clone(), known);
+        }
+        if is_news { woken } else { Concerned::new() }
+    }
+
+    /// A listing is complete: those that it lacks are gone.
+    fn synced(&mut self) -> Concerned {
+        self.was_listed = true;
+        let mut woken = Concerned::new();
+        let Some(listed) = self.listed.take() else {
+            return woken;
+        };
+        self.objects.retain(|uid, known| {
+            let is_there = listed.contains(uid);
+            if !is_there {
+                for (handler, names) in std::mem::take(&mut known.concerned) {
+                    woken.entry(handler).or_default().extend(names);
+                }
+            }
+            is_there
+        });
+        woken
+    }
+
+    /// Whom the object concerns, as the functions say; `None` where nothing can be said.
+    fn concerned(
+        &mut self,
+        of: &Collection,
+        event: EventType,
+        raw: &Raw,
+        with: &Surroundings<'_>,
+    ) -> Option<Concerned> {
+        let body = Arc::new(raw.body().ok()?);
+        let namespace = raw.facts().namespace.as_deref();
+        let now = with.clock.now();
+        let mut concerned = Concerned::new();
+        for handler in &self.handlers {
+            let context = CauseContext {
+                logger: Logger::of(Arc::new(about(&of.resource, raw.facts()))),
+                memo: Memo::default(),
+                extensions: with.extensions.clone(),
+            };
+            let subject = Subject::Event(EventSubject {
+                object: SubjectObject {
+                    resource: of.resource.clone(),
+                    body: body.clone(),
+                },
+                event,
+            });
+            let attempt = Attempt::first(now);
+            let call = HandlerCall::new(handler.clone(), context, attempt, subject);
+            let kinds = handler.watches().iter();
+            for kind in kinds.filter(|kind| kind.selector.means(&of.resource)) {
+                let owners = match guarded(|| (kind.owners)(&call.cause)) {
+                    Ok(owners) => owners,
+                    Err(panic) => {
+                        if self.told.insert(handler.id.clone()) {
+                            report_of_operator(&Happening::Serving(Serving::OwnersPanicked {
+                                handler: handler.id.clone(),
+                                resource: Box::new((*of.resource).clone()),
+                                panic,
+                            }));
+                        }
+                        return None;
+                    }
+                };
+                let names = owners.iter().flat_map(|owner| owner.full_names(namespace));
+                let known = concerned.entry(handler.id.clone()).or_default();
+                known.extend(names);
+            }
+        }
+        concerned.retain(|_, names| !names.is_empty());
+        Some(concerned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler;
+    use crate::object::resource::Resource;
+
+    fn watching(
+        owners: fn(&crate::handler::cause::Cause) -> Option<String>,
+    ) -> (Targets, Collection) {
+        let reconciler = handler("r", |_| async { Ok(()) }).watches("configmaps", owners);
+        let registry = Registry::new().reconcile("kopfexamples", reconciler);
+        let of = Collection {
+            resource: Arc::new(Resource {
+                kind: "ConfigMap".to_owned(),
+                plural: "configmaps".to_owned(),
+                ..Resource::default()
+            }),
+            namespace: None,
+        };
+        let targets = Targets::default();
+        targets.open(&of, registry.handlers().to_vec());
+        (targets, of)
+    }
+
+    fn told(targets: &Targets, of: &Collection, event: &WatchEvent) -> Vec<String> {
+        let with = Surroundings {
+            clock: Clock::start(),
+            extensions: &Arc::default(),
+        };
+        let concerned = targets.on_event(of, event, &with);
+        let names = concerned.into_values().flatten();
+        names
+            .filter(|it| !it.starts_with('/'))
+            .map(String::from)
+            .collect()
+    }
+
+    fn object(event: EventType, version: u32, owner: &str) -> WatchEvent {
+        let text = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "c", "namespace": "ns", "uid": "c", "resourceVersion": version.to_string(), "labels": {"of": owner},
+        }});
+        WatchEvent::Object(event, Raw::parse(&text.to_string()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_change_concerns_those_of_before_and_those_of_now() {
+        use EventType::{Added, Deleted, Listed, Modified};
+        let (targets, of) = watching(|it| {
+            let label = it.labels().get("of").map(str::to_owned)?;
+            assert_ne!(label, "panic");
+            (!label.is_empty()).then_some(label)
+        });
+        let tell = |event: &WatchEvent| told(&targets, &of, event);
+        let listing = || WatchEvent::Listing(Instant::now());
+        assert!(tell(&listing()).is_empty());
+        assert!(
+            tell(&object(Listed, 1, "a")).is_empty(),
+            "all are called at first"
+        );
+        assert!(tell(&WatchEvent::Synced).is_empty());
+        assert_eq!(tell(&object(Modified, 2, "b")), ["ns/a", "ns/b"]);
+        assert_eq!(tell(&object(Modified, 3, "panic")), ["ns/b"]);
+        assert_eq!(tell(&object(Modified, 4, "")), ["ns/b"]);
+        assert!(tell(&object(Modified, 5, "")).is_empty());
+        assert_eq!(tell(&object(Deleted, 6, "a")), ["ns/a"]);
+        assert_eq!(tell(&object(Added, 7, "a")), ["ns/a"]);
+        tell(&listing());
+        assert!(tell(&object(Listed, 7, "a")).is_empty(), "the same state");
+        tell(&WatchEvent::Synced);
+        tell(&listing());
+        assert_eq!(tell(&WatchEvent::Synced), ["ns/a"], "gone meanwhile");
+        targets.close(&of);
+        assert!(tell(&object(Added, 8, "a")).is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! The attempt of a handler of changes, with a key that stays the same when the attempt is made again.
+//!
+//! Must not know when an attempt is made again.
+
+use std::fmt;
+
+use crate::handler::cause::{Attempt, AttemptKey, Cause};
+use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::extract::FromCause;
+use crate::handler::extract::given::ByType;
+use crate::handler::options::ChangeOptions;
+use crate::handler::registry::callback::Callback;
+use crate::handler::required::RequiredState;
+
+impl Attempt {
+    /// The key of what this attempt is to do: the same when it is made again after an error or a crash, and another one when the object has
+    /// changed since, for other objects, other handlers, and later changes. 16 letters, digits, `-` and `_`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let key = self.key.as_ref();
+        key.map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+impl Cause {
+    /// The attempt, with its key.
+    ///
+    /// # Errors
+    /// In handlers whose attempts have no key: closures without [`Callback::keyed`], sub-handlers, and all that are not called for changes.
+    pub fn attempt(&self) -> Result<Attempt, PermanentError> {
+        let attempt = self.attempt;
+        if attempt.key.is_some() {
+            return Ok(attempt);
+        }
+        Err(PermanentError::new(
+            "this attempt has no key: those of functions for changes have one that ask for `attempt: Attempt`, and those of closures with `keyed()`; \
+             sub-handlers take it from their parent",
+        ))
+    }
+}
+
+impl Callback {
+    /// For handlers of changes: each attempt has a key, [`Cause::attempt`], which survives a crash. The first attempt for a change costs a write. Default: no.
+    #[must_use]
+    pub fn keyed(mut self) -> Self {
+        self.options.keyed = true;
+        self
+    }
+}
+
+impl FromCause<'_> for Attempt {
+    fn from_cause(cause: &Cause) -> Result<Self, HandlerError> {
+        Ok(cause.attempt()?)
+    }
+}
+
+/// Families whose handlers keep their progress on the object.
+#[diagnostic::on_unimplemented(
+    message = "handlers of this attribute have no `Attempt`",
+    label = "only handlers of changes keep on the object how far they are",
+    note = "it belongs to #[on_create], #[on_update], #[on_delete], #[finalize], #[on_resume] and #[on_field]"
+)]
+pub trait HasAttempts {}
+
+impl HasAttempts for ChangeOptions {}
+
+impl<O> ByType<Attempt, O> {
+    /// Nothing, where it compiles.
+    pub fn is_given()
+    where
+        O: HasAttempts,
+    {
+    }
+
+    /// That the attempts have keys.
+    #[must_use]
+    pub fn required_state() -> Option<RequiredState> {
+        Some(RequiredState::of::<Attempt>())
+    }
+}
+
+impl fmt::Display for AttemptKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_key_has_sixteen_characters() {
+        let attempt = |started: &str| {
+            let started: Timestamp = started.parse().unwrap();
+            Attempt {
+                retry: 0,
+                is_first: true,
+                started,
+                runtime: Duration::ZERO,
+                key: Some(AttemptKey::of(&serde_json::json!([started.to_string()]))),
+            }
+        };
+        let first = attempt("2026-01-01T00:00:00Z").key();
+        assert_eq!(first.len(), 16);
+        assert_eq!(attempt("2026-01-01T00:00:00Z").key(), first);
+        assert_ne!(attempt("2026-01-01T00:00:01Z").key(), first);
+    }
+}

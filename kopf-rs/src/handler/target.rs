@@ -1,0 +1,168 @@
+//! Objects that a handler refers to and does not own: functions that say whom a change of them concerns.
+//!
+//! Must not know how they are watched.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::handler::cause::Cause;
+use crate::object::selector::{Selector, SelectorError};
+
+/// Which objects a change of another one concerns.
+pub(crate) type MapOwners = Arc<dyn Fn(&Cause) -> Vec<OwnerName> + Send + Sync>;
+
+/// A kind of objects that a handler refers to, as its options say.
+#[derive(Clone)]
+pub struct WatchedKind {
+    selector: Result<Selector, SelectorError>,
+    owners: MapOwners,
+}
+
+/// A kind of objects that a handler refers to. Where one of these changes, the handler is called for those whom it concerns.
+#[derive(Clone)]
+pub(crate) struct TargetKind {
+    pub(crate) selector: Selector,
+    pub(crate) owners: MapOwners,
+}
+
+/// An object that a change of another one concerns: by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnerName {
+    namespace: Option<String>,
+    name: String,
+}
+
+/// What functions in `watches` return: names of objects, in the namespace of the object that has changed, or pairs of namespace and name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whom a change concerns",
+    label = "expected a name, or several",
+    note = "return a `String`, a pair of namespace and name, or an `Option`, a `Vec` or an array of these"
+)]
+pub trait IntoOwners {
+    /// The names.
+    fn into_owners(self) -> Vec<OwnerName>;
+}
+
+// === impl ===
+
+/// One of them: for generated code.
+pub fn target<R: IntoOwners>(
+    selector: Result<Selector, SelectorError>,
+    owners: impl Fn(&Cause) -> R + Send + Sync + 'static,
+) -> WatchedKind {
+    WatchedKind {
+        selector,
+        owners: Arc::new(move |cause: &Cause| owners(cause).into_owners()),
+    }
+}
+
+/// What options say of them.
+pub(super) fn target_kinds(kinds: Vec<WatchedKind>) -> Result<Vec<TargetKind>, String> {
+    let kinds = kinds.into_iter();
+    let resolved = kinds.map(|WatchedKind { selector, owners }| {
+        let selector = selector.map_err(|error| error.to_string())?;
+        if !selector.is_specific() {
+            return Err(format!(
+                "`watches` names one kind each: `{selector}` is no kind"
+            ));
+        }
+        Ok(TargetKind { selector, owners })
+    });
+    resolved.collect()
+}
+
+impl OwnerName {
+    /// `namespace/name`, as it may be known: a name alone is that of an object in the namespace of the one that has changed, or of one in none.
+    pub(crate) fn full_names(&self, namespace: Option<&str>) -> BTreeSet<Box<str>> {
+        let Self {
+            namespace: given,
+            name,
+        } = self;
+        match given {
+            Some(given) => BTreeSet::from([format!("{given}/{name}").into()]),
+            None => BTreeSet::from([
+                format!("{}/{name}", namespace.unwrap_or_default()).into(),
+                format!("/{name}").into(),
+            ]),
+        }
+    }
+}
+
+impl fmt::Debug for TargetKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TargetKind({})", self.selector)
+    }
+}
+
+impl IntoOwners for () {
+    fn into_owners(self) -> Vec<OwnerName> {
+        Vec::new()
+    }
+}
+
+impl IntoOwners for OwnerName {
+    fn into_owners(self) -> Vec<OwnerName> {
+        vec![self]
+    }
+}
+
+impl IntoOwners for String {
+    fn into_owners(self) -> Vec<OwnerName> {
+        vec![OwnerName {
+            namespace: None,
+            name: self,
+        }]
+    }
+}
+
+impl IntoOwners for &str {
+    fn into_owners(self) -> Vec<OwnerName> {
+        self.to_owned().into_owners()
+    }
+}
+
+impl<N: Into<String>, M: Into<String>> IntoOwners for (N, M) {
+    fn into_owners(self) -> Vec<OwnerName> {
+        vec![OwnerName {
+            namespace: Some(self.0.into()),
+            name: self.1.into(),
+        }]
+    }
+}
+
+impl<T: IntoOwners> IntoOwners for Option<T> {
+    fn into_owners(self) -> Vec<OwnerName> {
+        self.map(T::into_owners).unwrap_or_default()
+    }
+}
+
+impl<T: IntoOwners> IntoOwners for Vec<T> {
+    fn into_owners(self) -> Vec<OwnerName> {
+        self.into_iter().flat_map(T::into_owners).collect()
+    }
+}
+
+impl<T: IntoOwners, const N: usize> IntoOwners for [T; N] {
+    fn into_owners(self) -> Vec<OwnerName> {
+        self.into_iter().flat_map(T::into_owners).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_namespace_unless_it_is_given() {
+        let names = |owners: Vec<OwnerName>| -> Vec<String> {
+            let all = owners.iter().flat_map(|it| it.full_names(Some("ns")));
+            all.map(String::from).collect()
+        };
+        assert_eq!(names("a".into_owners()), ["/a", "ns/a"]);
+        assert_eq!(names(vec![("other", "a")].into_owners()), ["other/a"]);
+        let several = [Some("a".to_owned()), None];
+        assert_eq!(names(several.into_owners()).len(), 2);
+        assert!(().into_owners().is_empty());
+    }
+}

@@ -1,0 +1,32 @@
+//! Classes of errors, as conditions name them.
+//!
+//! Must not know conditions.
+
+use crate::happening::handling::{AttemptEnd, Fate, Handling};
+
+pub(super) const TEMPORARY: &str = "TemporaryError";
+pub(super) const PERMANENT: &str = "PermanentError";
+pub(super) const UNEXPECTED: &str = "UnexpectedError";
+pub(super) const TIMED_OUT: &str = "TimedOut";
+pub(super) const RETRIES_EXCEEDED: &str = "RetriesExceeded";
+
+/// The class of the error that an attempt has ended with.
+pub(super) fn class_of(handling: &Handling) -> Option<&'static str> {
+    let Handling::Attempted { end, .. } = handling else {
+        return None;
+    };
+    let of_fate = |fate: &Fate, plain: &'static str| match fate {
+        Fate::Ignored => None,
+        Fate::Retried { .. } | Fate::Stopped => Some(plain),
+        Fate::WouldTimeOut(_) => Some(TIMED_OUT),
+        Fate::WouldExceed(_) => Some(RETRIES_EXCEEDED),
+    };
+    match end {
+        AttemptEnd::Succeeded => None,
+        AttemptEnd::Temporary { fate, .. } => of_fate(fate, TEMPORARY),
+        AttemptEnd::Permanent { .. } => Some(PERMANENT),
+        AttemptEnd::Arbitrary { fate, .. } => of_fate(fate, UNEXPECTED),
+        AttemptEnd::TimedOut { .. } => Some(TIMED_OUT),
+        AttemptEnd::RetriesExceeded { .. } => Some(RETRIES_EXCEEDED),
+    }
+}

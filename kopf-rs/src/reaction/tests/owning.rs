@@ -1,0 +1,108 @@
+//! Handlers of changes that own children: called as when the operator resumes, whenever a child changes.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::world::World;
+use crate::handler::callee::Callee;
+use crate::handler::definition::Handler;
+use crate::handler::family::change::{ChangeHandler, ChangeKind};
+use crate::handler::location::DeclaredAt;
+use crate::handler::options::ChangeOptions;
+use crate::object::resource::Resource;
+use crate::object::selector::Selector;
+
+/// A handler that owns this kind.
+#[track_caller]
+fn owning(kind: ChangeKind, id: &str, owned: &str) -> Handler {
+    let options = ChangeOptions {
+        owns: vec![Selector::positional(&[owned])],
+        ..ChangeOptions::default()
+    };
+    let selector = Selector::positional(&["kopfexamples"]).unwrap();
+    Handler {
+        id: id.into(),
+        family: Box::new(ChangeHandler::new(kind, selector, options).unwrap()),
+        param: None,
+        declared_at: DeclaredAt::Closure(std::panic::Location::caller()),
+        callee: Callee::Closure(Arc::new(|_, _| Box::pin(async { Ok(None) }))),
+        is_keyed: false,
+    }
+}
+
+impl World {
+    /// A child of the object has changed.
+    fn drifts(&mut self, plural: &str) -> &mut Self {
+        let kind = Resource {
+            plural: plural.to_owned(),
+            ..Resource::default()
+        };
+        let handlers = self.handlers.clone();
+        let seen = self.seen.as_mut().unwrap();
+        if seen.child_changed(&kind, &handlers) {
+            self.again();
+        }
+        self
+    }
+}
+
+fn world() -> World {
+    World::new(vec![
+        owning(ChangeKind::Create, "c", "services"),
+        owning(ChangeKind::Update, "u", "configmaps"),
+        super::world::handler(ChangeKind::Resume, "r"),
+    ])
+}
+
+#[test]
+fn a_changed_child_resumes_the_handlers_that_own_its_kind() {
+    let mut world = world();
+    world.create(json!({}));
+    assert_eq!(world.calls(), "c create#0");
+    world.drifts("services").drifts("pods");
+    assert_eq!(world.calls(), "c resume#0");
+    world.drifts("configmaps");
+    assert_eq!(world.calls(), "u resume#0");
+    let writes = world.writes();
+    world.drifts("services");
+    assert_eq!(
+        (world.calls(), world.writes()),
+        ("c resume#0".into(), writes),
+        "no write"
+    );
+    world.update(json!({"spec": {"a": 1}}));
+    assert_eq!(world.calls(), "u update#0", "nothing is left of it");
+    world.restart();
+    let calls = world.calls();
+    let mut calls: Vec<_> = calls.split(' ').collect();
+    calls.sort_unstable();
+    assert_eq!(
+        calls.join(" "),
+        "c r resume#0 resume#0 resume#0 u",
+        "at the start"
+    );
+}
+
+#[test]
+fn a_child_that_changes_during_the_cycle_is_for_the_next_one() {
+    let mut world = world().script("c", "ok t5 ok");
+    world.create(json!({})).calls();
+    world.drifts("services");
+    assert_eq!(world.calls(), "c resume#0");
+    world.drifts("services").drifts("configmaps");
+    assert_eq!(world.calls(), "");
+    world.wait();
+    assert_eq!(world.calls(), "c resume#1 c resume#0 u resume#0");
+    world.again();
+    assert_eq!(world.calls(), "");
+}
+
+#[test]
+fn a_change_of_the_object_and_one_of_a_child_are_one_cycle() {
+    let mut world = world();
+    world.create(json!({})).calls();
+    world.edit(json!({"spec": {"a": 1}}));
+    world.drifts("services");
+    assert_eq!(world.calls(), "c update#0 u update#0");
+}
