@@ -22,6 +22,7 @@ scenarios! {
     the_generation_observed_is_the_one_that_the_call_has_seen;
     a_status_write_calls_no_handler_of_changes;
     a_field_that_the_schema_lacks_is_told_once_and_not_written_again [memory tcp];
+    an_empty_value_that_the_server_leaves_out_hides_no_later_one;
     the_outcome_of_handlers_is_shown_as_conditions;
     conditions_of_outcomes_cost_one_write_per_change_of_them [memory tcp];
     a_ready_condition_of_a_handler_stays_its_own [memory tcp];
@@ -344,6 +345,42 @@ async fn a_field_that_the_schema_lacks_is_told_once_and_not_written_again(cluste
     let is_kept = |object: &Value| object["status"]["url"] == "https://example.com";
     test.until("it is written to the new schema", "a", is_kept)
         .await;
+    working.stop().await;
+}
+
+/// Kubernetes' own types leave empty values out of what they show, though their schemas have the fields.
+async fn an_empty_value_that_the_server_leaves_out_hides_no_later_one(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let route = |id: &str| {
+        test.handler(id, |context| async move {
+            let address = context.annotations().get("address").map(str::to_owned);
+            context.change_status(|status: &mut Status<Value>| {
+                let all = address.map(|ip| json!({"ip": ip}));
+                status["loadBalancer"]["ingress"] = all.into_iter().collect();
+            })?;
+            Ok(Value::Null)
+        })
+    };
+    let registry = Registry::new()
+        .on_create("services", route("create"))
+        .on_update("services", route("update"));
+    let working = test.start(registry);
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+    });
+    test.cluster.create(&service).await;
+    let until = async |what: &str, condition: &dyn Fn(&Value) -> bool| {
+        let there = |object: Option<&Value>| object.is_some_and(condition);
+        test.cluster.until(what, "services", "s", there).await;
+    };
+    until("it has no address", &is_handled).await;
+    let address = json!({"metadata": {"annotations": {"address": "192.0.2.1"}}});
+    test.cluster.patch("services", "s", &address).await;
+    let is_shown = |it: &Value| it["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.1";
+    until("its address is shown", &is_shown).await;
+    let lines = test.cluster.lines();
+    assert_eq!(lines.count(|line| line.contains("inconsistencies")), 0);
     working.stop().await;
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Inconsistency {
 enum How {
     /// It is not there. What was sent is of this type, as schemas call it.
     Missing(&'static str),
+    /// The same of an empty value: servers may leave such out of what they show, though they keep the field.
+    MissingAndEmpty(&'static str),
     StillThere,
     Different,
 }
@@ -36,14 +38,19 @@ pub(crate) fn inconsistencies(
 }
 
 impl Inconsistency {
-    /// Where it is, if there is nothing.
+    /// Where it is, if the schema does not have the field: something was sent, and there is nothing.
     pub(crate) fn missing(&self) -> Option<&[String]> {
         matches!(self.how, How::Missing(_)).then_some(&self.path)
     }
 
+    /// Whether only an empty value is missing, which types of Kubernetes itself leave out.
+    pub(crate) fn is_of_empty_value(&self) -> bool {
+        matches!(self.how, How::MissingAndEmpty(_))
+    }
+
     /// What a schema lacks that would keep the field.
     pub(crate) fn schema_line(&self) -> Option<String> {
-        let How::Missing(ty) = self.how else {
+        let (How::Missing(ty) | How::MissingAndEmpty(ty)) = self.how else {
             return None;
         };
         let mut line = String::new();
@@ -70,7 +77,7 @@ impl Inconsistency {
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.how {
-            How::Missing(_) => "missing",
+            How::Missing(_) | How::MissingAndEmpty(_) => "missing",
             How::StillThere => "still there",
             How::Different => "different",
         };
@@ -103,6 +110,7 @@ fn compare(
             return;
         }
         (Value::Object(_), _) => return,
+        (_, None) if is_empty(sent) => How::MissingAndEmpty(schema_type(sent)),
         (_, None) => How::Missing(schema_type(sent)),
         (Value::Array(sent), Some(Value::Array(found))) if are_alike(sent, found) => {
             path.push(ITEMS.to_owned());
@@ -131,6 +139,18 @@ fn are_alike(sent: &[Value], found: &[Value]) -> bool {
 /// Numbers are compared by value: the server may write `1.0` as `1`.
 fn same(sent: &Value, found: &Value) -> bool {
     sent == found || (sent.is_number() && sent.as_f64() == found.as_f64())
+}
+
+/// Whether Go calls it the zero value of its type.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(is_set) => !is_set,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
 }
 
 fn schema_type(value: &Value) -> &'static str {
@@ -177,6 +197,17 @@ mod tests {
             &["status.a is still there"],
         );
         check(&json!({"a": {}}), &json!({}), &[]);
+    }
+
+    #[test]
+    fn an_empty_value_that_is_missing_says_nothing_of_the_schema() {
+        let all = check(
+            &json!({"a": [], "b": [1]}),
+            &json!({}),
+            &["status.a is missing", "status.b is missing"],
+        );
+        assert!(all[0].is_of_empty_value() && all[0].missing().is_none());
+        assert!(!all[1].is_of_empty_value() && all[1].missing().is_some());
     }
 
     #[test]

@@ -19,7 +19,10 @@ impl Cluster {
         reply: &Raw,
     ) -> Vec<Inconsistency> {
         let PatchRequest { resource, part, .. } = request;
-        let all = request.changes.missing_in(reply, part);
+        let mut all = request.changes.missing_in(reply, part);
+        if !resource.is_custom() {
+            all.retain(|it| !it.is_of_empty_value());
+        }
         self.shared.pruned.note(resource, all)
     }
 
