@@ -28,6 +28,7 @@ scenarios! {
     credentials_that_expire_are_replaced [tcp];
     the_highest_priority_is_used_first_and_the_others_without_another_login [tcp];
     a_refusal_of_one_path_refuses_no_credentials [tcp];
+    a_server_that_cannot_answer_now_refuses_no_credentials [tcp];
     new_credentials_that_are_refused_again_and_again_are_told [tcp];
     cleanup_handlers_are_not_repeated_without_credentials [tcp];
     a_client_that_is_kept_is_refused_once_nobody_logs_in [tcp];
@@ -325,6 +326,28 @@ async fn a_refusal_of_one_path_refuses_no_credentials(cluster: TestCluster) {
     test.line("is refused").await;
     assert!(refused.hits() > 0);
     drop(refused);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}});
+    test.cluster.create(&map).await;
+    test.calls_until("map_fn map").await;
+    working.stop().await;
+    assert_eq!(count(&test, "login_fn"), 1, "{:?}", test.calls.all());
+}
+
+/// An API behind the server refuses a request, and the server is too busy to say whether it takes the credentials itself.
+async fn a_server_that_cannot_answer_now_refuses_no_credentials(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    add_token(&test, "first");
+    let refused = server(&test).fault(Fault::answer(401).plural("configmaps"));
+    let busy = server(&test).fault(Fault::answer(503).plural("selfsubjectreviews"));
+    let registry = creating(&test)
+        .on_event("configmaps", test.noting("map_fn"))
+        .on_login(giving(&test, "login_fn", &["first"]));
+    let working = LoggedIn::start(test.operator(registry));
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.line("is refused").await;
+    assert!(busy.hits() > 0);
+    drop((refused, busy));
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}});
     test.cluster.create(&map).await;
     test.calls_until("map_fn map").await;

@@ -1,8 +1,9 @@
-//! Credentials that come from somebody who can be asked for new ones: kept, used, and asked for again when they expire or are refused.
+//! Credentials that come from somebody who can be asked for new ones: kept, used, and asked for again when they expire or are refused, and when
+//! the server is not trusted any more by the authorities that came with them.
 //!
 //! Promises that one login serves all requests that wait for it, that a request which was refused with 401 is sent again with the new
 //! credentials where the server takes the former ones for nothing else either, and that credentials which were refused are not tried again.
-//! Must not know whom it asks.
+//! Must not know how a login is made.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use tower::BoxError;
 
 use crate::cluster::credentials::ConnectionInfo;
 use crate::cluster::login::review::review;
+use crate::cluster::stack::is_distrust;
+use crate::object::login::{LoginReason, LoginSetback};
 use crate::rt::clock::Clock;
 
 mod review;
@@ -31,35 +34,10 @@ mod tests;
 /// A source of credentials.
 pub(crate) trait LoginSource: Send {
     /// All there are. The error ends the operator: it says what has failed, and what to do.
-    fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>>;
+    fn login(&mut self, why: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>>;
 
     /// What it has given is no good, so it is asked again, after that time.
-    fn will_be_asked_again(&mut self, setback: Setback, pause: Duration);
-}
-
-/// Credentials that were no good.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Setback {
-    /// The server has refused those of this handler, as it has the ones before: so many times in a row.
-    Refused { id: Arc<str>, times: u32 },
-    /// Those of this handler have expired after so short a time, as the ones before: so many times in a row.
-    ShortLived {
-        id: Arc<str>,
-        times: u32,
-        lived: Duration,
-    },
-    /// What a login has brought cannot be used at all: why, and what to do.
-    Unusable(String),
-}
-
-/// Why credentials are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    First,
-    /// Those of this handler have expired.
-    Expired(Arc<str>),
-    /// The server has refused those of this handler.
-    Refused(Arc<str>),
+    fn will_be_asked_again(&mut self, setback: LoginSetback, pause: Duration);
 }
 
 /// Credentials, and the id of the login handler that returned them.
@@ -81,7 +59,7 @@ pub(crate) struct Vault {
 #[derive(Clone)]
 enum Standing {
     /// Somebody waits for credentials, in place of these.
-    Wanted(Why, Option<Arc<Session>>),
+    Wanted(LoginReason, Option<Arc<Session>>),
     LoggedIn(Arc<Session>),
     /// There are none, and there will be none.
     Failed(Arc<str>),
@@ -95,16 +73,28 @@ struct Session {
     number: u64,
     client: Client,
     since: Instant,
-    /// When the server has said last that it takes them, after it had refused a request.
-    accepted: tokio::sync::Mutex<Option<Instant>>,
+    reviews: tokio::sync::Mutex<Reviews>,
+}
+
+/// What the server has said of the credentials, asked after it had refused a request.
+#[derive(Default)]
+struct Reviews {
+    /// When they were asked about last, and stayed in use.
+    kept: Option<Instant>,
+    /// Since when it gives no answer that says so or not.
+    undecided: Option<Instant>,
 }
 
 /// Why there are no credentials for a client that somebody has kept.
 const ENDED: &str = "the operator has ended, so its login handlers are not called any more: a client that outlives it needs credentials of its own";
-/// So long is one look good that has shown that the server takes the credentials.
+/// After a review that keeps the credentials, no other one is sent for so long.
 const SHOWN: Duration = Duration::from_secs(1);
+/// For so long after a login the authorities that it has given are not asked for again: a login may bring the same ones each time.
+const TRUSTED: Duration = Duration::from_secs(60);
 /// A server that does not answer for so long does not say whether it takes them.
 const REVIEW: Duration = Duration::from_secs(10);
+/// Where the server does not say so for longer, the credentials count as refused.
+const UNDECIDED: Duration = Duration::from_secs(60);
 
 // === impl Vault ===
 
@@ -172,12 +162,19 @@ impl Vault {
                 return Ok(session.client.send(request).await?);
             };
             let request = Request::from_parts(parts.clone(), copy);
-            let answer = session.client.send(request).await?;
+            let answer = match session.client.send(request).await {
+                Err(error) if is_distrust(&error) && session.since.elapsed() >= TRUSTED => {
+                    let id = session.candidate.id.clone();
+                    self.want(LoginReason::Distrusted(id), &session);
+                    continue;
+                }
+                answer => answer?,
+            };
             let is_refused = answer.status() == StatusCode::UNAUTHORIZED;
             if !is_refused || self.is_accepted(&session, &parts).await {
                 return Ok(answer);
             }
-            let why = Why::Refused(session.candidate.id.clone());
+            let why = LoginReason::Refused(session.candidate.id.clone());
             self.want(why, &session);
         }
     }
@@ -192,14 +189,14 @@ impl Vault {
                     if !session.candidate.info.is_expired(self.clock.now()) {
                         return Ok(session);
                     }
-                    self.want(Why::Expired(session.candidate.id.clone()), &session);
+                    self.want(LoginReason::Expired(session.candidate.id.clone()), &session);
                 }
                 Standing::Failed(why) => return Err(why.to_string().into()),
                 Standing::Unasked => {
                     self.standing.send_if_modified(|standing| {
                         let is_first = matches!(standing, Standing::Unasked);
                         if is_first {
-                            *standing = Standing::Wanted(Why::First, None);
+                            *standing = Standing::Wanted(LoginReason::First, None);
                         }
                         is_first
                     });
@@ -212,23 +209,29 @@ impl Vault {
     /// Whether the server takes the credentials of the session, though it has refused a request that had them: an API behind it may refuse what
     /// the server itself accepts, and another login would change nothing.
     async fn is_accepted(&self, session: &Session, refused: &Parts) -> bool {
-        let mut accepted = session.accepted.lock().await;
+        let mut reviews = session.reviews.lock().await;
         if !self.standing.borrow().is(session) {
             return false;
         }
-        if accepted.is_some_and(|at| at.elapsed() < SHOWN) {
+        if reviews.kept.is_some_and(|at| at.elapsed() < SHOWN) {
             return true;
         }
         let answer = timeout(REVIEW, session.client.send(review(refused))).await;
-        let is_accepted = matches!(answer, Ok(Ok(answer)) if answer.status().is_success());
-        if is_accepted {
-            *accepted = Some(Instant::now());
-        }
-        is_accepted
+        let code = answer.ok().and_then(Result::ok).map(|it| it.status());
+        let is_kept = if code.is_none_or(is_later) {
+            // The credentials may be good: the request fails, and its next attempt asks again.
+            let since = reviews.undecided.get_or_insert_with(Instant::now);
+            since.elapsed() < UNDECIDED
+        } else {
+            reviews.undecided = None;
+            code.is_some_and(|code| code.is_success())
+        };
+        reviews.kept = is_kept.then(Instant::now);
+        is_kept
     }
 
     /// The session is no good any more. Where another one has taken its place, nothing is wanted.
-    fn want(&self, why: Why, former: &Arc<Session>) {
+    fn want(&self, why: LoginReason, former: &Arc<Session>) {
         self.standing.send_if_modified(|standing| {
             let is_current = standing.is(former);
             if is_current && self.closed.load(Ordering::Relaxed) {
@@ -251,6 +254,12 @@ impl Vault {
             is_open
         });
     }
+}
+
+/// Whether the server says that it cannot answer now.
+fn is_later(code: StatusCode) -> bool {
+    let is_busy = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&code);
+    is_busy || code.is_server_error()
 }
 
 impl Standing {

@@ -89,6 +89,12 @@ struct AtServer {
     source: legacy::Error,
 }
 
+/// Whether a request has failed because the server's certificate is signed by none of the authorities.
+pub(super) fn is_distrust(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_of_certificate = error.to_string().contains("invalid peer certificate");
+    is_of_certificate || error.source().is_some_and(is_distrust)
+}
+
 /// The chain of causes in one line, outermost first.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut line = error.to_string();

@@ -2,18 +2,19 @@
 //!
 //! Must not know any wording.
 
-use std::sync::Arc;
 use std::time::Duration;
+
+use crate::object::login::{LoginReason, LoginSetback};
 
 /// Something that has happened to a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Login {
     /// Login handlers are called.
-    Initiated(WhyLogin),
+    Initiated(LoginReason),
     /// There are new credentials.
-    Finished(WhyLogin),
+    Finished(LoginReason),
     /// The handlers have returned none.
-    Empty(WhyLogin),
+    Empty(LoginReason),
     /// What they have returned is no good: they are called again after a pause.
     Setback {
         setback: LoginSetback,
@@ -21,29 +22,4 @@ pub(crate) enum Login {
     },
     /// There are no credentials, and there will be none: cleanup handlers that fail are not called again.
     CleanupWithout,
-}
-
-/// Credentials that were no good.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LoginSetback {
-    /// The server has refused those of this handler: so many times in a row.
-    Refused { id: Arc<str>, times: u32 },
-    /// Those of this handler have expired after so short a time: so many times in a row.
-    ShortLived {
-        id: Arc<str>,
-        times: u32,
-        lived: Duration,
-    },
-    /// They cannot be used at all: why, and what to do.
-    Unusable(String),
-}
-
-/// Why credentials are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WhyLogin {
-    First,
-    /// Those of this handler have expired.
-    Expired(Arc<str>),
-    /// The server has refused those of this handler.
-    Refused(Arc<str>),
 }

@@ -10,14 +10,15 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::cluster::credentials::ConnectionInfo;
-use crate::cluster::login::{Candidate, LoginSource, Setback, Why};
+use crate::cluster::login::{Candidate, LoginSource};
 use crate::engine::invoke::Invoker;
 use crate::engine::report::report;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Activity;
 use crate::happening::Happening;
-use crate::happening::login::{Login, LoginSetback, WhyLogin};
+use crate::happening::login::Login;
+use crate::object::login::{LoginReason, LoginSetback};
 use crate::operator::activity::Activities;
 use crate::operator::settings::StartupSettings;
 use crate::rt::clock::Clock;
@@ -38,29 +39,17 @@ pub(crate) struct LoginHandlers {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl LoginSource for LoginHandlers {
-    fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+    fn login(&mut self, why: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
         self.log_in(why).boxed()
     }
 
-    fn will_be_asked_again(&mut self, setback: Setback, pause: Duration) {
-        let setback = match setback {
-            Setback::Refused { id, times } => LoginSetback::Refused { id, times },
-            Setback::ShortLived { id, times, lived } => {
-                LoginSetback::ShortLived { id, times, lived }
-            }
-            Setback::Unusable(reason) => LoginSetback::Unusable(reason),
-        };
+    fn will_be_asked_again(&mut self, setback: LoginSetback, pause: Duration) {
         self.tell(Login::Setback { setback, pause });
     }
 }
 
 impl LoginHandlers {
-    async fn log_in(&self, why: Why) -> Result<Vec<Candidate>, String> {
-        let why = match why {
-            Why::First => WhyLogin::First,
-            Why::Expired(id) => WhyLogin::Expired(id),
-            Why::Refused(id) => WhyLogin::Refused(id),
-        };
+    async fn log_in(&self, why: LoginReason) -> Result<Vec<Candidate>, String> {
         self.tell(Login::Initiated(why.clone()));
         let activities = Activities {
             activity: Activity::Login,

@@ -4,7 +4,8 @@ use std::fmt::{self, Formatter};
 
 use tracing::Level;
 
-use crate::happening::login::{Login, LoginSetback, WhyLogin};
+use crate::happening::login::Login;
+use crate::object::login::{LoginReason, LoginSetback};
 
 /// So many times in a row is no accident.
 const MANY: u32 = 5;
@@ -25,11 +26,15 @@ pub(super) fn write(f: &mut Formatter<'_>, login: &Login) -> fmt::Result {
         Login::Initiated(why) => {
             write!(f, "{} has been initiated", title(why))?;
             match why {
-                WhyLogin::First => f.write_str("."),
-                WhyLogin::Expired(id) => write!(f, ": the credentials of '{id}' have expired."),
-                WhyLogin::Refused(id) => {
+                LoginReason::First => f.write_str("."),
+                LoginReason::Expired(id) => write!(f, ": the credentials of '{id}' have expired."),
+                LoginReason::Refused(id) => {
                     write!(f, ": the server has refused the credentials of '{id}'.")
                 }
+                LoginReason::Distrusted(id) => write!(
+                    f,
+                    ": the certificate of the server is signed by none of the authorities that '{id}' has given."
+                ),
             }
         }
         Login::Finished(why) => write!(f, "{} has finished.", title(why)),
@@ -66,9 +71,9 @@ fn write_setback(f: &mut Formatter<'_>, setback: &LoginSetback) -> fmt::Result {
     }
 }
 
-fn title(why: &WhyLogin) -> &'static str {
+fn title(why: &LoginReason) -> &'static str {
     match why {
-        WhyLogin::First => "Initial authentication",
-        WhyLogin::Expired(_) | WhyLogin::Refused(_) => "Re-authentication",
+        LoginReason::First => "Initial authentication",
+        _ => "Re-authentication",
     }
 }

@@ -4,7 +4,6 @@
 //! Promises that one reading serves all requests that were refused with the same credentials, that there is one in ten seconds at most, and
 //! that a request is sent again only with other credentials. Must not know what is read.
 
-use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +13,8 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::BoxError;
+
+use crate::cluster::stack::is_distrust;
 
 /// Between two readings.
 pub(super) const PAUSE: Duration = Duration::from_secs(10);
@@ -91,10 +92,4 @@ impl Renewal {
     fn lock(&self) -> std::sync::MutexGuard<'_, (u64, Credentials)> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether the server's certificate is signed by none of the authorities.
-fn is_distrust(error: &(dyn Error + 'static)) -> bool {
-    let is_of_certificate = error.to_string().contains("invalid peer certificate");
-    is_of_certificate || error.source().is_some_and(is_distrust)
 }

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Client;
 use tokio::time::Instant;
 
 use crate::cluster::credentials::ConnectionInfo;
 use crate::cluster::login::session::connect;
-use crate::cluster::login::{Candidate, LoginSource, Session, Setback, Standing, Vault, Why};
+use crate::cluster::login::{Candidate, LoginSource, Session, Standing, TRUSTED, Vault};
+use crate::object::login::{LoginReason, LoginSetback};
 use crate::rt::backoff::Backoff;
 use crate::rt::rng::Rng;
 
@@ -84,42 +86,59 @@ impl<S: LoginSource> LoginTask<S> {
 
     async fn next_session(
         &mut self,
-        why: Why,
+        why: LoginReason,
         former: Option<Arc<Session>>,
     ) -> Result<Session, String> {
+        if let (LoginReason::Distrusted(_), Some(former)) = (&why, &former) {
+            return Ok(self.with_other_authorities(why, former).await);
+        }
         let lived = former.as_ref().map(|it| it.since.elapsed());
         let was_good = match why {
-            Why::First => false,
-            Why::Expired(_) => lived.is_some_and(|lived| lived >= SHORT),
-            Why::Refused(_) => lived.is_some_and(|lived| lived >= CALM),
+            LoginReason::Expired(_) => lived.is_some_and(|lived| lived >= SHORT),
+            LoginReason::Refused(_) => lived.is_some_and(|lived| lived >= CALM),
+            LoginReason::First | LoginReason::Distrusted(_) => false,
         };
         if was_good {
             self.setbacks.reset();
             self.times = 0;
         }
-        if let (Why::Refused(_), Some(former)) = (&why, former) {
+        if let (LoginReason::Refused(_), Some(former)) = (&why, former) {
             self.refuse(former.candidate.clone());
         }
         self.drop_expired();
-        if self.pool.is_empty() {
-            if !was_good {
-                self.pause(&why, lived.unwrap_or_default()).await;
-            }
-            self.log_in(why, was_good).await?;
+        if let Ok(session) = self.best().await {
+            return Ok(session);
         }
-        self.best().await
+        if !was_good {
+            self.pause(&why, lived.unwrap_or_default()).await;
+        }
+        self.log_in(why, was_good).await
+    }
+
+    /// Ask for credentials that come with the authorities of the server as it is now. Where there are none, the former ones stay in use: the
+    /// server itself may be the one that is wrong.
+    async fn with_other_authorities(&mut self, why: LoginReason, former: &Session) -> Session {
+        self.pool.clear();
+        match self.log_in(why, false).await {
+            Ok(session) => session,
+            Err(reason) => {
+                let setback = LoginSetback::Unusable(reason);
+                self.source.will_be_asked_again(setback, TRUSTED);
+                self.session(former.candidate.clone(), former.client.clone())
+            }
+        }
     }
 
     /// Wait before another login, where the credentials were no good.
-    async fn pause(&mut self, why: &Why, lived: Duration) {
+    async fn pause(&mut self, why: &LoginReason, lived: Duration) {
         let times = self.times + 1;
         let setback = match why {
-            Why::First => return,
-            Why::Refused(id) => Setback::Refused {
+            LoginReason::First | LoginReason::Distrusted(_) => return,
+            LoginReason::Refused(id) => LoginSetback::Refused {
                 id: id.clone(),
                 times,
             },
-            Why::Expired(id) => Setback::ShortLived {
+            LoginReason::Expired(id) => LoginSetback::ShortLived {
                 id: id.clone(),
                 times,
                 lived,
@@ -133,22 +152,26 @@ impl<S: LoginSource> LoginTask<S> {
         tokio::time::sleep(pause).await;
     }
 
-    /// Ask for credentials; more than once where the former ones were good.
-    async fn log_in(&mut self, why: Why, was_good: bool) -> Result<(), String> {
-        for _ in 1..UNUSABLE {
+    /// Ask for credentials, and connect with the best ones; more than once where the former ones were good.
+    async fn log_in(&mut self, why: LoginReason, was_good: bool) -> Result<Session, String> {
+        let mut times = 0;
+        loop {
             let found = self.source.login(why.clone()).await?;
-            match self.take_in(found) {
-                Err(reason) if was_good => {
+            let session = match self.take_in(found) {
+                Ok(()) => self.best().await,
+                Err(reason) => Err(reason),
+            };
+            times += 1;
+            match session {
+                Err(reason) if was_good && times < UNUSABLE => {
                     let pause = self.setbacks.next_pause(&self.rng);
-                    let setback = Setback::Unusable(reason);
+                    let setback = LoginSetback::Unusable(reason);
                     self.source.will_be_asked_again(setback, pause);
                     tokio::time::sleep(pause).await;
                 }
-                done => return done,
+                ended => return ended,
             }
         }
-        let found = self.source.login(why).await?;
-        self.take_in(found)
     }
 
     fn refuse(&mut self, candidate: Candidate) {
@@ -207,16 +230,7 @@ impl<S: LoginSource> LoginTask<S> {
         while let Some(at) = self.best_place() {
             let candidate = self.pool[at].clone();
             match connect(&candidate.info).await {
-                Ok(client) => {
-                    self.next += 1;
-                    return Ok(Session {
-                        candidate,
-                        number: self.next,
-                        client,
-                        since: Instant::now(),
-                        accepted: tokio::sync::Mutex::default(),
-                    });
-                }
+                Ok(client) => return Ok(self.session(candidate, client)),
                 Err(reason) => {
                     self.pool.swap_remove(at);
                     let id = candidate.id;
@@ -226,6 +240,17 @@ impl<S: LoginSource> LoginTask<S> {
             }
         }
         Err(last)
+    }
+
+    fn session(&mut self, candidate: Candidate, client: Client) -> Session {
+        self.next += 1;
+        Session {
+            candidate,
+            number: self.next,
+            client,
+            since: Instant::now(),
+            reviews: tokio::sync::Mutex::default(),
+        }
     }
 
     /// The first of those with the highest priority.

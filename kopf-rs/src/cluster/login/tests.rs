@@ -18,19 +18,19 @@ struct Scripted(Arc<Mutex<Script>>);
 #[derive(Default)]
 struct Script {
     logins: VecDeque<Vec<Candidate>>,
-    asked: Vec<Why>,
-    told: Vec<Setback>,
+    asked: Vec<LoginReason>,
+    told: Vec<LoginSetback>,
 }
 
 impl LoginSource for Scripted {
-    fn login(&mut self, why: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+    fn login(&mut self, why: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
         let mut script = self.0.lock().unwrap();
         script.asked.push(why);
         let found = script.logins.pop_front().unwrap_or_default();
         async move { Ok(found) }.boxed()
     }
 
-    fn will_be_asked_again(&mut self, setback: Setback, _: Duration) {
+    fn will_be_asked_again(&mut self, setback: LoginSetback, _: Duration) {
         self.0.lock().unwrap().told.push(setback);
     }
 }
@@ -55,9 +55,9 @@ fn vault(logins: Vec<Vec<Candidate>>) -> (Vault, Scripted, AbortOnDropHandle<()>
 async fn refuse(vault: &Vault) -> Arc<str> {
     let session = vault.session().await.unwrap();
     let id = session.candidate.id.clone();
-    vault.want(Why::Refused(id.clone()), &session);
+    vault.want(LoginReason::Refused(id.clone()), &session);
     // A second one that was refused with them wants nothing more.
-    vault.want(Why::Refused(id.clone()), &session);
+    vault.want(LoginReason::Refused(id.clone()), &session);
     id
 }
 
@@ -73,7 +73,7 @@ async fn nobody_logs_in_before_a_request_and_one_login_serves_all() {
     assert_eq!(source.0.lock().unwrap().asked, []);
     let (one, other) = tokio::join!(id(&vault), id(&vault));
     assert_eq!((one.as_str(), other.as_str()), ("a", "a"));
-    assert_eq!(source.0.lock().unwrap().asked, [Why::First]);
+    assert_eq!(source.0.lock().unwrap().asked, [LoginReason::First]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn what_is_left_is_used_before_another_login() {
         assert_eq!(&*refuse(&vault).await, expected);
     }
     assert_eq!(id(&vault).await, "c");
-    let asked = [Why::First, Why::Refused("a".into())];
+    let asked = [LoginReason::First, LoginReason::Refused("a".into())];
     assert_eq!(source.0.lock().unwrap().asked, asked);
 }
 
@@ -119,7 +119,7 @@ async fn logins_whose_credentials_are_refused_at_once_are_paced() {
         "{:?}",
         begun.elapsed()
     );
-    let told = |times| Setback::Refused {
+    let told = |times| LoginSetback::Refused {
         id: "a".into(),
         times,
     };
@@ -137,7 +137,7 @@ async fn credentials_are_used_until_they_expire() {
         tokio::time::sleep(Duration::from_secs(pause)).await;
         assert_eq!(id(&vault).await, expected);
     }
-    let asked = [Why::First, Why::Expired("a".into())];
+    let asked = [LoginReason::First, LoginReason::Expired("a".into())];
     assert_eq!(source.0.lock().unwrap().asked, asked);
 }
 
@@ -166,7 +166,7 @@ async fn credentials_that_expire_at_once_are_asked_for_with_growing_pauses() {
     struct Hasty(usize, Arc<std::sync::atomic::AtomicUsize>);
 
     impl LoginSource for Hasty {
-        fn login(&mut self, _: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+        fn login(&mut self, _: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
             self.0 += 1;
             self.1.store(self.0, std::sync::atomic::Ordering::Relaxed);
             let mut found = candidate("a", &self.0.to_string());
@@ -175,8 +175,11 @@ async fn credentials_that_expire_at_once_are_asked_for_with_growing_pauses() {
             async move { Ok(vec![found]) }.boxed()
         }
 
-        fn will_be_asked_again(&mut self, setback: Setback, _: Duration) {
-            assert!(matches!(setback, Setback::ShortLived { .. }), "{setback:?}");
+        fn will_be_asked_again(&mut self, setback: LoginSetback, _: Duration) {
+            assert!(
+                matches!(setback, LoginSetback::ShortLived { .. }),
+                "{setback:?}"
+            );
         }
     }
 
@@ -205,7 +208,7 @@ async fn after_the_end_credentials_are_used_as_long_as_they_are_good() {
     tokio::task::yield_now().await;
     assert_eq!(id(&vault).await, "a");
     let session = vault.session().await.unwrap();
-    vault.want(Why::Refused("a".into()), &session);
+    vault.want(LoginReason::Refused("a".into()), &session);
     let next = tokio::time::timeout(Duration::from_secs(60), vault.session()).await;
     let error = next.expect("nobody waits").map(|_| ()).unwrap_err();
     let told = "the operator has ended";
@@ -228,7 +231,9 @@ async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
     assert_eq!(id(&vault).await, "a");
     let told = source.0.lock().unwrap().told.clone();
     assert_eq!(told.len(), 2, "{told:?}");
-    let of_both = told.iter().all(|it| matches!(it, Setback::Unusable(_)));
+    let of_both = told
+        .iter()
+        .all(|it| matches!(it, LoginSetback::Unusable(_)));
     assert!(of_both, "{told:?}");
     // Nothing else is given from now on.
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -241,15 +246,36 @@ async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operator_that_has_worked_survives_files_that_are_being_replaced() {
+    let mut missing = candidate("a", "2");
+    missing.info = missing.info.ca_path("/no/such/file");
+    let logins = vec![
+        vec![candidate("a", "1")],
+        vec![missing],
+        vec![candidate("a", "3")],
+    ];
+    let (vault, source, _task) = vault(logins);
+    id(&vault).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    refuse(&vault).await;
+    assert_eq!(id(&vault).await, "a");
+    let told = source.0.lock().unwrap().told.clone();
+    assert!(
+        matches!(&told[..], [LoginSetback::Unusable(why)] if why.contains("/no/such/file")),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_operator_stops_nobody_waits_for_a_login_for_long() {
     struct Silent;
 
     impl LoginSource for Silent {
-        fn login(&mut self, _: Why) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
+        fn login(&mut self, _: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
             std::future::pending().boxed()
         }
 
-        fn will_be_asked_again(&mut self, _: Setback, _: Duration) {}
+        fn will_be_asked_again(&mut self, _: LoginSetback, _: Duration) {}
     }
 
     let vault = Vault::new(Clock::start());
@@ -262,4 +288,54 @@ async fn while_the_operator_stops_nobody_waits_for_a_login_for_long() {
     };
     let told = "its login handlers have given no credentials within 30 seconds";
     assert!(error.to_string().contains(told), "{error}");
+}
+
+/// A server of its own authority at this address, which knows the token `known`.
+async fn serving(port: u16) -> kopf_rs_apiserver::Listening {
+    let server = kopf_rs_apiserver::ApiServer::new();
+    let user = kopf_rs_apiserver::User::new("known").group("system:masters");
+    server.add_user("known", user);
+    let listening = server.listen(([127, 0, 0, 1], port).into()).await;
+    listening.expect("the port is free")
+}
+
+async fn a_minute_later() {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_more() {
+    let first = serving(0).await;
+    let port = first.addr().port();
+    let candidate = |listening: &kopf_rs_apiserver::Listening| {
+        let info = ConnectionInfo::new(format!("https://127.0.0.1:{port}"));
+        let info = info.ca_data(listening.authority_pem()).token("known");
+        let id = "a".into();
+        vec![Candidate { id, info }]
+    };
+    let (vault, source, _task) = vault(vec![candidate(&first), candidate(&first)]);
+    let cluster = crate::cluster::Cluster::new(vault.client());
+    cluster.discover().await.unwrap();
+    first.shutdown().await;
+    let second = serving(port).await;
+    source
+        .0
+        .lock()
+        .unwrap()
+        .logins
+        .push_back(candidate(&second));
+    for _ in 0..2 {
+        // Not at once, and not for long where the login brings nothing new.
+        let unknown = cluster.discover().await.unwrap_err().to_string();
+        assert!(unknown.contains("invalid peer certificate"), "{unknown}");
+        a_minute_later().await;
+    }
+    let told = cluster.discover().await.map(drop);
+    assert!(told.is_ok(), "{told:?}");
+    let asked = |why: LoginReason| vec![LoginReason::First, why.clone(), why];
+    let distrusted = LoginReason::Distrusted("a".into());
+    assert_eq!(source.0.lock().unwrap().asked, asked(distrusted));
+    second.shutdown().await;
 }

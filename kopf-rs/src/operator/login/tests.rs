@@ -42,7 +42,7 @@ async fn a_login_that_hangs_is_cut_off_and_made_again() {
             Ok(ConnectionInfo::new("http://x"))
         }
     }));
-    let login = logins.login(Why::First);
+    let login = logins.login(LoginReason::First);
     let found = tokio::time::timeout(Duration::from_secs(120), login).await;
     let found = found.expect("it ends").expect("there are credentials");
     assert_eq!((found.len(), calls.load(Relaxed)), (1, 2));
@@ -78,7 +78,7 @@ async fn a_login_on_a_thread_waits_for_no_other_thread() {
         invoker.invoke(&cause, &about, &mut patch).await.is_ok()
     });
     begun.notified().await;
-    let login = logins.login(Why::First);
+    let login = logins.login(LoginReason::First);
     let found = tokio::time::timeout(Duration::from_secs(10), login).await;
     drop(end);
     assert!(probing.await.expect("it does not panic"));
