@@ -337,7 +337,7 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
     // Boxed: `select!` would store it twice, and thousands of objects may wait.
     let mut work =
         Box::pin(AssertUnwindSafe(worker::work(of_worker.clone(), start)).catch_unwind());
-    shared.tasks.spawn(async move {
+    let worker = async move {
         tokio::select! {
             biased;
             () = ended.cancelled() => {}
@@ -347,5 +347,6 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
                 of_worker.queue.drop_worker(&key);
             },
         }
-    });
+    };
+    shared.tasks.spawn_on(worker, &shared.home);
 }

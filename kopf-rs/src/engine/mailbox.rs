@@ -2,9 +2,9 @@
 //!
 //! A state takes the place of an older state. That the object is not watched any more takes the place of a state, but of no deletion;
 //! a state that comes after it (the object is watched again) takes it back. Once a deletion was read, the object has ended: a further
-//! deletion, and that it is not watched, tell nothing. Children that have changed are one letter, with the kinds of all of them. Calls of daemons and timers that have ended are all read, before anything else. What
-//! else will be posted (a patch that is owed) gets a field here with its rule in [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the
-//! other letters stay as they are. Must not know what is done with a letter.
+//! deletion, and that it is not watched, tell nothing. Children that have changed are one letter, with the kinds of all of them. Calls of daemons
+//! and timers that have ended are all read, before anything else. What else will be posted (a patch that is owed) gets a field here with its rule in
+//! [`Mailbox::post`], and its turn in [`Mailbox::take`]; the queue and the other letters stay as they are. Must not know what is done with a letter.
 
 use std::sync::Arc;
 
@@ -80,6 +80,8 @@ pub(crate) struct Pending {
 pub(crate) struct Mailbox {
     state: Option<Pending>,
     unwatched: bool,
+    /// The state in the place of which that has come: a worker that has not begun yet knows its object by it.
+    unread: Option<Origin>,
     returned: Vec<ReturnedCall>,
     children: Option<Box<ChangedChildren>>,
     due: Option<Origin>,
@@ -106,6 +108,7 @@ impl Mailbox {
             }
             Letter::State(newer) => {
                 self.unwatched = false;
+                self.unread = None;
                 self.ended = false;
                 self.state = Some(match self.state.take() {
                     Some(older) => older.followed_by(newer),
@@ -114,7 +117,9 @@ impl Mailbox {
             }
             Letter::Unwatched if self.ended || self.is_deletion() => {}
             Letter::Unwatched => {
-                self.state = None;
+                if let Some(Pending { raw, kind, .. }) = self.state.take() {
+                    self.unread = Some(Origin { raw, kind });
+                }
                 self.unwatched = true;
             }
             Letter::Returned(calls) => self.returned.extend(calls),
@@ -143,6 +148,7 @@ impl Mailbox {
             return Some(Letter::Returned(self.take_returned()));
         }
         let unwatched = std::mem::take(&mut self.unwatched);
+        self.unread = None;
         self.ended |= self.is_deletion();
         let state = self.state.take().map(Letter::State);
         let letter = state.or(unwatched.then_some(Letter::Unwatched));
@@ -171,7 +177,8 @@ impl Mailbox {
         let returned = || self.returned.last().map(|call| call.origin.clone());
         let children = || self.children.as_ref().map(|it| it.origin.clone());
         let known = state.or_else(returned).or_else(children);
-        known.or_else(|| self.due.clone())
+        let known = known.or_else(|| self.due.clone());
+        known.or_else(|| self.unread.clone())
     }
 
     /// Whether calls of daemons and timers have ended.

@@ -116,6 +116,8 @@ pub(crate) struct Shared {
     pub(super) running: RunningCalls,
     /// Their tasks, and those that see to their end.
     pub(super) calls: TaskTracker,
+    /// The engine's own runtime: its workers run there, whoever starts them.
+    pub(super) home: Handle,
     /// Starts a worker.
     pub(super) start_worker: fn(&Arc<Shared>, WorkerStart),
     /// Everything ends now.
@@ -147,6 +149,7 @@ impl Shared {
             tasks: TaskTracker::new(),
             running: RunningCalls::default(),
             calls: TaskTracker::new(),
+            home: Handle::current(),
             start_worker,
             ended: CancellationToken::new(),
             failures: Failures::new(setup.once),

@@ -335,6 +335,10 @@ impl Worker {
 
     async fn turn(&mut self, turn: Turn) {
         if !self.context.is_indexed().await {
+            if let Turn::Letter(Letter::Returned(calls)) = turn {
+                // What they have done is still written.
+                self.returned(calls);
+            }
             self.due = Due::Stopped;
             return;
         }

@@ -12,6 +12,7 @@ use crate::operating::{KIND, Working};
 scenarios! {
     a_function_that_hangs_stops_no_other_object [memory];
     a_function_that_hangs_keeps_no_outcome_from_being_written [memory];
+    a_function_that_hangs_costs_no_outcome_of_a_daemon [memory];
     a_function_that_hangs_holds_the_start_up_for_a_minute [memory];
     a_function_that_hangs_for_what_a_timer_has_written_holds_it_up_for_a_minute [memory];
     the_same_holds_for_a_timer_beside_a_handler [memory];
@@ -87,6 +88,43 @@ async fn a_function_that_hangs_keeps_no_outcome_from_being_written(cluster: Test
     let waited = begun.elapsed();
     assert!(waited < Duration::from_secs(5), "{waited:?}");
     working.stop().await;
+}
+
+/// The operator stops while the end of the daemon waits until its object is indexed.
+async fn a_function_that_hangs_costs_no_outcome_of_a_daemon(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let (place_is_free, daemon_ends) = (Gate::closed(), Gate::closed());
+    let gate = daemon_ends.clone();
+    let daemon = test.handler("d", move |context| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            context.patch(|patch| patch.set("status.done", true));
+            Ok(Value::Null)
+        }
+    });
+    let creating = test.waiting("c", &place_is_free);
+    let registry = Registry::new()
+        .index(test.selector(), hanging(&test))
+        .daemon(test.selector(), daemon.when(|it| it.name() == "stuck"))
+        .on_create(test.selector(), creating.when(|it| it.name() == "first"));
+    let settings = Settings::with(|settings| settings.queueing.worker_limit = Some(1));
+    let operator = test.operator(registry).settings(settings);
+    let working = Working::start(&test.cluster, operator);
+    test.create("stuck", json!({"place": "x"})).await;
+    test.calls_until("d stuck").await;
+    test.create("first", json!({"place": "x"})).await;
+    test.calls_until("c first").await;
+    // The end of the daemon waits for the only place while the next state of its object comes in.
+    daemon_ends.open(1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    test.patch("stuck", place("bad")).await;
+    test.calls_until("hangs for stuck").await;
+    place_is_free.open(1);
+    test.until("it is handled", "first", is_handled).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    working.stop().await;
+    assert_eq!(test.get("stuck").await["status"]["done"], true);
 }
 
 async fn a_function_that_hangs_holds_the_start_up_for_a_minute(cluster: TestCluster) {

@@ -5,12 +5,15 @@ use serde_json::json;
 use super::*;
 use crate::cluster::fake::Fake;
 use crate::cluster::watch::WatchEvent;
+use crate::engine::Engine;
 use crate::engine::children::ChildApplier;
 use crate::engine::mailbox::ReturnedCall;
 use crate::engine::shared::{Limits, Setup};
 use crate::handler::extensions::Extensions;
+use crate::handler::live::Live;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
+use crate::handler::stopped::Stopped;
 use crate::handler::testing;
 use crate::object::resource::Resource;
 use crate::reaction::input::Policy;
@@ -29,9 +32,9 @@ fn a_worker_that_waits_is_small() {
     assert!(size <= 1536, "{size} bytes");
 }
 
-/// An engine of a server that never answers, which starts no workers.
-fn shared() -> Arc<Shared> {
-    let setup = Setup {
+/// A server that never answers.
+fn setup() -> Setup {
+    Setup {
         children: Arc::new(ChildApplier::new("tester.kopf.rs".to_owned(), Vec::new())),
         cluster: Fake::new([]).cluster(),
         clock: Clock::start(),
@@ -51,8 +54,17 @@ fn shared() -> Arc<Shared> {
         notes: None,
         memo: Memo::default(),
         once: false,
-    };
-    Arc::new(Shared::new(setup, |_, _| {}))
+    }
+}
+
+/// An engine which starts no workers.
+fn shared() -> Arc<Shared> {
+    Arc::new(Shared::new(setup(), |_, _| {}))
+}
+
+fn pod() -> Raw {
+    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"1"}}"#;
+    Raw::parse(text).unwrap()
 }
 
 fn kind() -> Arc<ResourceHandlers> {
@@ -86,8 +98,7 @@ fn returned(raw: Raw, kind: &Arc<ResourceHandlers>) -> Letter {
 async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
     let (shared, kind) = (shared(), kind());
     shared.queue.open(0, kind.clone(), None);
-    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"1"}}"#;
-    let raw = Raw::parse(text).unwrap();
+    let raw = pod();
     let mut started = Vec::new();
     let event = WatchEvent::Object(EventType::Added, raw.clone());
     let queue = &shared.queue;
@@ -109,4 +120,67 @@ async fn what_comes_in_once_the_object_rests_is_left_to_its_next_worker() {
         }
     }
     assert_eq!(queue.take_returned(&key).len(), 1);
+}
+
+/// Programs of `main!` call handlers on a runtime of their own: the end of an apply there may wake the owner of the child.
+#[test]
+fn a_worker_runs_where_its_engine_does_whoever_wakes_its_object() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    };
+    let home = runtime();
+    let kind = kind();
+    let engine = home.block_on(async {
+        let engine = Engine::new(setup());
+        engine.open(0, kind.clone(), None);
+        let listed = WatchEvent::Object(EventType::Listed, pod());
+        let queue = &engine.0.queue;
+        queue.feed(0, listed, |_, _, _| true, |_| panic!("it rests"));
+        engine
+    });
+    let elsewhere = runtime();
+    elsewhere.block_on(async { engine.0.child_changed("u", &kind.resource) });
+    drop(elsewhere);
+    assert_eq!(engine.0.queue.busy(), 1);
+    home.block_on(async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(
+        engine.0.queue.busy(),
+        0,
+        "it was dropped with the other runtime"
+    );
+}
+
+/// Its daemons have the time that they are given to end.
+#[tokio::test(start_paused = true)]
+async fn what_runs_ends_stage_by_stage_where_the_watch_is_closed_before_the_worker_begins() {
+    let (shared, kind) = (shared(), kind());
+    shared.queue.open(0, kind.clone(), None);
+    let mut started = Vec::new();
+    let event = WatchEvent::Object(EventType::Added, pod());
+    let queue = &shared.queue;
+    queue.feed(0, event, |_, _, _| false, |start| started.push(start));
+    let mut start = started.pop().unwrap();
+    let daemon = handler("d", |_| async { Ok(()) }).cancellation_backoff(5);
+    let registry = Registry::new().daemon("pods", daemon);
+    let stopped = Stopped::new();
+    let call = shared.running.begin(
+        (start.key.clone(), registry.handlers()[0].clone()),
+        Logger::default(),
+        (stopped.clone(), Live::of_text(pod())),
+        None,
+    );
+    start.memory.background_or_none().begins(call.clone());
+    assert!(queue.close(0).is_empty());
+    let working = tokio::spawn(work(shared.clone(), start));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(stopped.is_set(), "it is told");
+    assert!(!call.cancelled.is_cancelled(), "it may end by itself");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(call.cancelled.is_cancelled(), "it is cut off");
+    working.abort();
 }
