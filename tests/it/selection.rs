@@ -15,6 +15,7 @@ scenarios! {
     filters_of_raw_event_handlers_are_sent_to_the_server [memory tcp];
     filters_of_other_handlers_are_not_sent [memory];
     a_function_selects_resources;
+    a_function_of_the_settings_that_panics_lets_no_object_be_handled [memory];
     a_selector_that_cannot_be_understood_is_told_at_the_start [memory];
 }
 
@@ -197,6 +198,33 @@ async fn a_function_selects_resources(cluster: TestCluster) {
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["create a"]);
+}
+
+/// It may be there to leave objects to another operator.
+async fn a_function_of_the_settings_that_panics_lets_no_object_be_handled(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let group = test.group.clone();
+    let selector = kopf_rs::Selector::matching(move |resource| {
+        assert_ne!(resource.group, group, "this is a mistake");
+        false
+    });
+    let settings = Settings::with(|settings| {
+        let selectors = &mut settings.watching.label_selectors;
+        selectors.insert(selector, "app=web");
+    });
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting("create"))
+        .on_event("configmaps", test.noting("event"));
+    let operator = test.operator(registry).settings(settings);
+    let working = Working::start(&test.cluster, operator);
+    test.line("A function in `settings.watching` has failed")
+        .await;
+    create(&test, "db", "db").await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}});
+    test.cluster.create(&map).await;
+    test.calls_until("event map").await;
+    working.stop().await;
+    assert!(!test.calls.all().contains(&"create db".to_owned()));
 }
 
 async fn a_selector_that_cannot_be_understood_is_told_at_the_start(cluster: TestCluster) {

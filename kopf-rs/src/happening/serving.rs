@@ -44,6 +44,11 @@ pub(crate) enum Serving {
         resource: Box<Resource>,
         panic: String,
     },
+    /// A function among the selectors of the settings has panicked when it was asked about this resource.
+    SelectionPanicked {
+        resource: Box<Resource>,
+        panic: String,
+    },
     /// The server offers no watches of them.
     Unwatchable { resources: Vec<Resource> },
     /// The resources have no verb `patch`: the progress of handlers cannot be kept.

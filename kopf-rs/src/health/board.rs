@@ -262,6 +262,10 @@ fn not_served(serving: &Serving) -> Vec<(String, &'static str)> {
             vec![resource.to_string()],
             "the function that selects it has failed",
         ),
+        Serving::SelectionPanicked { resource, .. } => named(
+            vec![resource.to_string()],
+            "a function in the settings has failed",
+        ),
         _ => Vec::new(),
     }
 }

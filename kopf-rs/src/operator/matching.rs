@@ -41,6 +41,23 @@ impl Matched {
             self.is_unresolved = true;
         }
     }
+
+    /// Leave out the resources for which `choose` fails because a function in the settings has panicked: it may be there to keep objects away
+    /// from this operator.
+    pub(crate) fn drop_unselected<T>(
+        &mut self,
+        choose: impl Fn(&ServedResource) -> Result<T, String>,
+    ) {
+        let unserved = &mut self.unserved;
+        self.resources.retain(|served| {
+            let Err(panic) = choose(served) else {
+                return true;
+            };
+            let resource = Box::new(served.resource.clone());
+            unserved.push(Serving::SelectionPanicked { resource, panic });
+            false
+        });
+    }
 }
 
 /// A resource that a handler is for, in the version that it takes.

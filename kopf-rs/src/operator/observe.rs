@@ -235,7 +235,9 @@ impl Observer {
 
     fn watch_for_self(&mut self, resource: Resource, news: fn(WatchEvent) -> News) {
         let tell = self.tell.clone();
+        // Namespaces and definitions belong to nobody: of these, all are seen where a function fails.
         let selection = selection(&self.setup.settings.watching, &resource, &[]);
+        let selection = selection.unwrap_or_default();
         let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
         let watched = watched.selecting(selection);
         let cluster = self.setup.cluster.clone();
@@ -385,6 +387,8 @@ impl Observer {
         self.pause_for_peers();
         let unknown = self.setup.cluster.unknown_versions();
         let mut matched = match_handlers(&self.setup.handlers, &self.resources, &unknown);
+        let watching = &self.setup.settings.watching;
+        matched.drop_unselected(|served| selection(watching, &served.resource, &[]));
         let owned = OwnedKinds::of(&self.setup.handlers, &self.resources);
         matched.unresolved_too(&owned.missing);
         self.children.reconcile(
@@ -503,7 +507,9 @@ impl Observer {
             let id = self.id(&served.resource);
             let watching = &self.setup.settings.watching;
             let handlers = [&*served.handlers, &*served.withheld].concat();
-            let selection = selection(watching, &served.resource, &handlers);
+            let Ok(selection) = selection(watching, &served.resource, &handlers) else {
+                continue;
+            };
             let namespaced = served.resource.namespaced;
             let kind = ResourceHandlers::new(id, Arc::new(served.resource), served.handlers);
             let kind = kind.withholding(served.withheld);

@@ -38,25 +38,22 @@ pub(super) fn check_selectors(watching: &Watching) -> Result<(), SettingsError> 
     Ok(())
 }
 
-/// What is watched of a resource for these handlers.
+/// What is watched of a resource for these handlers. The error is what a function among the selectors has panicked with.
 pub(super) fn selection(
     watching: &Watching,
     resource: &Resource,
     handlers: &[Arc<Handler>],
-) -> Selection {
-    let labels = watching.label_selectors.of(resource).map(str::to_owned);
+) -> Result<Selection, String> {
+    let labels = watching.label_selectors.of(resource)?;
+    let labels = labels.into_iter().map(str::to_owned);
     let agreed = watching.label_filters.then(|| agreed_labels(handlers));
     let labels: Vec<String> = labels.chain(agreed.into_iter().flatten()).collect();
-    let fields: Vec<&str> = watching.field_selectors.of(resource).collect();
-    Selection {
+    let shards = watching.shard_selectors.of(resource)?;
+    Ok(Selection {
         labels: labels.join(","),
-        fields: fields.join(","),
-        shard: watching
-            .shard_selectors
-            .of(resource)
-            .next()
-            .map(str::to_owned),
-    }
+        fields: watching.field_selectors.of(resource)?.join(","),
+        shard: shards.first().map(|&shard| shard.to_owned()),
+    })
 }
 
 /// The filters on labels that all handlers have, as the server takes them.
@@ -125,7 +122,8 @@ mod tests {
 
     fn selected(registry: &Registry) -> String {
         let watching = Settings::default().watching;
-        selection(&watching, &pods(), registry.handlers()).labels
+        let selection = selection(&watching, &pods(), registry.handlers());
+        selection.unwrap().labels
     }
 
     #[test]
@@ -175,7 +173,7 @@ mod tests {
             check_selectors(&settings.watching).map_err(|it| it.to_string()),
             Ok(())
         );
-        let selected = selection(&settings.watching, &pods(), &[]);
+        let selected = selection(&settings.watching, &pods(), &[]).unwrap();
         assert_eq!(selected.labels, "app=web,!test");
         assert_eq!(selected.fields, "spec.nodeName=a");
         assert_eq!(selected.shard.as_deref(), Some("first"));

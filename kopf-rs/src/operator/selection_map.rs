@@ -49,14 +49,21 @@ impl SelectorMap {
         self.0.is_empty()
     }
 
-    /// What is said of a resource.
-    pub(super) fn of<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a str> {
-        let entries = self.0.iter().filter(|entry| {
-            let resources = entry.resources.as_ref();
-            // A function of the user that panics selects nothing.
-            resources.is_ok_and(|selector| guarded(|| selector.means(resource)) == Ok(true))
-        });
-        entries.map(|entry| entry.selector.as_str())
+    /// What is said of a resource. The error is what a function of the user has panicked with.
+    pub(super) fn of(&self, resource: &Resource) -> Result<Vec<&str>, String> {
+        let mut found = Vec::new();
+        for Entry {
+            resources,
+            selector,
+        } in &self.0
+        {
+            if let Ok(resources) = resources
+                && guarded(|| resources.means(resource))?
+            {
+                found.push(selector.as_str());
+            }
+        }
+        Ok(found)
     }
 
     /// What is wrong with them, as `check` says of each selector.

@@ -34,6 +34,7 @@ pub(super) fn level(serving: &Serving) -> Level {
         | Serving::Indexed { .. } => Level::WARN,
         Serving::SelectorPanicked { .. }
         | Serving::OwnersPanicked { .. }
+        | Serving::SelectionPanicked { .. }
         | Serving::IndexIncomplete { .. }
         | Serving::DropPanicked { .. } => Level::ERROR,
     }
@@ -105,6 +106,11 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             resource,
             panic,
         } => write_owners_panicked(f, handler, resource, panic),
+        Serving::SelectionPanicked { resource, panic } => write!(
+            f,
+            "A function in `settings.watching` has failed for {resource}: it is not watched, because the function may be there to select a part \
+             of its objects. Mend the function: {panic}"
+        ),
         Serving::Unwatchable { resources } => write_unserved(f, "Non-watchable", resources),
         Serving::Unpatchable { resources } => write_unserved(f, "Non-patchable", resources),
         Serving::DefinitionsUnwatchable { interval } => write!(
