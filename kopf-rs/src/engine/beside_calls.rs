@@ -97,7 +97,7 @@ impl Worker {
             }
             let is_time_to_plan = async {
                 time(next.plan_at).await;
-                // No function sees a state that is not indexed; whoever waits here keeps nobody else waiting.
+                // Handlers see indexed states only. This wait holds no place that other objects need.
                 let indexing = &self.shared().indexing;
                 indexing.object_indexed(&self.context.key).await;
             };

@@ -16,7 +16,7 @@ pub(super) fn is_for_good(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Busy { message, .. } if message.contains(SCHEMA))
 }
 
-/// What the handler is told of a refusal that no other request can mend.
+/// The error for the handler, where repeating the request does not help.
 pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
     let child = child.clone();
     let text = match error {
