@@ -16,6 +16,7 @@ scenarios! {
     what_cannot_be_owned_is_refused_before_it_is_sent;
     an_unowned_child_is_deleted_by_its_operator;
     a_child_that_was_deleted_is_not_made_again_by_an_apply_under_way;
+    the_name_of_a_child_that_its_owner_has_deleted_is_free [memory tcp];
     an_apply_whose_answer_is_lost_makes_one_child [memory tcp];
     a_restarted_operator_knows_its_children;
     nothing_is_applied_while_the_owner_is_being_deleted;
@@ -347,6 +348,40 @@ async fn an_unowned_child_is_deleted_by_its_operator(cluster: TestCluster) {
     child(&test, "theirs").await;
     test.line("ConfigMap `theirs` is not deleted, because it is no child of this object")
         .await;
+    working.stop().await;
+}
+
+/// Another owner may have it then, while the first one lives.
+async fn the_name_of_a_child_that_its_owner_has_deleted_is_free(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let delete = |id: &str| {
+        test.handler(id, |context| async move {
+            let children = context.children()?;
+            let gone: Option<Value> = context.read("spec.gone")?;
+            if let Some(gone) = gone {
+                children.delete(&gone).await?;
+            }
+            Ok(Value::Null)
+        })
+    };
+    let registry = Registry::new()
+        .on_create(test.selector(), test.handler("keep", keep))
+        .on_update(test.selector(), delete("delete"));
+    let working = test.start(registry);
+    let shared = map("shared", &json!({}));
+    test.create("one", children(std::slice::from_ref(&shared)))
+        .await;
+    is_kept(&test, "one").await;
+    test.patch(
+        "one",
+        json!({"spec": {"children": null, "gone": shared.clone()}}),
+    )
+    .await;
+    test.line("ConfigMap `shared` is deleted.").await;
+    let other = test.create("two", children(&[shared])).await;
+    is_kept(&test, "two").await;
+    let owner = &child(&test, "shared").await["metadata"]["ownerReferences"][0]["uid"];
+    assert_eq!(*owner, other["metadata"]["uid"]);
     working.stop().await;
 }
 

@@ -53,7 +53,8 @@ impl ChildApplier {
             |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
         let deleted = self.delete_target(&task.target, None, &judge).await?;
         let of_owner = context.memo.get_or_default::<OfOwner>();
-        of_owner.with(|it| it.forget(&task.target.child));
+        // Another owner may have the name from now on.
+        of_owner.release(&task.target.child);
         Ok(deleted)
     }
 
