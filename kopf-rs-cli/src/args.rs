@@ -22,6 +22,13 @@ Exit codes: 0 stopped as asked, or with --once everything is handled; 1 failed, 
 not everything is handled; 2 flags or handlers are wrong, such as handlers that do not compile, or
 objects to apply cannot be read, and nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
+const MANIFESTS_EXAMPLES: &str = "\
+Examples:
+  kopf-rs manifests ./myapp --settings settings.yaml | kubectl apply -f -
+                                                where settings.yaml has `admission: {server: \"service:NAMESPACE/NAME\"}`
+
+Exit codes: 0 printed; 1 failed; 2 flags or handlers are wrong.";
+
 const SERVER_EXAMPLES: &str = "\
 Examples:
   kopf-rs apiserver                             in memory, on a free port; prints the line for kubectl
@@ -45,6 +52,9 @@ pub(crate) enum Subcommand {
     /// Build handlers into an operator and run it
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
+    /// Build handlers, and print the webhook configurations of those that the API server asks (`--manifests` of the operator)
+    #[command(after_help = MANIFESTS_EXAMPLES)]
+    Manifests(Box<Run>),
     /// Run a Kubernetes API server of its own: no nodes, ready at once
     #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
     ApiServer(ApiServerFlags),

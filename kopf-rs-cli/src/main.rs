@@ -18,11 +18,12 @@ mod source;
 mod workspace;
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Subcommand};
+use crate::args::{Cli, Run, Subcommand};
 use crate::cargo::CargoError;
 use crate::run::RunError;
 use crate::source::SourceError;
@@ -30,11 +31,13 @@ use crate::source::SourceError;
 fn main() -> ExitCode {
     let typed: Vec<_> = std::env::args_os().collect();
     let ended = match Cli::parse_from(&typed).command {
-        Subcommand::Run(run) => {
-            if let Err(usage) = run.check() {
-                usage.exit();
+        Subcommand::Run(run) => start(&run, &args::forwarded(&typed)),
+        Subcommand::Manifests(run) => {
+            let mut forwarded = args::forwarded(&typed);
+            if !run.flags.cluster.manifests {
+                forwarded.push("--manifests".into());
             }
-            run::run(&run, &args::forwarded(&typed))
+            start(&run, &forwarded)
         }
         Subcommand::ApiServer(_) => server::run(typed.get(2..).unwrap_or_default()),
     };
@@ -45,6 +48,13 @@ fn main() -> ExitCode {
             code_of(error.as_ref())
         }
     }
+}
+
+fn start(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    if let Err(usage) = run.check() {
+        usage.exit();
+    }
+    run::run(run, operator_args)
 }
 
 /// The operator's own codes: 2 where what was given is wrong, 1 where something has failed.

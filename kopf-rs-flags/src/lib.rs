@@ -76,6 +76,10 @@ pub struct ClusterFlags {
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
+    /// Print the webhook configurations of the admission handlers, for `kubectl apply -f -`, and exit: for operators that may not write
+    /// them
+    #[arg(long, conflicts_with_all = ["embedded", "apply", "once"])]
+    pub manifests: bool,
     /// Handle all objects, then exit: with 0, or with 1 if a handler has failed for good, or if a resource that has handlers is not
     /// served (a missing CRD) or not permitted
     #[arg(long)]

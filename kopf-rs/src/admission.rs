@@ -1,9 +1,13 @@
-//! Admission webhooks as data: what is asked of handlers, what is answered.
+//! Admission webhooks as data: what is asked of handlers, what is answered, what the API server is told of them.
 //!
 //! Pure. Must not know sockets, requests to the cluster, or the time it is.
 
 pub(crate) mod answer;
+pub(crate) mod blocking;
+pub(crate) mod certificates;
 pub(crate) mod changes;
+pub(crate) mod conditions;
+pub(crate) mod configuration;
 pub(crate) mod review;
 pub(crate) mod route;
 pub(crate) mod selection;

@@ -11,6 +11,7 @@ mod manifests;
 mod signals;
 
 use std::error::Error;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
+use serde_json::json;
 use tokio::runtime::Builder;
 
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
@@ -170,7 +172,12 @@ fn start(
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     lines::install(flags.verbosity, &flags.lines);
     let operator = operator(name, &flags, scope);
-    let ended = operator.and_then(|operator| session(operator, &flags.cluster, equip));
+    let ended = operator.and_then(|operator| {
+        if flags.cluster.manifests {
+            return print_manifests(operator, &flags.cluster);
+        }
+        session(operator, &flags.cluster, equip)
+    });
     ended.unwrap_or_else(|error| {
         complain(error.as_ref(), flags.lines.log_format);
         code_of(error.as_ref())
@@ -385,6 +392,23 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     };
     operator.check()?;
     Ok(operator)
+}
+
+/// As kubectl takes them: JSON.
+fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode, Box<dyn Error>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let items = runtime.block_on(async {
+        let Connection { client, .. } = connect(flags).await?;
+        Ok::<_, Box<dyn Error>>(operator.manifests(client).await?)
+    })?;
+    if items.is_empty() {
+        tracing::warn!(
+            "There is nothing to print: no admission handler is for a resource that the cluster serves."
+        );
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    std::io::stdout().write_all(format!("{list:#}\n").as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A client that has been answered once: what is wrong with the connection is said before anything is begun.

@@ -25,6 +25,7 @@ pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod keep;
 pub(crate) mod login;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;

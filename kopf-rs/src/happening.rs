@@ -4,6 +4,7 @@
 //! pages subscribe to the same values. Must not know its subscribers, nor any wording.
 
 pub(crate) mod abrupt_end;
+pub(crate) mod admission;
 pub(crate) mod background;
 pub(crate) mod children;
 pub(crate) mod duplicates;
@@ -24,6 +25,7 @@ use jiff::Timestamp;
 
 use crate::handler::definition::Handler;
 use crate::happening::abrupt_end::AbruptEnd;
+use crate::happening::admission::AdmissionServing;
 use crate::happening::children::ChildHappening;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
@@ -134,6 +136,9 @@ pub(crate) enum Happening {
 
     /// Something about the endpoints that say how the operator is.
     Health(Health),
+
+    /// Something about the endpoint for admission webhooks.
+    Admission(AdmissionServing),
 
     /// Something about logins by handlers.
     Login(Login),

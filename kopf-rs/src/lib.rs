@@ -29,14 +29,16 @@
 //! | `inventory` | yes | annotated functions are collected by constructors before `main` |
 //! | `linkme` | | they are collected by the linker, without code before `main`; wins over `inventory` |
 //! | `k8s-latest` | yes | the newest version for `k8s-openapi`; switch it off to choose one yourself |
+//! | `certificates` | | certificates for admission webhooks are made; without it they are given in files |
 //! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
-//! | `embedded` | | the API server behind `--embedded`; brings `cli` |
+//! | `embedded` | | the API server behind `--embedded`; brings `cli` and `certificates` |
 //! | `testing` | | `kopf_rs::testing`: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
 //! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
 //! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs that are made from Rust |
 //!
-//! A library of handlers, and a program around an [`Operator`], need none of `cli`, `embedded`, `testing` and `mimalloc`: `kopf-rs run` switches them on in what it builds. A
-//! program of `kopf_rs::main!()` wants `cli` and `mimalloc`, and `embedded` as long as it is developed.
+//! A library of handlers, and a program around an [`Operator`], need none of `certificates`, `cli`, `embedded`, `testing` and `mimalloc`: `kopf-rs run`
+//! switches them on in what it builds. A program of `kopf_rs::main!()` wants `cli` and `mimalloc`, `certificates` where it has admission handlers, and
+//! `embedded` as long as it is developed.
 
 // The one public list of the framework: what is not re-exported here is internal.
 
@@ -123,6 +125,7 @@ pub use crate::operator::definition::register_crd;
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
+pub use crate::operator::settings::admission::{Admission, AdmissionServer};
 pub use crate::operator::settings::{
     Background, Execution, Health, Networking, Peering, Posting, Queueing, Scanning, Settings,
     StartupSettings, StatusSettings, Watching,

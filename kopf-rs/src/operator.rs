@@ -3,6 +3,7 @@
 //! The only place where parts meet; holds no behaviour of its own.
 
 pub(crate) mod activity;
+pub(crate) mod admission;
 mod amounts;
 mod configuration;
 pub(crate) mod definition;

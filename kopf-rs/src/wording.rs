@@ -3,6 +3,7 @@
 //! The only place where these lines are worded. Must not know where they go.
 
 mod abrupt_end;
+mod admission;
 mod background;
 mod calls;
 mod children;
@@ -45,6 +46,7 @@ impl Line<'_> {
             Happening::Child(child) => children::level(child),
             Happening::Posting(posting) => posting::level(posting),
             Happening::Health(health) => health::level(health),
+            Happening::Admission(admission) => admission::level(admission),
             Happening::Login(login) => login::level(login),
             Happening::Reviewing(it) => reviewing::level(it),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
@@ -119,6 +121,7 @@ impl fmt::Display for Line<'_> {
             Happening::Child(child) => children::write(f, child),
             Happening::Posting(posting) => posting::write(f, posting),
             Happening::Health(health) => health::write(f, health),
+            Happening::Admission(admission) => admission::write(f, admission),
             Happening::Login(login) => login::write(f, login),
             Happening::Reviewing(it) => reviewing::write(f, it),
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),

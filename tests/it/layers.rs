@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "reaction",
         &["object", "handler", "state", "happening", "wording"],
     ),
-    // Reviews of requests as data.
+    // What webhooks are asked and answer, and what the API server is told of them.
     ("admission", &["object", "handler"]),
     ("rt", &[]),
     // A watch backs off and reads the clock: `rt` lies under everything that waits.

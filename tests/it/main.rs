@@ -71,6 +71,7 @@ mod ui;
 mod unwatched;
 mod update;
 mod watches;
+mod webhooks;
 mod wording;
 mod workloads;
 mod writes;

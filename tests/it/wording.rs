@@ -490,6 +490,8 @@ fn settings() -> Vec<String> {
         posting.reporting_component,
         posting.reporting_instance,
         posting.event_name_prefix,
+        admission.server,
+        admission.listen,
         persistence,
     );
     all.map(|it| it.replace(' ', "")).to_vec()

@@ -1,4 +1,4 @@
-//! The paths of webhooks: the kind and the id of a handler, in what Kubernetes takes for a part of a Service's path.
+//! The paths and the names of webhooks: the kind and the id of a handler, in what Kubernetes takes for a part of a Service's path.
 //!
 //! Promises that a handler has the same path in each process, whatever other handlers there are. Must not know HTTP.
 
@@ -14,6 +14,12 @@ pub(crate) fn path(kind: AdmissionKind, id: &str) -> String {
         AdmissionKind::Mutate => "mutate",
     };
     format!("/{word}/{}", parts(id).join("/"))
+}
+
+/// The name of a handler's webhook, which has three labels at least: `ID.DOMAIN`.
+pub(crate) fn hook_name(id: &str, domain: &str) -> String {
+    let dot = if domain.contains('.') { "" } else { ".kopf.rs" };
+    format!("{}.{domain}{dot}", parts(id).join("."))
 }
 
 /// The id as names that Kubernetes takes. A mark is appended where more than underscores had to be changed.
@@ -95,5 +101,12 @@ mod tests {
         assert_eq!(path(AdmissionKind::Mutate, "fill"), "/mutate/fill");
         let long = path(AdmissionKind::Mutate, &"x".repeat(300));
         assert_eq!(long.len(), "/mutate/".len() + LONGEST + "-0000".len());
+    }
+
+    #[test]
+    fn names_have_three_labels_at_least() {
+        let name = hook_name("check/spec.size", "auto.kopf.dev");
+        assert_eq!(name, "check.spec.size.auto.kopf.dev");
+        assert_eq!(hook_name("Check", "mine"), "check-d4cb.mine.kopf.rs");
     }
 }

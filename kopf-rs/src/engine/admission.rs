@@ -67,10 +67,6 @@ struct ReviewRun<'a> {
 }
 
 impl Reviewer {
-    #[cfg_attr(
-        not(any(test, feature = "testing")),
-        expect(dead_code, reason = "the endpoint of webhooks will use it")
-    )]
     pub(crate) fn new(setup: ReviewerSetup) -> Self {
         let mut routes: HashMap<String, Vec<Arc<Handler>>> = HashMap::new();
         for handler in setup.handlers {
@@ -89,20 +85,12 @@ impl Reviewer {
     }
 
     /// Take in what the cluster serves: the names of resources, and their subresources.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the endpoint of webhooks will use it")
-    )]
     pub(crate) fn served(&self, resources: Vec<Resource>) {
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
         *served = resources.into_iter().map(Arc::new).collect();
     }
 
     /// Answer the review that was posted to `path`, within the `deadline`.
-    #[cfg_attr(
-        not(any(test, feature = "testing")),
-        expect(dead_code, reason = "the endpoint of webhooks will use it")
-    )]
     pub(crate) async fn review(
         &self,
         path: &str,

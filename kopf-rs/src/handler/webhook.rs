@@ -30,22 +30,10 @@ pub(crate) struct AdmissionHandler {
     /// `None`: the main resource. `*`: that, and all its subresources.
     pub(crate) subresource: Option<String>,
     /// Whether it stays configured when the operator ends.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the configurations of webhooks will say it")
-    )]
     pub(crate) persistent: bool,
     /// Whether it changes anything else than the object, if it is no dry run.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the configurations of webhooks will say it")
-    )]
     pub(crate) side_effects: bool,
     /// Whether requests go through that it fails to answer.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the configurations of webhooks will say it")
-    )]
     pub(crate) ignore_failures: Option<bool>,
     /// How long the API server waits for it.
     pub(crate) timeout: Option<Duration>,

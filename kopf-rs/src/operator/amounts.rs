@@ -2,6 +2,8 @@
 //!
 //! Must not know where settings come from.
 
+use std::time::Duration;
+
 use crate::operator::settings::{Settings, SettingsError};
 
 /// The names of settings that are zero and must not be: something would never work, or be repeated without a pause.
@@ -11,16 +13,43 @@ use crate::operator::settings::{Settings, SettingsError};
 pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
     let Settings {
         execution,
-        background,
         queueing,
+        watching,
+        networking,
+        ..
+    } = settings;
+    let counts = [
+        ("execution.max_workers", execution.max_workers == 0),
+        ("execution.max_reconciles", execution.max_reconciles == 0),
+        ("queueing.worker_limit", queueing.worker_limit == Some(0)),
+        ("watching.chunk_size", watching.chunk_size == 0),
+        (
+            "networking.concurrent_writes",
+            networking.concurrent_writes == 0,
+        ),
+    ];
+    let times = times(settings);
+    let times = times
+        .into_iter()
+        .map(|(name, time)| (name, time.is_some_and(|it| it.is_zero())));
+    let all = times.chain(counts);
+    all.filter_map(|(name, is_zero)| is_zero.then_some(name))
+        .collect()
+}
+
+/// All times that must not be zero, by their names.
+fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
+    let Settings {
+        background,
         watching,
         networking,
         scanning,
         peering,
         health,
+        admission,
         ..
     } = settings;
-    let times = [
+    vec![
         (
             "background.cancellation_polling",
             Some(background.cancellation_polling),
@@ -51,21 +80,11 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
         ("health.beat_timeout", Some(health.beat_timeout)),
         ("health.late_after", Some(health.late_after)),
         ("health.stuck_after", Some(health.stuck_after)),
-    ];
-    let counts = [
-        ("execution.max_workers", execution.max_workers == 0),
-        ("execution.max_reconciles", execution.max_reconciles == 0),
-        ("queueing.worker_limit", queueing.worker_limit == Some(0)),
-        ("watching.chunk_size", watching.chunk_size == 0),
         (
-            "networking.concurrent_writes",
-            networking.concurrent_writes == 0,
+            "admission.certificate_life",
+            Some(admission.certificate_life),
         ),
-    ];
-    let times = times.map(|(name, time)| (name, time.is_some_and(|it| it.is_zero())));
-    let all = times.into_iter().chain(counts);
-    all.filter_map(|(name, is_zero)| is_zero.then_some(name))
-        .collect()
+    ]
 }
 
 /// What is wrong with them.
@@ -80,8 +99,6 @@ pub(super) fn check_amounts(settings: &Settings) -> Result<(), SettingsError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

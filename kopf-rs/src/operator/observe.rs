@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -29,6 +30,7 @@ use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
+use crate::operator::admission::managed::Found;
 use crate::operator::follow::follow;
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::report::{report_resumed, report_serving};
@@ -66,6 +68,10 @@ pub(crate) struct ObserverSetup {
     pub(crate) peer: Option<OwnPeer>,
     /// Where it tells what it serves, if somebody may ask.
     pub(crate) board: Option<Board>,
+    /// Those that the API server asks: it is told where their kinds are not served.
+    pub(crate) admission_handlers: Vec<Arc<Handler>>,
+    /// Where it tells what the cluster serves.
+    pub(crate) found: watch::Sender<Option<Found>>,
 }
 
 /// Keeps the watches right. Dropping it ends them all.
@@ -391,6 +397,7 @@ impl Observer {
         matched.drop_unselected(|served| selection(watching, &served.resource, &[]));
         let owned = OwnedKinds::of(&self.setup.handlers, &self.resources);
         matched.unresolved_too(&owned.missing);
+        matched.unresolved_too(&self.never_asked());
         self.children.reconcile(
             owned,
             &WatchWith {
@@ -400,6 +407,7 @@ impl Observer {
                 namespaces: self.namespaces.some(),
             },
         );
+        self.tell_found();
         self.tell_served(&matched.resources);
         if let Some(board) = &self.setup.board {
             board.discovered(&matched.unserved, self.namespaces.are_known());
@@ -473,6 +481,31 @@ impl Observer {
     fn stop(&self, watch: &Watch) {
         report_serving(Serving::Watch(watch.collection.clone(), Watching::Stopped));
         self.setup.engine.close(watch.stream);
+    }
+
+    /// The kinds of admission handlers that are not served. What a function selects may be nothing.
+    fn never_asked(&self) -> BTreeSet<String> {
+        let selectors = self.setup.admission_handlers.iter();
+        let selectors = selectors.filter_map(|it| it.selector());
+        let unserved =
+            selectors.filter(|it| !it.is_function() && it.select(&self.resources).is_empty());
+        unserved.map(ToString::to_string).collect()
+    }
+
+    /// Tell whoever follows it, if anybody does.
+    fn tell_found(&self) {
+        if self.setup.found.receiver_count() == 0 || !self.namespaces.are_known() {
+            return;
+        }
+        let found = Found {
+            resources: self.resources.clone(),
+            namespaces: self.namespaces.some().cloned(),
+        };
+        self.setup.found.send_if_modified(|known| {
+            let is_news = known.as_ref() != Some(&found);
+            *known = Some(found);
+            is_news
+        });
     }
 
     /// One line at the start, so that an operator that has found what it is for says so, and one for what is served later, or again.

@@ -6,7 +6,9 @@ use std::any::TypeId;
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::{OptionFuture, join};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::error::ClusterError;
@@ -22,7 +24,6 @@ use crate::engine::invoke::take_over_panics;
 use crate::engine::last_errors::LastErrors;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::posting::EventPosting;
-use crate::engine::posting::poster::PosterSetup;
 use crate::engine::shared::{Limits, Setup};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
@@ -34,15 +35,14 @@ use crate::handler::subject::Activity;
 use crate::health::address::{Address, BadLiveness};
 use crate::health::board::Board;
 use crate::operator::activity::Activities;
+use crate::operator::admission::managed::Found;
 use crate::operator::amounts::check_amounts;
-use crate::operator::identity::identity;
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::selection::check_selectors;
 use crate::operator::settings::{Settings, SettingsError, StartupSettings};
 use crate::reaction::input::Policy;
-use crate::reaction::peering::OwnPeer;
 use crate::rt::clock::Clock;
 #[cfg(feature = "cli")]
 use crate::rt::printed::own_streams;
@@ -50,8 +50,11 @@ use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
+mod admission;
 mod endpoints;
 mod logged_in;
+mod peer;
+mod posting;
 #[cfg(feature = "testing")]
 pub(crate) mod reviewing;
 
@@ -133,6 +136,9 @@ pub enum OperatorError {
     /// There is no liveness endpoint at the URL: its port is in use, for instance. Nothing has been started.
     #[error("{0}")]
     Endpoint(String),
+    /// Admission webhooks cannot be served, or would block the operator itself: why, and what to do.
+    #[error("{0}")]
+    Admission(String),
     /// Startup handlers failed for good: nothing has been started.
     #[error("startup has failed: {}", .0.join(", "))]
     Startup(Vec<String>),
@@ -381,6 +387,8 @@ impl From<Registry> for Operator {
 pub(super) struct CheckedOperator {
     name: String,
     handlers: Vec<Arc<Handler>>,
+    /// Those that the API server asks.
+    admission_handlers: Vec<Arc<Handler>>,
     settings: StartupSettings,
     scope: Scope,
     once: bool,
@@ -430,11 +438,14 @@ impl CheckedOperator {
         let notes = operator
             .notes
             .and_then(|at| at.open(&name, &scope, clock.now()));
+        let all = operator.registry.handlers().iter().cloned();
+        let (admission_handlers, handlers) = all.partition(|it| it.admission().is_some());
         Ok(Self {
             name,
             notes,
             on_mimalloc: operator.on_mimalloc,
-            handlers: operator.registry.handlers().to_vec(),
+            handlers,
+            admission_handlers,
             settings,
             scope,
             once: operator.once,
@@ -557,7 +568,11 @@ impl CheckedOperator {
         self.post_events(&settings, &cluster);
         self.children.start(&cluster);
         let bounds = settings.health.bounds();
-        let (engine, mut observer) = self.parts(settings, cluster);
+        let found = watch::Sender::new(None);
+        let mut admission = self
+            .admission(&settings, &cluster, found.subscribe())
+            .await?;
+        let (engine, mut observer) = self.parts(settings, cluster, found);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
             board.serves(engine.clone(), bounds);
@@ -567,6 +582,7 @@ impl CheckedOperator {
             _ = until => Ok(Vec::new()),
             failed = self.login_failed() => Err(failed),
             ended = observer.run(self.once) => ended.map_err(|error| refused(&error)),
+            failed = Self::webhooks_fail(admission.as_mut()) => Err(failed),
             never = engine.give_back_memory(), if self.on_mimalloc => match never {},
             never = engine.look_after_timers() => match never {},
             never = engine.look_after_clock() => match never {},
@@ -576,7 +592,9 @@ impl CheckedOperator {
         if let Some(board) = &self.board {
             board.stops();
         }
-        engine.drain().await;
+        let answered = admission.map(|webhooks| Box::pin(webhooks.finish()));
+        let answered = OptionFuture::from(answered);
+        join(engine.drain(), answered).await;
         peerings.leave().await;
         let mut unserved = ended?;
         unserved.extend(engine.gave_up());
@@ -597,7 +615,12 @@ impl CheckedOperator {
     }
 
     /// Its engine, and the observer that feeds it.
-    pub(super) fn parts(&self, settings: Settings, cluster: Cluster) -> (Engine, Observer) {
+    pub(super) fn parts(
+        &self,
+        settings: Settings,
+        cluster: Cluster,
+        found: watch::Sender<Option<Found>>,
+    ) -> (Engine, Observer) {
         let engine = Engine::new(self.setup(&settings, cluster.clone()));
         let observer = Observer::new(ObserverSetup {
             engine: engine.clone(),
@@ -608,35 +631,10 @@ impl CheckedOperator {
             peer: self.peer(&settings),
             settings,
             board: self.board.clone(),
+            admission_handlers: self.admission_handlers.clone(),
+            found,
         });
         (engine, observer)
-    }
-
-    /// What it says of itself to other operators.
-    fn peer(&self, settings: &Settings) -> Option<OwnPeer> {
-        let peering = &settings.peering;
-        let started = self.clock.now();
-        (!peering.standalone).then(|| OwnPeer {
-            identity: identity(started, &self.rng),
-            priority: peering.priority,
-            lifetime: peering.lifetime,
-            started,
-            is_sharded: !settings.watching.shard_selectors.is_empty(),
-        })
-    }
-
-    /// Take the Events of handlers from now on.
-    fn post_events(&self, settings: &Settings, cluster: &Cluster) {
-        let (posting, networking) = (&settings.posting, &settings.networking);
-        if let Some(gates) = posting.gates() {
-            let setup = PosterSetup {
-                cluster: cluster.clone(),
-                reporter: posting.reporter(&self.name),
-                prefix: posting.event_name_prefix.clone(),
-                backoff: (networking.first_backoff, networking.longest_backoff),
-            };
-            self.posting.start(gates, setup);
-        }
     }
 
     fn setup(&self, settings: &Settings, cluster: Cluster) -> Setup {

@@ -12,7 +12,10 @@ use crate::handler::lifecycle::Lifecycle;
 use crate::health::board::Bounds;
 use crate::object::posted_event::Reporter;
 use crate::operator::selection_map::SelectorMap;
+use crate::operator::settings::admission::Admission;
 use crate::state::Persistence;
+
+pub(crate) mod admission;
 
 /// All settings of an operator. A program of `kopf_rs::main!()` takes them from several places, of which the later ones count: the defaults, a
 /// file (`--settings`, `Settings::read_file`), the environment ([`Settings::read_environment`]), the flags, and its startup handlers, which
@@ -47,6 +50,8 @@ pub struct Settings {
     pub peering: Peering,
     /// When the operator says that it is not well.
     pub health: Health,
+    /// How the API server asks admission handlers.
+    pub admission: Admission,
     /// Where the state is kept on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
     pub persistence: Option<Persistence>,
 }

@@ -76,6 +76,16 @@ pub(super) const TABLE: &[Setting] = table![
     health.late_after,
     health.stuck_after,
     health.status,
+    admission.server,
+    admission.listen,
+    admission.managed,
+    admission.secret,
+    admission.certificate_file,
+    admission.key_file,
+    admission.authority_file,
+    admission.client_authority_file,
+    admission.certificate_life,
+    admission.propagation,
 ];
 
 impl Setting {

@@ -10,6 +10,7 @@ use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
 use crate::operator::configuration::written::Written;
 use crate::operator::selection_map::SelectorMap;
+use crate::operator::settings::admission::{AdmissionServer, EXPECTED};
 
 /// The type of a setting, as it is written in a file or a variable.
 pub(super) trait SettingValue: Sized {
@@ -147,6 +148,16 @@ impl SettingValue for Lifecycle {
             "shuffled" => Some(Self::Shuffled),
             _ => None,
         }
+    }
+}
+
+impl SettingValue for AdmissionServer {
+    fn expected() -> String {
+        EXPECTED.to_owned()
+    }
+
+    fn read(written: &Written) -> Option<Self> {
+        Self::parse(written.text()?)
     }
 }
 

@@ -11,7 +11,8 @@ fn observer(fake: &Fake) -> Observer {
     let operator = operator.expect("a good operator");
     let settings = Settings::default();
     let cluster = operator.cluster(&settings);
-    operator.parts(settings, cluster).1
+    let found = tokio::sync::watch::Sender::new(None);
+    operator.parts(settings, cluster, found).1
 }
 
 fn widgets(version: &str) -> Resource {

@@ -1,0 +1,446 @@
+//! What the API server is told of admission handlers: the webhooks of a `ValidatingWebhookConfiguration` or a `MutatingWebhookConfiguration`.
+//!
+//! Promises that the same handlers and resources give the same webhooks, with all that the server would else fill in, so that they can be
+//! compared with what is there. Must not know who writes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::admission::conditions::conditions;
+use crate::admission::route::{hook_name, path};
+use crate::handler::definition::Handler;
+use crate::handler::filter::Criterion;
+use crate::handler::operation::Operation;
+use crate::handler::webhook::{AdmissionHandler, AdmissionKind, TIMEOUT};
+use crate::object::resource::Resource;
+
+/// How the API server reaches the handlers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClientConfig {
+    /// `https://HOST:PORT/PATH`; the paths of handlers are appended.
+    Url(String),
+    /// A Service in the cluster.
+    Service {
+        namespace: String,
+        name: String,
+        port: u16,
+    },
+}
+
+/// What webhooks are made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) handlers: &'a [Arc<Handler>],
+    /// Those that are served, in all their versions.
+    pub(crate) resources: &'a [Resource],
+    pub(crate) client: &'a ClientConfig,
+    /// The certificates that are trusted: PEM. Empty: those of the API server's machine.
+    pub(crate) bundle: &'a str,
+    /// What the names of webhooks end with.
+    pub(crate) domain: &'a str,
+    /// The namespaces that the operator is for, where it is not for all.
+    pub(crate) namespaces: Option<&'a BTreeSet<String>>,
+    /// The namespace that the operator itself is in.
+    pub(crate) own_namespace: Option<&'a str>,
+    /// Leave out what ends with the operator.
+    pub(crate) only_persistent: bool,
+}
+
+/// What the API server never asks webhooks about.
+const NEVER_ASKED: [&str; 7] = [
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "selfsubjectreviews",
+];
+
+/// The namespaces of Kubernetes itself.
+pub(crate) const SYSTEM: [&str; 2] = ["kube-node-lease", "kube-system"];
+
+/// The label that each namespace has, with its name.
+const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
+
+/// All handlers of a kind with the same id: they share a path, and so a webhook.
+struct Hook<'a> {
+    id: &'a str,
+    handlers: Vec<&'a AdmissionHandler>,
+}
+
+/// The webhooks of this kind, in the order of their handlers. A handler whose resource is not served has none.
+pub(crate) fn webhooks(kind: AdmissionKind, source: Source<'_>) -> Vec<Value> {
+    let hooks = hooks(kind, source.handlers).into_iter();
+    let hooks =
+        hooks.filter(|it| !source.only_persistent || it.handlers.iter().any(|it| it.persistent));
+    hooks
+        .filter_map(|hook| webhook(kind, &hook, source))
+        .collect()
+}
+
+fn hooks(kind: AdmissionKind, handlers: &[Arc<Handler>]) -> Vec<Hook<'_>> {
+    let mut hooks: Vec<Hook<'_>> = Vec::new();
+    for handler in handlers {
+        let Some(admission) = handler.admission().filter(|it| it.kind == kind) else {
+            continue;
+        };
+        let id = &*handler.id;
+        match hooks.iter_mut().find(|it| it.id == id) {
+            Some(hook) => hook.handlers.push(admission),
+            None => hooks.push(Hook {
+                id,
+                handlers: vec![admission],
+            }),
+        }
+    }
+    hooks
+}
+
+/// The whole configuration of that name.
+pub(crate) fn configuration(kind: AdmissionKind, name: &str, webhooks: &[Value]) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": match kind {
+            AdmissionKind::Validate => "ValidatingWebhookConfiguration",
+            AdmissionKind::Mutate => "MutatingWebhookConfiguration",
+        },
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    })
+}
+
+/// Handlers with different ids and the same path: the API server could not tell them apart.
+pub(crate) fn shared_path(handlers: &[Arc<Handler>]) -> Option<String> {
+    let mut known: BTreeMap<String, &str> = BTreeMap::new();
+    for handler in handlers {
+        let Some(admission) = handler.admission() else {
+            continue;
+        };
+        let path = path(admission.kind, &handler.id);
+        let id = &*handler.id;
+        let other = *known.entry(path.clone()).or_insert(id);
+        if other != id {
+            return Some(format!(
+                "the webhooks of the handlers `{other}` and `{id}` would have the same path {path}: give one of them another id"
+            ));
+        }
+    }
+    None
+}
+
+/// Whether what a configuration holds is what is wanted. The server adds nothing, as all is said.
+pub(crate) fn is_as_wanted(found: &Value, webhooks: &[Value]) -> bool {
+    let found = found["webhooks"].as_array();
+    found.map_or(&[][..], Vec::as_slice) == webhooks
+}
+
+/// Whether a failure to ask refuses the request.
+pub(crate) fn refuses_when_failing(admission: &AdmissionHandler, client: &ClientConfig) -> bool {
+    // A process outside of the cluster may end without being able to take its webhook away, and nobody starts it again.
+    let is_outside = matches!(client, ClientConfig::Url(_));
+    let ignores = admission.ignore_failures;
+    !ignores.unwrap_or(is_outside && !admission.persistent)
+}
+
+/// The resources that a handler is for, one version of each.
+pub(crate) fn resources_of<'a>(
+    admission: &AdmissionHandler,
+    resources: &'a [Resource],
+) -> Vec<&'a Resource> {
+    let mut found: Vec<&Resource> = Vec::new();
+    let is_asked = |it: &&Resource| !NEVER_ASKED.contains(&it.plural.as_str());
+    for resource in admission
+        .selector
+        .select(resources)
+        .into_iter()
+        .filter(is_asked)
+    {
+        if !found.iter().any(|it| it.identity() == resource.identity()) {
+            found.push(resource);
+        }
+    }
+    found
+}
+
+fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<Value> {
+    let mut rules: Vec<Value> = Vec::new();
+    let mut all = Vec::new();
+    for admission in &hook.handlers {
+        let resources = resources_of(admission, source.resources);
+        for resource in &resources {
+            let rule = rule(admission, resource);
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        all.extend(resources);
+    }
+    if rules.is_empty() {
+        return None;
+    }
+    let any = |is: &dyn Fn(&AdmissionHandler) -> bool| hook.handlers.iter().any(|it| is(it));
+    let refuses = any(&|it| refuses_when_failing(it, source.client));
+    let validates = kind == AdmissionKind::Validate;
+    // What one of several handlers does not want, another one may.
+    let alone = match hook.handlers.as_slice() {
+        [alone] => Some(*alone),
+        _ => None,
+    };
+    let labels = alone.map_or(&[][..], |it| &it.filters.labels);
+    let timeouts = hook.handlers.iter().map(|it| it.timeout);
+    let timeout = timeouts.map(|it| it.unwrap_or(TIMEOUT)).max();
+    let mut webhook = json!({
+        "name": hook_name(hook.id, source.domain),
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config(&path(kind, hook.id), source),
+        "failurePolicy": if refuses { "Fail" } else { "Ignore" },
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": namespace_selector(&all, source),
+        "objectSelector": object_selector(labels),
+        "rules": rules,
+        "sideEffects": if any(&|it| it.side_effects) { "NoneOnDryRun" } else { "None" },
+        "timeoutSeconds": timeout.map_or(0, |it| it.as_secs()),
+    });
+    let conditions = alone.map(|it| conditions(&it.filters, it.field.as_ref(), !it.is_for_dying()));
+    if let Some(conditions) = conditions.filter(|it| !it.is_empty()) {
+        webhook["matchConditions"] = conditions.into();
+    }
+    if !validates {
+        webhook["reinvocationPolicy"] = "IfNeeded".into();
+    }
+    Some(webhook)
+}
+
+fn rule(admission: &AdmissionHandler, resource: &Resource) -> Value {
+    let plural = &resource.plural;
+    let resources = match admission.subresource.as_deref() {
+        None => plural.clone(),
+        Some(subresource) => format!("{plural}/{subresource}"),
+    };
+    json!({
+        "apiGroups": [resource.group], "apiVersions": [resource.version],
+        "operations": operations(admission), "resources": [resources], "scope": "*",
+    })
+}
+
+/// The operations that the API server asks about.
+pub(crate) fn operations(admission: &AdmissionHandler) -> Vec<&'static str> {
+    let wanted = admission.operations();
+    let all = [
+        Operation::Create,
+        Operation::Update,
+        Operation::Delete,
+        Operation::Connect,
+    ];
+    if all.iter().all(|it| wanted.contains(it)) {
+        return vec!["*"];
+    }
+    wanted.iter().map(|it| it.as_str()).collect()
+}
+
+fn client_config(path: &str, source: Source<'_>) -> Value {
+    let mut config = match source.client {
+        ClientConfig::Url(url) => {
+            let url = url.trim_end_matches('/');
+            json!({"url": format!("{url}{path}")})
+        }
+        ClientConfig::Service {
+            namespace,
+            name,
+            port,
+        } => json!({"service": {"namespace": namespace, "name": name, "path": path, "port": port}}),
+    };
+    if !source.bundle.is_empty() {
+        config["caBundle"] = STANDARD.encode(source.bundle).into();
+    }
+    config
+}
+
+/// Only the operator's namespaces. Of kinds that others need to live, none in the operator's own namespace and in those of Kubernetes.
+fn namespace_selector(resources: &[&Resource], source: Source<'_>) -> Value {
+    let mut expressions = Vec::new();
+    if let Some(names) = source.namespaces {
+        expressions
+            .push(json!({"key": NAME_OF_NAMESPACE, "operator": "In", "values": in_or_none(names)}));
+    } else if resources.iter().any(|it| !it.is_custom()) {
+        let own = source.own_namespace.into_iter();
+        let excluded: BTreeSet<_> = own.chain(SYSTEM).collect();
+        expressions
+            .push(json!({"key": NAME_OF_NAMESPACE, "operator": "NotIn", "values": excluded}));
+    }
+    expressions_or_all(&expressions)
+}
+
+/// `In` needs a value: one that no namespace has.
+fn in_or_none(names: &BTreeSet<String>) -> Value {
+    if names.is_empty() {
+        json!(["no.namespace"])
+    } else {
+        json!(names)
+    }
+}
+
+fn object_selector(labels: &[(String, Criterion)]) -> Value {
+    let expressions = labels.iter().filter_map(|(key, criterion)| {
+        Some(match criterion {
+            Criterion::Present => json!({"key": key, "operator": "Exists"}),
+            Criterion::Absent => json!({"key": key, "operator": "DoesNotExist"}),
+            Criterion::Equals(Value::String(value)) => {
+                json!({"key": key, "operator": "In", "values": [value]})
+            }
+            Criterion::Equals(_) | Criterion::Matches(_) => return None,
+        })
+    });
+    expressions_or_all(&expressions.collect::<Vec<_>>())
+}
+
+fn expressions_or_all(expressions: &[Value]) -> Value {
+    if expressions.is_empty() {
+        json!({})
+    } else {
+        json!({"matchExpressions": expressions})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::{Callback, handler_blocking};
+
+    fn resource(group: &str, plural: &str) -> Resource {
+        Resource {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            plural: plural.to_owned(),
+            namespaced: true,
+            preferred: true,
+            ..Resource::default()
+        }
+    }
+
+    fn named(id: &str) -> Callback {
+        handler_blocking(id, |_, _| Ok(()))
+    }
+
+    fn told(registry: &Registry, change: impl FnOnce(&mut Source<'_>)) -> [Vec<Value>; 2] {
+        let resources = [resource("example.com", "apps"), resource("", "pods")];
+        let client = ClientConfig::Url("https://host:1/root/".to_owned());
+        let mut source = Source {
+            handlers: registry.handlers(),
+            resources: &resources,
+            client: &client,
+            bundle: "PEM",
+            domain: "auto.kopf.dev",
+            namespaces: None,
+            own_namespace: Some("ops"),
+            only_persistent: false,
+        };
+        change(&mut source);
+        [AdmissionKind::Mutate, AdmissionKind::Validate].map(|kind| webhooks(kind, source))
+    }
+
+    #[test]
+    fn each_id_is_one_webhook_and_its_handlers_are_joined() {
+        let registry = Registry::new()
+            .on_validate("apps", named("Check").label("a", "b").annotation("x", "y"))
+            .on_validate(
+                "pods",
+                named("Check").persistent().side_effects().timeout(9),
+            )
+            .on_validate("nothing", named("unserved"))
+            .on_mutate("apps", named("fill"));
+        let [mutating, validating] = told(&registry, |_| {});
+        assert_eq!((mutating.len(), validating.len()), (1, 1));
+        let hook = &validating[0];
+        assert_eq!(hook["name"], "check-d4cb.auto.kopf.dev");
+        assert_eq!(
+            hook["clientConfig"]["url"],
+            "https://host:1/root/validate/check-d4cb"
+        );
+        assert_eq!(hook["clientConfig"]["caBundle"], "UEVN");
+        assert_eq!(hook["failurePolicy"], "Fail");
+        assert_eq!(hook["sideEffects"], "NoneOnDryRun");
+        assert_eq!(hook["timeoutSeconds"], 9);
+        assert_eq!(hook["objectSelector"], json!({}));
+        assert!(hook["matchConditions"].is_null(), "{hook}");
+        assert_eq!(hook["rules"][0]["resources"], json!(["apps"]));
+        assert_eq!(hook["rules"][0]["operations"], json!(["*"]));
+        assert_eq!(hook["rules"][1]["resources"], json!(["pods"]));
+        let excluded = json!(["kube-node-lease", "kube-system", "ops"]);
+        assert_eq!(
+            hook["namespaceSelector"]["matchExpressions"][0]["values"],
+            excluded
+        );
+        assert_eq!(mutating[0]["namespaceSelector"], json!({}));
+        assert_eq!(mutating[0]["failurePolicy"], "Ignore");
+        let [mutating, validating] = told(&registry, |source| source.only_persistent = true);
+        assert_eq!((mutating.len(), validating.len()), (0, 1));
+        let whole = configuration(AdmissionKind::Validate, "n", &validating);
+        assert!(is_as_wanted(&whole, &validating) && !is_as_wanted(&whole, &[]));
+    }
+
+    #[test]
+    fn filters_of_one_handler_are_told() {
+        let alone = named("one").label("a", "b").label("c", crate::ABSENT);
+        let alone = alone.annotation("x", "y").subresource("*");
+        let registry = Registry::new().on_validate("apps", alone);
+        let [_, validating] = told(&registry, |_| {});
+        let labels = json!([
+            {"key": "a", "operator": "In", "values": ["b"]},
+            {"key": "c", "operator": "DoesNotExist"},
+        ]);
+        assert_eq!(validating[0]["objectSelector"]["matchExpressions"], labels);
+        let conditions = validating[0]["matchConditions"].as_array().unwrap();
+        let names: Vec<_> = conditions.iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["not-being-deleted", "annotation-0"]);
+        assert_eq!(validating[0]["rules"][0]["resources"], json!(["apps/*"]));
+    }
+
+    #[test]
+    fn through_a_service_failures_refuse() {
+        let registry = Registry::new().on_validate("apps", named("one"));
+        let client = ClientConfig::Service {
+            namespace: "ops".to_owned(),
+            name: "hooks".to_owned(),
+            port: 443,
+        };
+        let names = BTreeSet::new();
+        let resources = [resource("example.com", "apps")];
+        let source = Source {
+            handlers: registry.handlers(),
+            resources: &resources,
+            client: &client,
+            bundle: "",
+            domain: "n",
+            namespaces: Some(&names),
+            own_namespace: None,
+            only_persistent: false,
+        };
+        let hook = &webhooks(AdmissionKind::Validate, source)[0];
+        assert_eq!(hook["failurePolicy"], "Fail");
+        let service = json!({"service": {"namespace": "ops", "name": "hooks", "path": "/validate/one", "port": 443}});
+        assert_eq!(hook["clientConfig"], service);
+        let nowhere = &hook["namespaceSelector"]["matchExpressions"][0];
+        assert_eq!(nowhere["values"], json!(["no.namespace"]));
+    }
+
+    #[test]
+    fn ids_that_look_alike_are_refused() {
+        let alike = Registry::new()
+            .on_validate("apps", named("my_check"))
+            .on_validate("apps", named("my-check"));
+        let why = shared_path(alike.handlers()).unwrap();
+        assert!(why.contains("`my_check` and `my-check`"), "{why}");
+        let others = Registry::new()
+            .on_validate("apps", named("one"))
+            .on_validate("pods", named("one"))
+            .on_mutate("apps", named("one"));
+        assert_eq!(shared_path(others.handlers()), None);
+    }
+}

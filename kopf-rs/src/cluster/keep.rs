@@ -1,0 +1,72 @@
+//! Objects that the operator keeps for itself: created, and changed in the version that was seen.
+//!
+//! Must not know what they hold.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::cluster::child::ObjectPath;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::Call;
+use crate::cluster::write::MERGE;
+
+/// Where a Pod finds the namespace that it is in.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+impl Cluster {
+    /// The namespace of the Pod that this process runs in; `None` outside of a cluster.
+    pub(crate) fn own_namespace(&self) -> Option<&str> {
+        std::path::Path::new(OWN_NAMESPACE)
+            .exists()
+            .then(|| self.client.default_namespace())
+    }
+
+    /// Create it; [`ClusterError::Conflict`] where its name is taken.
+    pub(crate) async fn create_kept(
+        &self,
+        object: ObjectPath<'_>,
+        content: &Value,
+    ) -> Result<Value, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            ..
+        } = object;
+        let call = Call {
+            method: Method::POST,
+            target: self.owned(resource.path(namespace, None, None)),
+            accept: "application/json",
+            body: Some(("application/json", Bytes::from(content.to_string()))),
+            asked: Asked::of(resource, namespace, &["create"]),
+        };
+        read(&self.exchange_in_turn(&call).await?)
+    }
+
+    /// Merge this into it; [`ClusterError::Conflict`] where `metadata.resourceVersion` is said, and is another one by now.
+    pub(crate) async fn merge_kept(
+        &self,
+        object: ObjectPath<'_>,
+        merge: &Value,
+    ) -> Result<Value, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        let call = Call {
+            method: Method::PATCH,
+            target: self.owned(resource.path(namespace, Some(name), None)),
+            accept: "application/json",
+            body: Some((MERGE, Bytes::from(merge.to_string()))),
+            asked: Asked::of(resource, namespace, &["patch"]),
+        };
+        read(&self.exchange_in_turn(&call).await?)
+    }
+}
+
+fn read(reply: &Bytes) -> Result<Value, ClusterError> {
+    serde_json::from_slice(reply)
+        .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
+}

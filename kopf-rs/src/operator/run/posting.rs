@@ -1,0 +1,22 @@
+//! The Kubernetes Events of an operator's handlers.
+
+use crate::cluster::Cluster;
+use crate::engine::posting::poster::PosterSetup;
+use crate::operator::run::CheckedOperator;
+use crate::operator::settings::Settings;
+
+impl CheckedOperator {
+    /// Take the Events of handlers from now on.
+    pub(super) fn post_events(&self, settings: &Settings, cluster: &Cluster) {
+        let (posting, networking) = (&settings.posting, &settings.networking);
+        if let Some(gates) = posting.gates() {
+            let setup = PosterSetup {
+                cluster: cluster.clone(),
+                reporter: posting.reporter(&self.name),
+                prefix: posting.event_name_prefix.clone(),
+                backoff: (networking.first_backoff, networking.longest_backoff),
+            };
+            self.posting.start(gates, setup);
+        }
+    }
+}

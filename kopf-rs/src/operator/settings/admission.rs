@@ -1,0 +1,371 @@
+//! Settings of admission webhooks: where the API server asks, with which certificate, and who writes its configurations.
+//!
+//! Must not know what serves them.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use crate::admission::configuration::ClientConfig;
+
+/// How the API server asks admission handlers (`#[on_validate]`, `#[on_mutate]`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Admission {
+    /// How the API server reaches this operator. Default: `None`; an operator with admission handlers then does not start.
+    pub server: Option<AdmissionServer>,
+    /// The address and the port at which the endpoint listens, such as `0.0.0.0:9443`. Default: `None`, for the port that `server` names, at all
+    /// addresses; port 9443 for a Service; any free port where none is named, at `127.0.0.1` where the server is `local`.
+    pub listen: Option<String>,
+    /// The name of the `ValidatingWebhookConfiguration` and of the `MutatingWebhookConfiguration` that the operator writes and keeps right; the names
+    /// of webhooks end with it. Default: `None`, for configurations that somebody else writes.
+    pub managed: Option<String>,
+    /// The name of the Secret that keeps the certificates, in the namespace of the Service: all instances of the operator serve the same.
+    /// Default: `None`, for `{operator's name}-webhook`. Where the API server does not go through a Service, the certificates are kept in memory.
+    pub secret: Option<String>,
+    /// A file with the certificate to serve (PEM), which somebody else renews, such as cert-manager; read again when it changes. Default: `None`, for
+    /// certificates that the operator makes and renews.
+    pub certificate_file: Option<String>,
+    /// The file with its private key (PEM).
+    pub key_file: Option<String>,
+    /// The file with the authorities to be trusted (PEM), for the configurations. Default: `None`, for the certificate itself.
+    pub authority_file: Option<String>,
+    /// A file with authorities (PEM). Where it is given, the API server must show a certificate that one of them has signed. Default: `None`.
+    pub client_authority_file: Option<String>,
+    /// How long a certificate that the operator makes is valid. A new one is made when a third of that is left. Default: 90 days.
+    pub certificate_life: Duration,
+    /// How long API servers may take to see a change of a configuration: a new certificate is served that much later than its authority was
+    /// written. Default: 60 seconds.
+    pub propagation: Duration,
+}
+
+/// How the API server reaches the admission handlers of an operator.
+///
+/// A file or a variable says `local`, `k3d`, `minikube`, `docker-desktop`, `host:NAME`, `https://HOST:PORT/PATH` or `service:NAMESPACE/NAME:PORT`.
+///
+/// ```
+/// use kopf_rs::{AdmissionServer, Settings};
+///
+/// let settings = Settings::with(|settings| {
+///     settings.admission.server = Some(AdmissionServer::service("team", "my-operator"));
+///     settings.admission.managed = Some("my-operator.example.com".to_owned());
+/// });
+/// # assert_eq!(settings.admission.server.unwrap().to_string(), "service:team/my-operator:443");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdmissionServer {
+    /// By this name of the operator's machine, at the port that the operator listens at.
+    Host(String),
+    /// By this URL, `https://HOST:PORT/PATH`, whatever it goes through: a tunnel, for instance.
+    Url(String),
+    /// Through a Service in the cluster.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The port of the Service, which leads to that of the operator.
+        port: u16,
+    },
+}
+
+/// The port at which an operator behind a Service listens.
+const PORT_OF_PODS: u16 = 9443;
+
+const LOCAL: &str = "localhost";
+
+/// The names that machines have in the networks of local clusters.
+const HOSTS: [(&str, &str); 4] = [
+    ("local", LOCAL),
+    ("k3d", "host.k3d.internal"),
+    ("minikube", "host.minikube.internal"),
+    ("docker-desktop", "host.docker.internal"),
+];
+
+impl AdmissionServer {
+    /// For an API server on this machine.
+    #[must_use]
+    pub fn local() -> Self {
+        Self::Host(LOCAL.to_owned())
+    }
+
+    /// For a cluster of k3d on this machine.
+    #[must_use]
+    pub fn k3d() -> Self {
+        Self::Host("host.k3d.internal".to_owned())
+    }
+
+    /// For a cluster of minikube on this machine.
+    #[must_use]
+    pub fn minikube() -> Self {
+        Self::Host("host.minikube.internal".to_owned())
+    }
+
+    /// For the cluster of Docker Desktop on this machine.
+    #[must_use]
+    pub fn docker_desktop() -> Self {
+        Self::Host("host.docker.internal".to_owned())
+    }
+
+    /// For an operator in the cluster: through port 443 of this Service.
+    #[must_use]
+    pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::Service {
+            namespace: namespace.into(),
+            name: name.into(),
+            port: 443,
+        }
+    }
+
+    /// What a file or a variable says; `None` where it cannot be understood.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if let Some((_, host)) = HOSTS.iter().find(|(name, _)| *name == text) {
+            return Some(Self::Host((*host).to_owned()));
+        }
+        let host = text.strip_prefix("host:").map(str::to_owned);
+        if let Some(host) = host {
+            return Some(Self::Host(host)).filter(Self::is_clear);
+        }
+        if let Some(service) = text.strip_prefix("service:") {
+            let (namespace, rest) = service.split_once('/')?;
+            let (name, port) = match rest.split_once(':') {
+                Some((name, port)) => (name, port.parse().ok()?),
+                None => (rest, 443),
+            };
+            let service = Self::Service {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                port,
+            };
+            return Some(service).filter(Self::is_clear);
+        }
+        Some(Self::Url(text.to_owned())).filter(Self::is_clear)
+    }
+
+    fn is_clear(&self) -> bool {
+        match self {
+            Self::Host(host) => !host.is_empty() && !host.contains(['/', ' ']),
+            Self::Service {
+                namespace,
+                name,
+                port,
+            } => {
+                let is_name = |it: &str| {
+                    !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '-')
+                };
+                is_name(namespace) && is_name(name) && *port > 0
+            }
+            Self::Url(_) => self.url_parts().is_some(),
+        }
+    }
+
+    /// The host, the port and the path of the URL, which has nothing else.
+    fn url_parts(&self) -> Option<(String, u16, String)> {
+        let Self::Url(url) = self else {
+            return None;
+        };
+        let uri: http::Uri = url.parse().ok()?;
+        let authority = uri.authority()?;
+        let is_plain = uri.scheme_str() == Some("https")
+            && uri.query().is_none()
+            && !url.contains('#')
+            && !authority.as_str().contains('@');
+        let host = authority.host().trim_matches(['[', ']']);
+        let path = uri.path().trim_end_matches('/');
+        is_plain.then(|| {
+            (
+                host.to_owned(),
+                uri.port_u16().unwrap_or(443),
+                path.to_owned(),
+            )
+        })
+    }
+
+    /// Why it cannot be used.
+    pub(crate) fn problem(&self) -> Option<String> {
+        (!self.is_clear())
+            .then(|| format!("the admission server `{self}` cannot be used: {EXPECTED}"))
+    }
+
+    /// Where to listen, unless that is said.
+    pub(crate) fn default_address(&self) -> SocketAddr {
+        let any = IpAddr::from([0, 0, 0, 0]);
+        match self {
+            Self::Host(host) if host == LOCAL => (IpAddr::from([127, 0, 0, 1]), 0).into(),
+            Self::Host(_) => (any, 0).into(),
+            Self::Url(_) => {
+                let port = self.url_parts().map_or(0, |(_, port, _)| port);
+                (any, port).into()
+            }
+            Self::Service { .. } => (any, PORT_OF_PODS).into(),
+        }
+    }
+
+    /// What the API server is told, of an endpoint at this port.
+    pub(crate) fn client_config(&self, port: u16) -> ClientConfig {
+        match self {
+            Self::Host(host) if host.contains(':') => {
+                ClientConfig::Url(format!("https://[{host}]:{port}"))
+            }
+            Self::Host(host) => ClientConfig::Url(format!("https://{host}:{port}")),
+            Self::Url(url) => ClientConfig::Url(url.clone()),
+            Self::Service {
+                namespace,
+                name,
+                port,
+            } => ClientConfig::Service {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                port: *port,
+            },
+        }
+    }
+
+    /// What the paths of requests begin with.
+    pub(crate) fn root(&self) -> String {
+        self.url_parts()
+            .map_or_else(String::new, |(_, _, path)| path)
+    }
+
+    /// The names and addresses that a certificate must be for.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = match self {
+            Self::Host(host) if host == LOCAL => vec![LOCAL, "127.0.0.1", "::1"],
+            Self::Host(host) => vec![host.as_str()],
+            Self::Url(_) => {
+                return self
+                    .url_parts()
+                    .map(|(host, _, _)| host)
+                    .into_iter()
+                    .collect();
+            }
+            Self::Service {
+                namespace, name, ..
+            } => {
+                let full = format!("{name}.{namespace}.svc");
+                return vec![
+                    format!("{full}.cluster.local"),
+                    full,
+                    format!("{name}.{namespace}"),
+                    name.clone(),
+                ];
+            }
+        };
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The namespace of the Service.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Service { namespace, .. } => Some(namespace),
+            Self::Host(_) | Self::Url(_) => None,
+        }
+    }
+}
+
+pub(crate) const EXPECTED: &str = "expected local, k3d, minikube, docker-desktop, host:NAME, https://HOST:PORT/PATH or \
+                                   service:NAMESPACE/NAME:PORT";
+
+impl fmt::Display for AdmissionServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => {
+                let known = HOSTS.iter().find(|(_, name)| name == host);
+                match known {
+                    Some((word, _)) => f.write_str(word),
+                    None => write!(f, "host:{host}"),
+                }
+            }
+            Self::Url(url) => f.write_str(url),
+            Self::Service {
+                namespace,
+                name,
+                port,
+            } => write!(f, "service:{namespace}/{name}:{port}"),
+        }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            server: None,
+            listen: None,
+            managed: None,
+            secret: None,
+            certificate_file: None,
+            key_file: None,
+            authority_file: None,
+            client_authority_file: None,
+            certificate_life: Duration::from_secs(90 * 24 * 3600),
+            propagation: Duration::from_secs(60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_as_they_are_shown() {
+        for text in [
+            "local",
+            "k3d",
+            "minikube",
+            "docker-desktop",
+            "host:10.0.0.7",
+            "host:fd00::7",
+            "https://hooks.example.com/team",
+            "https://[::1]:9443",
+            "service:team/hooks:8443",
+        ] {
+            let read = AdmissionServer::parse(text);
+            assert_eq!(read.unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "remote",
+            "http://a:1",
+            "https://u@a:1",
+            "https://a:1?b",
+            "https://a#b",
+            "service:hooks",
+            "service:a/b:0",
+            "service:a/b.c",
+            "host:",
+        ] {
+            assert_eq!(AdmissionServer::parse(text), None, "{text}");
+        }
+        let wrong = AdmissionServer::Url("http://a".to_owned());
+        let problem = wrong.problem().unwrap();
+        assert!(
+            problem.starts_with("the admission server `http://a` cannot be used: expected local")
+        );
+    }
+
+    #[test]
+    fn each_server_has_its_address_and_its_names() {
+        let of = |text: &str| AdmissionServer::parse(text).unwrap();
+        let url = |text: &str| ClientConfig::Url(text.to_owned());
+        assert_eq!(of("local").default_address().to_string(), "127.0.0.1:0");
+        assert_eq!(of("local").names(), ["localhost", "127.0.0.1", "::1"]);
+        assert_eq!(of("local").client_config(7), url("https://localhost:7"));
+        assert_eq!(
+            of("k3d").client_config(7),
+            url("https://host.k3d.internal:7")
+        );
+        assert_eq!(of("host:::1").client_config(7), url("https://[::1]:7"));
+        let hooks = of("https://[::1]:8443/a/");
+        assert_eq!(hooks.names(), ["::1"]);
+        assert_eq!(hooks.default_address().port(), 8443);
+        assert_eq!(
+            (hooks.root().as_str(), of("local").root().as_str()),
+            ("/a", "")
+        );
+        let service = of("service:team/hooks");
+        assert_eq!(service.default_address().port(), 9443);
+        assert!(service.names().contains(&"hooks.team.svc".to_owned()));
+    }
+}

@@ -1,0 +1,76 @@
+//! The log lines about the endpoint for admission webhooks.
+
+use std::fmt::{self, Formatter};
+
+use tracing::Level;
+
+use crate::happening::admission::AdmissionServing;
+
+pub(super) fn level(happening: &AdmissionServing) -> Level {
+    match happening {
+        AdmissionServing::Served { .. }
+        | AdmissionServing::CertificateMade { .. }
+        | AdmissionServing::CertificateServed { .. }
+        | AdmissionServing::Configured { .. } => Level::INFO,
+        AdmissionServing::SecretMended { .. }
+        | AdmissionServing::FilesFailed { .. }
+        | AdmissionServing::CertificatesFailed { .. }
+        | AdmissionServing::ConfigurationFailed { .. } => Level::WARN,
+    }
+}
+
+pub(super) fn write(f: &mut Formatter<'_>, happening: &AdmissionServing) -> fmt::Result {
+    match happening {
+        AdmissionServing::Served { port, at } => {
+            write!(
+                f,
+                "Admission webhooks are served at port {port}, for the API server at {at}"
+            )
+        }
+        AdmissionServing::CertificateMade { number, life } => {
+            let days = life.as_secs_f64() / 86400.0;
+            write!(
+                f,
+                "A certificate for admission webhooks is made: number {number}, valid for {days:.1} days."
+            )
+        }
+        AdmissionServing::CertificateServed { number } => {
+            write!(
+                f,
+                "Certificate number {number} is served for admission webhooks."
+            )
+        }
+        AdmissionServing::SecretMended { secret, problem } => {
+            write!(
+                f,
+                "The Secret {secret} with the certificates for admission webhooks was mended: {problem}."
+            )
+        }
+        AdmissionServing::FilesFailed { problem } => write!(
+            f,
+            "The certificate for admission webhooks cannot be read anew; the former one is served: {problem}"
+        ),
+        AdmissionServing::CertificatesFailed { problem, pause } => {
+            let seconds = pause.as_secs_f64();
+            write!(
+                f,
+                "The certificates for admission webhooks cannot be kept; will retry in {seconds:.1} seconds: {problem}"
+            )
+        }
+        AdmissionServing::Configured {
+            configuration,
+            webhooks,
+        } => write!(f, "{configuration} is written: {webhooks} webhooks."),
+        AdmissionServing::ConfigurationFailed {
+            configuration,
+            error,
+            pause,
+        } => {
+            let seconds = pause.as_secs_f64();
+            write!(
+                f,
+                "{configuration} cannot be written; will retry in {seconds:.1} seconds: {error}"
+            )
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The certificates of webhooks: kept, shared, replaced, mended.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kopf_rs::{AdmissionServer, Registry, Settings};
+use kopf_rs_tests::{TestCluster, scenarios};
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::{Value, json};
+
+use super::{VALIDATING, configured, denying, hooks, managed, object, refusal, settings};
+use crate::operating::{TestOperator, Working};
+
+scenarios! {
+    certificates_are_replaced_while_reviews_go_on [tcp real];
+    instances_share_their_certificate [tcp];
+    a_secret_that_others_spoil_is_mended [tcp];
+    certificates_in_files_are_read_again [tcp real];
+    the_api_server_reaches_each_address [tcp real];
+}
+
+/// The port that the operator tells.
+async fn port(test: &TestOperator) -> u16 {
+    let line = test.line("Admission webhooks are served at port").await;
+    let tail = line.split("at port ").nth(1).expect("a port");
+    let port = tail.split(',').next().expect("a port");
+    port.parse().expect("a number")
+}
+
+fn registry(test: &TestOperator) -> Registry {
+    Registry::new().on_validate(test.selector(), denying())
+}
+
+/// Create objects, all of which are to be refused by the handler, until `done` says so. How many.
+async fn refused_until(test: &TestOperator, done: impl Fn() -> bool) -> usize {
+    let (path, large) = object(test, "large", &json!({"size": 101}));
+    let mut count = 0;
+    while !done() {
+        match test.cluster.request("POST", &path, Some(&large)).await {
+            Err(kube::Error::Api(status)) if status.code == 422 => count += 1,
+            other => panic!("review {count}: {other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    count
+}
+
+async fn certificates_are_replaced_while_reviews_go_on(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let mut short = settings(&test);
+    short.admission.certificate_life = Duration::from_secs(9);
+    let mut registry = Registry::new();
+    registry = registry.on_validate(test.selector(), denying().ignore_failures(false));
+    let working = Working::start(&test.cluster, test.operator(registry).settings(short));
+    configured(&test, VALIDATING, 1).await;
+    refusal(&test, &json!({"size": 101})).await;
+    let lines = test.cluster.lines();
+    let served = |number: u32| {
+        let line = format!("Certificate number {number} is served");
+        lines.count(|it| it.contains(&line)) > 0
+    };
+    let count = refused_until(&test, || served(4)).await;
+    assert!(count > 30, "{count}");
+    let bundle = configured(&test, VALIDATING, 1).await[0]["clientConfig"]["caBundle"].clone();
+    let size = bundle.as_str().map_or(0, str::len);
+    // An authority takes less than 1,100 letters.
+    assert!(size < 3 * 1100, "{size}");
+    working.stop().await;
+}
+
+/// Settings for a Service of the test's namespace.
+fn through_service(test: &TestOperator) -> Settings {
+    let mut settings = settings(test);
+    let namespace = test.cluster.namespace();
+    settings.admission.server = Some(AdmissionServer::service(namespace, "hooks"));
+    settings.admission.listen = Some("127.0.0.1:0".to_owned());
+    settings
+}
+
+/// Tell the server where the Service is.
+async fn place(test: &TestOperator) {
+    let port = port(test).await;
+    let server = test
+        .cluster
+        .in_process()
+        .expect("the server is in the process");
+    let at = ([127, 0, 0, 1], port).into();
+    server.place_service(test.cluster.namespace(), "hooks", at);
+}
+
+async fn generations(test: &TestOperator) -> (Value, usize) {
+    let secret = test.cluster.get("secrets", "tester-webhook").await;
+    let data = secret.expect("the Secret is there")["data"].clone();
+    let count = data.as_object().map_or(0, |it| {
+        it.keys().filter(|key| key.ends_with(".tls.crt")).count()
+    });
+    (data, count)
+}
+
+async fn instances_share_their_certificate(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let start = || {
+        let operator = test
+            .operator(registry(&test))
+            .settings(through_service(&test));
+        Working::start(&test.cluster, operator)
+    };
+    let all = [start(), start(), start(), start(), start()];
+    configured(&test, VALIDATING, 1).await;
+    let lines = test.cluster.lines();
+    let are_served =
+        |count| lines.count(|it| it.contains("Admission webhooks are served at port")) == count;
+    while !are_served(5) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(generations(&test).await.1, 1);
+    let server = test
+        .cluster
+        .in_process()
+        .expect("the server is in the process");
+    for line in lines
+        .all()
+        .iter()
+        .filter(|it| it.contains("are served at port"))
+    {
+        let tail = line.split("at port ").nth(1).expect("a port");
+        let port: u16 = tail
+            .split(',')
+            .next()
+            .expect("a port")
+            .parse()
+            .expect("a number");
+        server.place_service(
+            test.cluster.namespace(),
+            "hooks",
+            ([127, 0, 0, 1], port).into(),
+        );
+        let refused = refusal(&test, &json!({"size": 101})).await;
+        assert_eq!(refused["code"], 422, "{refused}");
+    }
+    let hook = configured(&test, VALIDATING, 1).await.remove(0);
+    assert_eq!(hook["failurePolicy"], "Fail");
+    assert_eq!(
+        hook["clientConfig"]["service"]["path"],
+        "/validate/not-too-large"
+    );
+    for working in all {
+        working.kill().await;
+    }
+    test.cluster.delete(VALIDATING, &managed(&test)).await;
+}
+
+async fn a_secret_that_others_spoil_is_mended(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let operator = test
+        .operator(registry(&test))
+        .settings(through_service(&test));
+    let working = Working::start(&test.cluster, operator);
+    configured(&test, VALIDATING, 1).await;
+    place(&test).await;
+    refusal(&test, &json!({"size": 101})).await;
+    let (good, _) = generations(&test).await;
+    let is_good = |found: Option<&Value>| found.is_some_and(|it| it["data"] == good);
+    let (cluster, name) = (&test.cluster, "tester-webhook");
+    cluster.delete("secrets", name).await;
+    cluster.until("it is back", "secrets", name, is_good).await;
+    for spoiled in [
+        json!({"1.tls.key": "anVuaw=="}),
+        json!({"serving": "Nw=="}),
+        json!({"1.json": null, "other": "anVuaw=="}),
+    ] {
+        cluster
+            .patch("secrets", name, &json!({"data": spoiled}))
+            .await;
+        cluster
+            .until("it is mended", "secrets", name, is_good)
+            .await;
+        let refused = refusal(&test, &json!({"size": 101})).await;
+        assert_eq!(refused["code"], 422, "{refused}");
+    }
+    let made = test
+        .cluster
+        .lines()
+        .count(|it| it.contains("A certificate for admission webhooks is made"));
+    assert_eq!(made, 1);
+    working.stop().await;
+}
+
+fn write_pair(folder: &Path) {
+    let key = KeyPair::generate().expect("a key");
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let params = CertificateParams::new(names.to_vec()).expect("names");
+    let mut authority = CertificateParams::new(Vec::new()).expect("no names");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().expect("a key");
+    let root = authority
+        .self_signed(&authority_key)
+        .expect("an authority")
+        .pem();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let certificate = params
+        .signed_by(&key, &issuer)
+        .expect("a certificate")
+        .pem();
+    for (name, text) in [
+        ("ca.crt", root),
+        ("tls.crt", certificate),
+        ("tls.key", key.serialize_pem()),
+    ] {
+        std::fs::write(folder.join(name), text).expect("a file can be written");
+    }
+}
+
+async fn certificates_in_files_are_read_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let folder = std::env::temp_dir().join(test.cluster.namespace());
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    write_pair(&folder);
+    let mut from_files = settings(&test);
+    let file = |name: &str| Some(folder.join(name).to_string_lossy().into_owned());
+    from_files.admission.certificate_file = file("tls.crt");
+    from_files.admission.key_file = file("tls.key");
+    from_files.admission.authority_file = file("ca.crt");
+    let working = Working::start(
+        &test.cluster,
+        test.operator(registry(&test)).settings(from_files),
+    );
+    let before = configured(&test, VALIDATING, 1).await;
+    refusal(&test, &json!({"size": 101})).await;
+    std::fs::write(folder.join("tls.key"), "junk").expect("a file can be written");
+    test.line("cannot be read anew").await;
+    refusal(&test, &json!({"size": 101})).await;
+    write_pair(&folder);
+    let is_other = |found: Option<&Value>| {
+        found.is_some_and(|it| !hooks(it).is_empty() && hooks(it) != before)
+    };
+    let name = managed(&test);
+    let until = test
+        .cluster
+        .until("another authority is told", VALIDATING, &name, is_other);
+    until.await;
+    refusal(&test, &json!({"size": 101})).await;
+    working.stop().await;
+    std::fs::remove_dir_all(folder).expect("the folder can be removed");
+}
+
+async fn the_api_server_reaches_each_address(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    for (host, listen) in [
+        ("127.0.0.1", "127.0.0.1:0"),
+        ("::1", "[::1]:0"),
+        ("localhost", "127.0.0.1:0"),
+    ] {
+        let mut at = settings(&test);
+        at.admission.server = Some(AdmissionServer::Host(host.to_owned()));
+        at.admission.listen = Some(listen.to_owned());
+        let working = Working::start(&test.cluster, test.operator(registry(&test)).settings(at));
+        configured(&test, VALIDATING, 1).await;
+        let refused = refusal(&test, &json!({"size": 101})).await;
+        assert_eq!(refused["code"], 422, "{host}: {refused}");
+        working.stop().await;
+        configured(&test, VALIDATING, 0).await;
+    }
+}

@@ -1,0 +1,94 @@
+//! Whoever asks an endpoint as the API server does, and as it would not.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The endpoint that a webhook names.
+pub(super) struct Asker {
+    pub(super) port: u16,
+    host: String,
+    path: String,
+    connector: TlsConnector,
+}
+
+impl Asker {
+    /// As `clientConfig` says.
+    pub(super) fn of(hook: &Value) -> Self {
+        let url = hook["clientConfig"]["url"].as_str().expect("a URL");
+        let url: http::Uri = url.parse().expect("it is one");
+        let bundle = hook["clientConfig"]["caBundle"].as_str();
+        let bundle = STANDARD.decode(bundle.expect("a bundle")).expect("base64");
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&bundle) {
+            let certificate = certificate.expect("PEM");
+            roots.add(certificate).expect("an authority");
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions();
+        let config = config.expect("versions of TLS");
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        Self {
+            port: url.port_u16().expect("a port"),
+            host: url.host().expect("a host").to_owned(),
+            path: url.path().to_owned(),
+            connector: TlsConnector::from(Arc::new(config)),
+        }
+    }
+
+    /// A connection, not yet with TLS.
+    pub(super) async fn dial(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).await;
+        stream.expect("somebody listens")
+    }
+
+    pub(super) async fn connect(&self) -> TlsStream<TcpStream> {
+        let host = self.host.trim_matches(['[', ']']).to_owned();
+        let name = ServerName::try_from(host).expect("a name");
+        let connected = self.connector.connect(name, self.dial().await).await;
+        connected.expect("the certificate is trusted")
+    }
+
+    /// A request to its own path: the code and the body of the answer.
+    pub(super) async fn post(&self, body: &[u8]) -> (u16, String) {
+        self.ask("POST", &self.path, "", body).await
+    }
+
+    /// Any request.
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> (u16, String) {
+        let mut stream = self.connect().await;
+        let length = body.len();
+        let head = format!(
+            "{method} {path}?timeout=10s HTTP/1.1\r\nHost: hooks\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("it is read");
+        // A body that is too large is not read to its end.
+        let _ = stream.write_all(body).await;
+        answer(stream).await
+    }
+}
+
+/// All that comes until the connection ends.
+pub(super) async fn answer(mut stream: TlsStream<TcpStream>) -> (u16, String) {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes).await;
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+    let code = head.split(' ').nth(1).and_then(|it| it.parse().ok());
+    (code.expect("a code"), body.to_owned())
+}
