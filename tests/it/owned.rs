@@ -460,11 +460,11 @@ async fn handlers_of_changes_look_after_their_children_too(cluster: TestCluster)
         registry.on_update(test.selector(), test.noting("update"))
     };
     let working = test.start(make(&test));
-    let made = settled(&test).await;
+    let child = settled(&test).await;
     test.until("it is handled", "one", is_handled).await;
     let handled = test.get("one").await;
     test.cluster.delete("configmaps", "child").await;
-    let is_another = |it: &Value| it["metadata"]["uid"] != made["metadata"]["uid"];
+    let is_another = |it: &Value| it["metadata"]["uid"] != child["metadata"]["uid"];
     until(&test, "it is made again", is_another).await;
     let edit = json!({"data": {"a": "2"}});
     test.cluster.patch("configmaps", "child", &edit).await;

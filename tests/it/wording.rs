@@ -490,8 +490,15 @@ fn settings() -> Vec<String> {
         posting.reporting_component,
         posting.reporting_instance,
         posting.event_name_prefix,
+        peering.standalone,
+        peering.name,
+        peering.mandatory,
+        peering.priority,
+        peering.lifetime,
+        peering.stealth,
         admission.server,
         admission.listen,
+        admission.managed,
         persistence,
     );
     all.map(|it| it.replace(' ', "")).to_vec()

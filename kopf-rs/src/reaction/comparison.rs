@@ -51,6 +51,10 @@ pub(super) enum PassedTarget {
 
 /// A handler, and what its filters say.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that do not depend on each other"
+)]
 pub(super) struct Candidate {
     pub(super) handler: Arc<Handler>,
     /// The object is in its scope.

@@ -11,6 +11,10 @@ use crate::state::progress::{Record, micros};
 
 /// One handler of the cycle.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that do not depend on each other"
+)]
 pub(super) struct Member {
     pub(super) handler: Arc<Handler>,
     pub(super) record: Record,

@@ -106,11 +106,9 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             resource,
             panic,
         } => write_owners_panicked(f, handler, resource, panic),
-        Serving::SelectionPanicked { resource, panic } => write!(
-            f,
-            "A function in `settings.watching` has failed for {resource}: it is not watched, because the function may be there to select a part \
-             of its objects. Mend the function: {panic}"
-        ),
+        Serving::SelectionPanicked { resource, panic } => {
+            write_selection_panicked(f, resource, panic)
+        }
         Serving::Unwatchable { resources } => write_unserved(f, "Non-watchable", resources),
         Serving::Unpatchable { resources } => write_unserved(f, "Non-patchable", resources),
         Serving::DefinitionsUnwatchable { interval } => write!(
@@ -129,6 +127,18 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
         Serving::DropPanicked { index, panic } => write_drop(f, index.as_deref(), panic),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
     }
+}
+
+fn write_selection_panicked(
+    f: &mut Formatter<'_>,
+    resource: &Resource,
+    panic: &str,
+) -> fmt::Result {
+    write!(
+        f,
+        "A function in `settings.watching` has failed for {resource}: it is not watched, because the function may be there to select a part \
+         of its objects. Mend the function: {panic}"
+    )
 }
 
 fn write_owners_panicked(
