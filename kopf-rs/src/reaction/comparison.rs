@@ -51,10 +51,6 @@ pub(super) enum PassedTarget {
 
 /// A handler, and what its filters say.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "four facts that do not depend on each other"
-)]
 pub(super) struct Candidate {
     pub(super) handler: Arc<Handler>,
     /// The object is in its scope.
@@ -63,8 +59,16 @@ pub(super) struct Candidate {
     pub(super) concerned: bool,
     /// It has seen another state than what is handled: to be called whatever has changed.
     pub(super) marked: bool,
-    /// It owns children, and is to look after them: at the start, and where one has changed.
-    pub(super) resumes: bool,
+    pub(super) children: Children,
+}
+
+/// Whether a handler is to look after children that it owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Children {
+    /// It owns none, or none of them has changed.
+    AtRest,
+    /// At the start, and where one has changed.
+    ToLookAfter,
 }
 
 impl Comparison {
@@ -245,7 +249,11 @@ impl Comparison {
             applies,
             concerned: is_concerned(handler, old, new),
             marked: marked && handler.filtered(|_| handler.accepts_change(old, new)),
-            resumes: self.resumes(input, handler),
+            children: if self.resumes(input, handler) {
+                Children::ToLookAfter
+            } else {
+                Children::AtRest
+            },
         }
     }
 }
@@ -261,10 +269,14 @@ pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Valu
 }
 
 impl Candidate {
+    /// Whether it is to look after its children.
+    pub(super) fn resumes(&self) -> bool {
+        self.children == Children::ToLookAfter
+    }
     /// Whether the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
     pub(super) fn is_selected(&self, reason: Reason, initial: bool) -> bool {
         let is_concerned = self.handler.is_for(reason, initial) && self.concerned;
-        let resumes = self.resumes && !matches!(reason, Reason::Create | Reason::Delete);
+        let resumes = self.resumes() && !matches!(reason, Reason::Create | Reason::Delete);
         self.applies && (is_concerned || resumes)
     }
     /// Whether the object must not vanish before the handler has seen its deletion.

@@ -15,7 +15,7 @@ use crate::reaction::comparison::Comparison;
 use crate::reaction::decision::Mode;
 use crate::reaction::input::Input;
 use crate::reaction::ledger::Ledger;
-use crate::reaction::member::{Declared, Member};
+use crate::reaction::member::{Declared, Member, Standing};
 use crate::reaction::turn::Turn;
 use crate::state::progress::Record;
 
@@ -77,8 +77,12 @@ impl Cycle {
                 holds: declared.holds,
                 only_resumes: declared.only_resumes,
                 exhausted: None,
-                standing: input.standing(handler),
-                awaits_record,
+                standing: match input.standing(handler) {
+                    Standing::Callable | Standing::Released if awaits_record => {
+                        Standing::AwaitsRecord
+                    }
+                    standing => standing,
+                },
             });
         }
         let is_member = |id: &str| is_among(&cycle.members, id);
@@ -187,7 +191,8 @@ impl Cycle {
 
     /// Whether something has to be written before anything is called: the keys of attempts are made of it.
     pub(super) fn awaits_records(&self) -> bool {
-        self.left().any(|member| member.awaits_record)
+        let mut left = self.left();
+        left.any(|member| member.standing == Standing::AwaitsRecord)
     }
 
     /// Find those whose limits are reached, and pick those to call now.

@@ -201,7 +201,7 @@ fn candidates(
     // Where no filter lets such a handler through, the reason is another one: the filters are asked about that.
     let real = reason(
         candidates.iter().any(|it| it.marked && it.applies),
-        candidates.iter().any(|it| it.resumes && it.applies),
+        candidates.iter().any(|it| it.resumes() && it.applies),
     );
     if real == supposed {
         (real, candidates)

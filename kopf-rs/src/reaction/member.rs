@@ -11,10 +11,6 @@ use crate::state::progress::{Record, micros};
 
 /// One handler of the cycle.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "four facts that do not depend on each other"
-)]
 pub(super) struct Member {
     pub(super) handler: Arc<Handler>,
     pub(super) record: Record,
@@ -27,14 +23,14 @@ pub(super) struct Member {
     /// Its limits are reached: it fails without being called.
     pub(super) exhausted: Option<Exhausted>,
     pub(super) standing: Standing,
-    /// Its attempts have keys, and the object does not carry yet what they are made of.
-    pub(super) awaits_record: bool,
 }
 
 /// Whether a handler may be called for the object as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Callable,
+    /// Its attempts have keys, and the object does not carry yet what they are made of.
+    AwaitsRecord,
     Suspended,
     /// It was suspended, and the object has changed since: its time counts anew.
     Released,

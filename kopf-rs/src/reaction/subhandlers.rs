@@ -132,7 +132,6 @@ impl SubhandlerPlan {
                     only_resumes: self.only_resumes,
                     exhausted: None,
                     standing: Standing::Callable,
-                    awaits_record: false,
                 },
                 row,
                 result: None,

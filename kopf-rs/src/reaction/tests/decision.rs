@@ -8,7 +8,7 @@ use super::world::handlers;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::object::essence::Essence;
-use crate::reaction::comparison::{Candidate, Comparison};
+use crate::reaction::comparison::{Candidate, Children, Comparison};
 use crate::reaction::decision::{Decision, Mode, decide};
 use crate::reaction::facts::{ChangeFacts, Facts, Life};
 use crate::reaction::ledger::Ledger;
@@ -133,7 +133,7 @@ impl Case {
                 applies: presence?,
                 concerned: true,
                 marked: false,
-                resumes: false,
+                children: Children::AtRest,
             })
         };
         let candidates = handlers.iter().zip(self.handlers).filter_map(candidate);
