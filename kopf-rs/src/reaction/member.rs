@@ -103,7 +103,10 @@ impl Member {
         if self.standing == Standing::Released {
             self.record.started = micros(now);
         }
-        self.record.begin(now);
+        // The keys of its attempts are made of the time in the record, which a crash must not change.
+        if !self.handler.is_keyed {
+            self.record.begin(now);
+        }
     }
 
     pub(super) fn attempt(&self, now: Timestamp) -> Attempt {

@@ -220,8 +220,12 @@ async fn filters_are_told_to_the_api_server(cluster: TestCluster) {
             json!({"example.com/its": "a \"b\" isn't"}),
             Some("annotated"),
         ),
-        (json!({"colour": "red"}), json!({}), Some("coloured")),
-        (json!({"a": {"b": 0}}), json!({}), Some("deep")),
+        (
+            json!({"colour": "red"}),
+            json!({}),
+            Some("coloured.spec.colour"),
+        ),
+        (json!({"a": {"b": 0}}), json!({}), Some("deep.spec.a.b")),
     ] {
         let mut object = bare.clone();
         object["spec"] = spec;
