@@ -33,16 +33,17 @@ fn calling(test: &TestOperator, id: &'static str, gate: &Gate) -> Callback {
 
 async fn a_crash_after_a_call_of_the_cloud_makes_no_second_one(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let gate = Gate::closed();
-    let registry = || Registry::new().on_create(test.selector(), calling(&test, "make", &gate));
-    let working = test.start(registry());
+    // One for the calls that are cut off, and one for the others.
+    let (closed, gate) = (Gate::closed(), Gate::closed());
+    let registry = |gate| Registry::new().on_create(test.selector(), calling(&test, "make", gate));
+    let working = test.start(registry(&closed));
     test.create("a", json!({"fails": true})).await;
     test.calls.until(1).await;
     working.kill().await;
-    let working = test.start(registry());
+    let working = test.start(registry(&closed));
     test.calls.until(2).await;
     working.kill().await;
-    let working = test.start(registry());
+    let working = test.start(registry(&gate));
     gate.open(2);
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::operating::TestOperator;
 
 scenarios! {
-    a_change_of_what_is_referred_to_calls_those_whom_it_concerns;
-    those_of_before_and_of_now_are_called [memory tcp];
+    a_change_of_what_is_referred_to_calls_those_whom_it_concerns [memory];
+    those_of_before_and_of_now_are_called [memory];
     what_changes_while_nobody_watches_is_seen_later [memory];
 }
 

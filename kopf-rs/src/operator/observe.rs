@@ -350,6 +350,7 @@ impl Observer {
         if self.peerings.is_paused() != self.is_paused {
             self.reconcile();
         }
+        self.peerings.tell_pause();
     }
 
     fn pause_for_peers(&mut self) {
@@ -443,6 +444,7 @@ impl Observer {
                 self.setup.engine.close(stream);
             }
         }
+        self.peerings.tell_pause();
         matched.is_unresolved
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Peerings {
     has_begun: bool,
     told: Told,
     rivals: BTreeSet<String>,
+    /// What is to be told once it is so.
+    news_of_pause: Option<Happened>,
 }
 
 /// What taking part needs.
@@ -136,6 +138,7 @@ impl Peerings {
             has_begun: false,
             told: Told::Nothing,
             rivals: BTreeSet::new(),
+            news_of_pause: None,
         }
     }
 
@@ -309,7 +312,7 @@ impl Peerings {
         })
     }
 
-    /// Whether the operator is paused, which is told where it is news.
+    /// Whether the operator is to be paused; [`Peerings::tell_pause`] tells of it.
     pub(super) fn is_paused(&mut self) -> bool {
         if self.setup.own.is_none() {
             return false;
@@ -344,8 +347,13 @@ impl Peerings {
     fn tell(&mut self, told: Told, happened: Happened) {
         if self.told != told {
             self.told = told;
-            report(happened);
+            self.news_of_pause = Some(happened);
         }
+    }
+
+    /// The operator is paused, or at work, as it is to be: tell where that is news.
+    pub(super) fn tell_pause(&mut self) {
+        self.news_of_pause.take().into_iter().for_each(report);
     }
 
     fn tell_rivals(&mut self, verdicts: &[Verdict]) {
