@@ -4,7 +4,7 @@
 
 use kopf_rs::prelude::*;
 
-/// Tells who asks, and through whom.
+/// Logs the user who sent the request, and the headers of the API server that forwards it.
 #[on_validate("kopfexamples")]
 fn introduce(headers: &Value, sslpeer: &Value, userinfo: UserInfo, warnings: &Warnings) {
     let agent = headers["user-agent"].as_str().unwrap_or("nobody");

@@ -1,4 +1,4 @@
-//! Admission webhooks: whoever wants to change or to refuse what is written, and is asked over HTTPS.
+//! Admission: webhooks, whoever wants to change or to refuse what is written, and is asked over HTTPS; and policies, which are evaluated here.
 //!
 //! Verbs run under the store's lock and cannot wait. So a verb that needs a webhook's answer gives up, leaves the question
 //! behind, and runs again from its start when the answer is there; an answer counts as long as the question is the same.
@@ -11,6 +11,7 @@ pub(crate) mod client;
 mod condition;
 mod hook;
 pub(crate) mod place;
+mod policy;
 mod question;
 mod round;
 mod trust;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use crate::kind::{CollectionId, Kind, Kinds};
 use crate::store::Store;
 use hook::Hook;
+use policy::BoundPolicy;
 pub(crate) use round::Round;
 
 /// The group of webhook configurations.
@@ -34,6 +36,11 @@ const CONFIGURATIONS: [&str; 2] = [
     "validatingwebhookconfigurations",
 ];
 
+const POLICIES: [&str; 2] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
+
 /// The webhooks, and what they have been asked.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
@@ -41,6 +48,8 @@ pub(crate) struct Admission {
     stale: bool,
     mutating: Arc<[Hook]>,
     validating: Arc<[Hook]>,
+    /// Those that are bound.
+    policies: Arc<[BoundPolicy]>,
     /// Where services are, by namespace and name: the server has no network of its own.
     services: BTreeMap<(String, String), SocketAddr>,
     /// What the request that is being answered has asked so far.
@@ -53,7 +62,11 @@ impl Admission {
     pub(crate) fn new(kinds: &Kinds) -> Self {
         let place = |plural| kinds.kind(GROUP, "v1", plural).map(|kind| kind.collection);
         Self {
-            places: CONFIGURATIONS.into_iter().filter_map(place).collect(),
+            places: CONFIGURATIONS
+                .into_iter()
+                .chain(POLICIES)
+                .filter_map(place)
+                .collect(),
             ..Self::default()
         }
     }
@@ -70,7 +83,7 @@ impl Admission {
     }
 }
 
-/// Bring the webhooks up to date.
+/// Bring the webhooks and the policies up to date.
 fn refresh(store: &mut Store) {
     if !std::mem::take(&mut store.admission.stale) {
         return;
@@ -88,13 +101,26 @@ fn refresh(store: &mut Store) {
     let (mutating, validating) = (hooks(mutating), hooks(validating));
     store.admission.mutating = mutating;
     store.admission.validating = validating;
+    let bodies = |plural: &str| -> Vec<_> {
+        let kind = store.kinds.kind(GROUP, "v1", plural);
+        let all = kind.map(|kind| store.under(kind.collection, ""));
+        all.into_iter()
+            .flatten()
+            .map(|stored| stored.body())
+            .collect()
+    };
+    let [policies, bindings] = POLICIES.map(bodies);
+    store.admission.policies = policy::bound(&policies, &bindings).into();
 }
 
-/// Whether any webhook may want to know of writes to this kind.
+/// Whether any webhook or policy may want to know of writes to this kind.
 pub(crate) fn is_due(store: &mut Store, kind: &Kind) -> bool {
     if store.admission.round.is_none() || kind.group == GROUP {
         return false;
     }
     refresh(store);
-    !store.admission.mutating.is_empty() || !store.admission.validating.is_empty()
+    let admission = &store.admission;
+    !admission.mutating.is_empty()
+        || !admission.validating.is_empty()
+        || !admission.policies.is_empty()
 }

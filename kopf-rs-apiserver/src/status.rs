@@ -351,6 +351,20 @@ impl Refusal {
         refusal
     }
 
+    /// A refusal in a policy's words.
+    pub(crate) fn denied_by_policy(subject: Subject<'_>, reason: &str, why: &str) -> Self {
+        let mut refusal = Self::forbidden(subject, why);
+        refusal.code = match reason {
+            "Forbidden" => 403,
+            "RequestEntityTooLarge" => 413,
+            _ => 422,
+        };
+        refusal.reason = Cow::Owned(reason.to_owned());
+        let details = refusal.details.get_or_insert_default();
+        details.insert("causes".to_owned(), json!([{"message": why}]));
+        refusal
+    }
+
     /// The `Status` object.
     pub(crate) fn body(&self) -> Value {
         let mut body = json!({

@@ -29,6 +29,17 @@ Examples:
 
 Exit codes: 0 printed; 1 failed; 2 flags or handlers are wrong.";
 
+const WHY_EXAMPLES: &str = "\
+Examples:
+  kopf-rs why widgets/mine -n team              by the handlers of the crate in this folder
+  kopf-rs why ./myapp myapps/mine -o json       by those of ./myapp, for programs
+  kopf-rs why ./myapp myapps/mine --if spec.size=3
+                                                and which handlers that change would call
+
+The last argument is the object. Nothing is called or written.
+
+Exit codes: 0 explained; 1 there is no such object or kind, or it must not be read; 2 flags or handlers are wrong.";
+
 const SERVER_EXAMPLES: &str = "\
 Examples:
   kopf-rs apiserver                             in memory, on a free port; prints the line for kubectl
@@ -55,6 +66,9 @@ pub(crate) enum Subcommand {
     /// Build handlers, and print the webhook configurations of those that the API server asks (`--manifests` of the operator)
     #[command(after_help = MANIFESTS_EXAMPLES)]
     Manifests(Box<Run>),
+    /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(Box<Run>),
     /// Run a Kubernetes API server of its own: no nodes, ready at once
     #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
     ApiServer(ApiServerFlags),

@@ -39,6 +39,13 @@ fn main() -> ExitCode {
             }
             start(&run, &forwarded)
         }
+        Subcommand::Why(mut run) => {
+            let mut forwarded = args::forwarded(&typed);
+            if let Some(object) = run.paths.pop() {
+                forwarded.extend(["--why".into(), object.into()]);
+            }
+            start(&run, &forwarded)
+        }
         Subcommand::ApiServer(_) => server::run(typed.get(2..).unwrap_or_default()),
     };
     match ended {

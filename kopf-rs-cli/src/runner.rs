@@ -137,7 +137,7 @@ impl Runner {
         let mut dependencies = Table::new();
         let mut names = Names::default();
         // Those of the examples' programs: so that the framework is built once for all of them.
-        let mut features = vec!["cli", "embedded", "mimalloc"];
+        let mut features = vec!["cli", "embedded", "metrics", "mimalloc"];
         for (at, source) in sources.iter().enumerate() {
             let dependency = match source {
                 Source::Library(library) => {

@@ -34,6 +34,9 @@ pub struct Flags {
     /// How it tells that it is well.
     #[command(flatten)]
     pub health: HealthFlags,
+    /// Whether it explains an object instead.
+    #[command(flatten)]
+    pub why: WhyFlags,
     /// How much is logged.
     #[command(flatten)]
     pub verbosity: Verbosity,
@@ -76,8 +79,8 @@ pub struct ClusterFlags {
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
-    /// Print the webhook configurations of the admission handlers, for `kubectl apply -f -`, and exit: for operators that may not write
-    /// them
+    /// Print the webhook configurations of the admission handlers, and the policies and definitions with validation rules, for
+    /// `kubectl apply -f -`, and exit: for operators that may not write them
     #[arg(long, conflicts_with_all = ["embedded", "apply", "once"])]
     pub manifests: bool,
     /// Handle all objects, then exit: with 0, or with 1 if a handler has failed for good, or if a resource that has handlers is not
@@ -178,6 +181,40 @@ pub struct HealthFlags {
         hide_env_values = true
     )]
     pub liveness: Option<String>,
+    /// Give metrics to Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be that of --liveness
+    #[arg(
+        long,
+        env = "KOPF_RS_METRICS",
+        value_name = "HOST:PORT",
+        hide_env_values = true
+    )]
+    pub metrics: Option<String>,
+}
+
+/// `--why`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Explaining an object")]
+pub struct WhyFlags {
+    /// Say why this object is as it is, what it waits for, and which filters keep it away, and exit: nothing is called or written. -n is its
+    /// namespace
+    #[arg(long, value_name = "KIND/NAME", conflicts_with_all = ["embedded", "apply", "once", "manifests"])]
+    pub why: Option<String>,
+    /// With --why, say which handlers a change of the object would call, such as spec.size=3; repeat for more
+    #[arg(long = "if", value_name = "FIELD=VALUE")]
+    pub changes: Vec<String>,
+    /// How --why answers
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: Output,
+}
+
+/// `--output`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
 }
 
 /// `-v`, `-d`, `-q`.

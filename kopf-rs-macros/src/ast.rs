@@ -117,7 +117,7 @@ impl Function {
     }
 }
 
-fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
+pub(crate) fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
     if let Some(token) = &signature.constness {
         mistakes.at(token, "a handler cannot be `const`: remove it");
     }

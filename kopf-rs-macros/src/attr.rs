@@ -71,11 +71,18 @@ impl Attribute {
     }
 }
 
-fn is_selector(key: &Ident) -> bool {
+/// Whether a keyword names the resource.
+pub(crate) fn is_selector(key: &Ident) -> bool {
     SELECTOR_KEYS.iter().any(|known| key == known)
 }
 
-fn once(keywords: &mut Vec<(Ident, Expr)>, key: Ident, expr: Expr, mistakes: &mut Mistakes) {
+/// Keep a keyword that is given once.
+pub(crate) fn once(
+    keywords: &mut Vec<(Ident, Expr)>,
+    key: Ident,
+    expr: Expr,
+    mistakes: &mut Mistakes,
+) {
     if keywords.iter().any(|(known, _)| *known == key) {
         mistakes.at(&key, format!("`{key}` is given twice"));
     } else {
@@ -113,7 +120,7 @@ fn refusal(kind: &Kind, key: &Ident, given: &Given) -> Option<String> {
 }
 
 /// Cut the arguments at their commas. One that cannot be parsed is reported and skipped, the others are still read.
-fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
+pub(crate) fn split(kind: &Kind, arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Written> {
     let mut all = Vec::new();
     let parser = |input: ParseStream<'_>| {
         while !input.is_empty() {

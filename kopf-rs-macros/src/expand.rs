@@ -169,14 +169,12 @@ fn registration(
     function: &Function,
     attributes: &[Attribute],
     item: &ItemFn,
-    (line, column): (usize, usize),
+    place: (usize, usize),
     (door, imports): (&TokenStream, &TokenStream),
 ) -> TokenStream {
     // Short, for those who read expansions.
     let k = quote!(__kopf);
-    let (line, column) = [line, column]
-        .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
-        .into();
+    let location = source_location(place, &k);
     let call_name = format_ident!(
         "__kopf_call_{}",
         function.name.unraw(),
@@ -200,7 +198,7 @@ fn registration(
             .map(|attribute| decl(attribute, function, (&call_name, &item.sig.output), &k));
         rest.extend(quote! {
             const __KOPF_DECLS: &[#k::Decl] = &[#(#decls),*];
-            #k::submit! { #k::Declared(__KOPF_DECLS) }
+            #k::submit! { #k::Declared::Function(__KOPF_DECLS) }
         });
     }
     let nested = nested.first();
@@ -220,15 +218,23 @@ fn registration(
             use #door::__private as #k;
             #imports
             #call
-            const __KOPF_LOCATION: #k::SourceLocation = #k::SourceLocation {
-                package: ::core::env!("CARGO_PKG_NAME"),
-                file: ::core::file!(),
-                line: #line,
-                column: #column,
-                module: ::core::module_path!(),
-            };
+            const __KOPF_LOCATION: #k::SourceLocation = #location;
             #rest
         };
+    }
+}
+
+/// Where the name of an item stands.
+pub(crate) fn source_location((line, column): (usize, usize), k: &TokenStream) -> TokenStream {
+    let [line, column] = [line, column].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    quote! {
+        #k::SourceLocation {
+            package: ::core::env!("CARGO_PKG_NAME"),
+            file: ::core::file!(),
+            line: #line,
+            column: #column,
+            module: ::core::module_path!(),
+        }
     }
 }
 

@@ -6,10 +6,15 @@ use std::fs;
 use std::path::Path;
 
 use quote::ToTokens;
-use syn::{Item, Meta};
+use syn::{Item, ItemConst, Meta};
 
+use crate::convert;
 use crate::expand::expand;
 use crate::family::Kind;
+use crate::rule;
+
+/// The attribute that declares no handler.
+const CONVERT: &str = "on_convert";
 
 #[test]
 fn expansions_are_as_recorded() {
@@ -52,8 +57,10 @@ fn expand_file(source: &str) -> String {
 }
 
 fn expand_item(item: Item) -> proc_macro2::TokenStream {
-    let Item::Fn(mut function) = item else {
-        return item.to_token_stream();
+    let mut function = match item {
+        Item::Fn(function) => function,
+        Item::Const(constant) => return expand_rule(constant),
+        item => return item.to_token_stream(),
     };
     let kind = |attribute: &syn::Attribute| {
         Kind::of_attribute(&attribute.path().segments.last()?.ident.to_string())
@@ -61,7 +68,7 @@ fn expand_item(item: Item) -> proc_macro2::TokenStream {
     let Some(first) = function
         .attrs
         .iter()
-        .position(|attribute| kind(attribute).is_some())
+        .position(|it| kind(it).is_some() || it.path().is_ident(CONVERT))
     else {
         return function.to_token_stream();
     };
@@ -70,6 +77,16 @@ fn expand_item(item: Item) -> proc_macro2::TokenStream {
         Meta::List(list) => list.tokens.clone(),
         _ => proc_macro2::TokenStream::new(),
     };
+    if outermost.path().is_ident(CONVERT) {
+        return convert::expand(arguments, &function.to_token_stream(), |_| (1, 1));
+    }
     let kind = kind(&outermost).unwrap();
     expand(kind, arguments, &function.to_token_stream(), |_| (1, 1))
+}
+
+fn expand_rule(mut constant: ItemConst) -> proc_macro2::TokenStream {
+    let attribute = constant.attrs.pop().expect("a rule");
+    let arguments = attribute.meta.require_list().expect("arguments");
+    let arguments = arguments.tokens.clone();
+    rule::expand(arguments, &constant.to_token_stream(), |_| (1, 1))
 }

@@ -8,6 +8,7 @@ use proc_macro::TokenStream;
 
 mod ast;
 mod attr;
+mod convert;
 mod expand;
 mod fallback;
 mod family;
@@ -16,6 +17,7 @@ mod operations;
 mod option;
 mod raise;
 mod review;
+mod rule;
 mod selector;
 mod subhandler;
 mod syntax;
@@ -64,10 +66,24 @@ attributes! {
     subhandler: change::SUBHANDLER;
 }
 
+/// See `kopf_rs::on_convert`.
+#[proc_macro_attribute]
+pub fn on_convert(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    convert::expand(arguments.into(), &function.into(), location).into()
+}
+
+/// See `kopf_rs::validation_rule`.
+#[proc_macro_attribute]
+pub fn validation_rule(arguments: TokenStream, constant: TokenStream) -> TokenStream {
+    rule::expand(arguments.into(), &constant.into(), location).into()
+}
+
 fn declare(kind: &'static Kind, arguments: TokenStream, function: TokenStream) -> TokenStream {
-    let location = |name: &proc_macro2::Ident| {
-        let start = name.span().unwrap().start();
-        (start.line(), start.column())
-    };
     expand::expand(kind, arguments.into(), &function.into(), location).into()
+}
+
+/// The line and the column of a name.
+fn location(name: &proc_macro2::Ident) -> (usize, usize) {
+    let start = name.span().unwrap().start();
+    (start.line(), start.column())
 }

@@ -439,7 +439,8 @@ fn kinds(name: &str, expr: &Expr) -> syn::Result<Value> {
     mistakes.into_error().map_or(Ok(Value::Kinds(kinds)), Err)
 }
 
-/// A list of pairs: a kind, named as attributes name resources, and a closure or function that says whom a change of such an object concerns.
+/// A list of pairs: a kind, named as attributes name resources, and a closure or function that returns the owners to call when an object of that
+/// kind changes.
 fn targets(name: &str, expr: &Expr) -> syn::Result<Value> {
     let sample = sample(Form::Targets);
     let message = format!(

@@ -12,6 +12,9 @@ pub use tracing::{self, Level};
 
 pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
 pub use crate::handler::cause::Cause;
+pub use crate::handler::conversion::{
+    ConversionDecl, ConversionInput, ConvertedPart, ConvertedResult, ConvertedValue,
+};
 pub use crate::handler::current::{post_line, posts_lines};
 pub use crate::handler::decl::{Decl, Declared, duration};
 pub use crate::handler::extract::given::{ByType, GivenToAll};
@@ -39,6 +42,7 @@ pub use crate::handler::status::StatusArgument;
 pub use crate::handler::subject::Activity;
 pub use crate::handler::target::target;
 pub use crate::handler::timing::{BackgroundKind, Pause, pause};
+pub use crate::handler::validation_rule::{RuleDecl, ValidationRule};
 pub use crate::handler::webhook::AdmissionKind;
 pub use crate::object::patch::Patch;
 pub use crate::object::path::FieldPath;
@@ -57,6 +61,6 @@ pub use inventory;
 pub use linkme;
 
 #[cfg(feature = "linkme")]
-pub use crate::handler::registry::collect::DECLARED;
+pub use crate::handler::registry::collect::{CONVERSIONS, DECLARED};
 
 pub use crate::__kopf_submit as submit;

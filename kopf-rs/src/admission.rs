@@ -1,4 +1,4 @@
-//! Admission webhooks as data: what is asked of handlers, what is answered, what the API server is told of them.
+//! Admission webhooks as data: what is asked of handlers, what is answered, what the API server is told of them, and of rules that it enforces itself.
 //!
 //! Pure. Must not know sockets, requests to the cluster, or the time it is.
 
@@ -8,6 +8,8 @@ pub(crate) mod certificates;
 pub(crate) mod changes;
 pub(crate) mod conditions;
 pub(crate) mod configuration;
+pub(crate) mod expression;
 pub(crate) mod review;
 pub(crate) mod route;
+pub(crate) mod rules;
 pub(crate) mod selection;

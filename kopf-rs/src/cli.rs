@@ -9,6 +9,7 @@ mod embedded;
 pub(crate) mod lines;
 mod manifests;
 mod signals;
+mod why;
 
 use std::error::Error;
 use std::io::Write;
@@ -32,6 +33,7 @@ use crate::operator::noting::{EndNote, NotesAt};
 use crate::operator::run::{Operator, OperatorError, Report};
 use crate::operator::settings::{Settings, SettingsError};
 use crate::state::Persistence;
+use crate::why::question::BadQuestion;
 
 const WRONG_USAGE: u8 = 2;
 
@@ -171,8 +173,15 @@ fn start(
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     lines::install(flags.verbosity, &flags.lines);
+    let scope = match &flags.why.why {
+        Some(_) => Scope::Cluster,
+        None => scope,
+    };
     let operator = operator(name, &flags, scope);
     let ended = operator.and_then(|operator| {
+        if let Some(object) = &flags.why.why {
+            return why::explain(operator, object, &flags, connect(&flags.cluster));
+        }
         if flags.cluster.manifests {
             return print_manifests(operator, &flags.cluster);
         }
@@ -221,10 +230,12 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
                 | Settings(_)
         )
     });
+    #[cfg(feature = "metrics")]
+    let operator = operator || matches!(error.downcast_ref(), Some(OperatorError::Metrics(_)));
     let manifest = error
         .downcast_ref()
         .is_some_and(ManifestError::is_wrong_usage);
-    let settings = error.is::<SettingsError>();
+    let settings = error.is::<SettingsError>() || error.is::<BadQuestion>();
     if operator || manifest || settings || error.is::<RegistryError>() {
         ExitCode::from(WRONG_USAGE)
     } else {
@@ -379,6 +390,9 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     if let Some(url) = &flags.health.liveness {
         operator = operator.liveness(url);
     }
+    if let Some(address) = &flags.health.metrics {
+        operator = with_metrics(operator, address)?;
+    }
     if flags.cluster.once {
         operator = operator.once();
     }
@@ -394,6 +408,17 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     Ok(operator)
 }
 
+#[cfg(feature = "metrics")]
+#[expect(clippy::unnecessary_wraps, reason = "the same as without the feature")]
+fn with_metrics(operator: Operator, address: &str) -> Result<Operator, Box<dyn Error>> {
+    Ok(operator.metrics(address))
+}
+
+#[cfg(not(feature = "metrics"))]
+fn with_metrics(_: Operator, _: &str) -> Result<Operator, Box<dyn Error>> {
+    Err("--metrics: this program is built without metrics; switch on the feature `metrics` of kopf-rs in its Cargo.toml".into())
+}
+
 /// As kubectl takes them: JSON.
 fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode, Box<dyn Error>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -403,7 +428,7 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
     })?;
     if items.is_empty() {
         tracing::warn!(
-            "There is nothing to print: no admission handler is for a resource that the cluster serves."
+            "There is nothing to print: no admission handler and no validation rule is for a resource that the cluster serves."
         );
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::pruned::Pruned;
 use crate::cluster::reach::Reachability;
+use crate::happening::meter::SharedMeter;
 use crate::object::resource::Resource;
 use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
@@ -29,6 +30,7 @@ pub(crate) mod keep;
 pub(crate) mod login;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;
+pub(crate) mod migration;
 pub(crate) mod pruned;
 mod reach;
 pub(crate) mod read;
@@ -62,6 +64,8 @@ pub(crate) struct ClusterSettings {
     pub(crate) request_timeout: Duration,
     /// What spreads our requests.
     pub(crate) rng: Arc<Rng>,
+    /// Who makes figures of them, if somebody wants them.
+    pub(crate) meter: SharedMeter,
 }
 
 /// What all clones know together.
@@ -73,6 +77,7 @@ struct Shared {
     /// Reads of single objects: timers of thousands of them may be due at once.
     reads: Semaphore,
     rng: Arc<Rng>,
+    meter: SharedMeter,
     reach: Reachability,
     outages: Outages,
     /// API groups whose server has refused a streaming list.
@@ -113,6 +118,7 @@ impl Default for ClusterSettings {
             // The server itself gives up after 60 s.
             request_timeout: Duration::from_secs(65),
             rng: Arc::new(Rng::new()),
+            meter: None,
         }
     }
 }
@@ -140,6 +146,7 @@ impl Cluster {
                 request_timeout: settings.request_timeout,
                 reads: Semaphore::new(READS),
                 rng: settings.rng.clone(),
+                meter: settings.meter.clone(),
                 reach: Reachability::default(),
                 outages: Outages::default(),
                 unstreamable: Notes::default(),

@@ -11,6 +11,7 @@ mod beside_calls;
 pub(crate) mod calls_in_flight;
 pub(crate) mod children;
 mod context;
+pub(crate) mod conversion;
 mod crash_notes;
 mod duplicate_detection;
 mod duplicates;
@@ -24,6 +25,7 @@ mod last_writes;
 mod lost_outcomes;
 mod mailbox;
 pub(crate) mod memory;
+pub(crate) mod metered;
 mod missing;
 pub(crate) mod noted_calls;
 pub(crate) mod overdue;
@@ -342,6 +344,7 @@ fn start_worker(shared: &Arc<Shared>, start: WorkerStart) {
             biased;
             () = ended.cancelled() => {}
             worked = &mut work => if worked.is_err() {
+                of_worker.meter_happening(&Happening::WorkerPanicked);
                 report_of_operator(&Happening::WorkerPanicked);
                 of_worker.indexing.forget(&key);
                 of_worker.queue.drop_worker(&key);

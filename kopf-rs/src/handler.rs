@@ -8,7 +8,9 @@ pub(crate) mod attribute;
 pub(crate) mod callee;
 pub(crate) mod cause;
 pub(crate) mod child_requests;
+pub(crate) mod child_trouble;
 pub(crate) mod children;
+pub(crate) mod conversion;
 pub(crate) mod current;
 pub(crate) mod decl;
 pub(crate) mod definition;
@@ -47,6 +49,7 @@ pub(crate) mod subject;
 pub(crate) mod target;
 pub(crate) mod test_cause;
 pub(crate) mod timing;
+pub(crate) mod validation_rule;
 pub(crate) mod webhook;
 
 #[cfg(test)]

@@ -7,14 +7,18 @@ pub(crate) mod abrupt_end;
 pub(crate) mod admission;
 pub(crate) mod background;
 pub(crate) mod children;
+pub(crate) mod converting;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod health;
 pub(crate) mod login;
+pub(crate) mod meter;
+pub(crate) mod migrating;
 pub(crate) mod patching;
 pub(crate) mod peering;
 pub(crate) mod posting;
 pub(crate) mod reviewing;
+pub(crate) mod rules;
 pub(crate) mod serving;
 pub(crate) mod user_code;
 
@@ -27,14 +31,17 @@ use crate::handler::definition::Handler;
 use crate::happening::abrupt_end::AbruptEnd;
 use crate::happening::admission::AdmissionServing;
 use crate::happening::children::ChildHappening;
+use crate::happening::converting::Converting;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::health::Health;
 use crate::happening::login::Login;
+use crate::happening::migrating::Migrating;
 use crate::happening::patching::Patching;
 use crate::happening::peering::Peering;
 use crate::happening::posting::Posting;
 use crate::happening::reviewing::Reviewing;
+use crate::happening::rules::RuleServing;
 use crate::happening::serving::Serving;
 use crate::happening::user_code::UserCode;
 
@@ -137,8 +144,14 @@ pub(crate) enum Happening {
     /// Something about the endpoints that say how the operator is.
     Health(Health),
 
+    /// Something about what enforces validation rules.
+    Rules(RuleServing),
     /// Something about the endpoint for admission webhooks.
     Admission(AdmissionServing),
+    /// Something about the conversion of objects between versions.
+    Converting(Converting),
+    /// Something about a storage migration.
+    Migrating(Migrating),
 
     /// Something about logins by handlers.
     Login(Login),

@@ -7,8 +7,15 @@
 pub(crate) mod address;
 pub(crate) mod board;
 pub(crate) mod checks;
+pub(crate) mod http;
 pub(crate) mod listener;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics_endpoint;
 pub(crate) mod probes;
+#[cfg(feature = "metrics")]
+mod process;
 mod pulse;
 pub(crate) mod responder;
+#[cfg(feature = "metrics")]
+pub(crate) mod scrape;
 mod status;

@@ -33,11 +33,12 @@
 //! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
 //! | `embedded` | | the API server behind `--embedded`; brings `cli` and `certificates` |
 //! | `testing` | | `kopf_rs::testing`: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
+//! | `metrics` | | figures for Prometheus: [`Operator::metrics`], `--metrics`, and [`Metrics`] of your own |
 //! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
 //! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs that are made from Rust |
 //!
-//! A library of handlers, and a program around an [`Operator`], need none of `certificates`, `cli`, `embedded`, `testing` and `mimalloc`: `kopf-rs run`
-//! switches them on in what it builds. A program of `kopf_rs::main!()` wants `cli` and `mimalloc`, `certificates` where it has admission handlers, and
+//! A library of handlers, and a program around an [`Operator`], need none of `certificates`, `cli`, `embedded`, `metrics`, `testing` and `mimalloc`:
+//! `kopf-rs run` switches them on in what it builds. A program of `kopf_rs::main!()` wants `cli`, `metrics` and `mimalloc`, `certificates` where it has admission handlers, and
 //! `embedded` as long as it is developed.
 
 // The one public list of the framework: what is not re-exported here is internal.
@@ -55,10 +56,13 @@ pub(crate) mod admission;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub(crate) mod cluster;
+pub(crate) mod conversion;
 pub(crate) mod engine;
 pub(crate) mod handler;
 pub(crate) mod happening;
 pub(crate) mod health;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
 pub(crate) mod object;
 pub(crate) mod operator;
 pub mod prelude;
@@ -67,6 +71,7 @@ pub(crate) mod rt;
 pub(crate) mod state;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub(crate) mod why;
 pub(crate) mod wording;
 
 pub use crate::cluster::Client;
@@ -75,6 +80,7 @@ pub use crate::engine::failures::Failure;
 pub use crate::handler::again::{Again, IntoAgain};
 pub use crate::handler::cause::{Attempt, Cause};
 pub use crate::handler::children::{AppliedChild, Children};
+pub use crate::handler::conversion::{Conversion, conversion};
 pub use crate::handler::denial::{AdmissionError, AdmissionErrors, FieldError};
 pub use crate::handler::error::{HandlerError, HandlerResult, PermanentError, TemporaryError};
 pub use crate::handler::event_sink::PostingLevel;
@@ -108,7 +114,12 @@ pub use crate::handler::subject::Reason;
 pub use crate::handler::target::{IntoOwners, OwnerName};
 pub use crate::handler::test_cause::TestCause;
 pub use crate::handler::timing::{IntoPause, Pause};
+pub use crate::handler::validation_rule::ValidationRule;
 pub use crate::health::address::BadLiveness;
+#[cfg(feature = "metrics")]
+pub use crate::health::address::BadMetricsAddress;
+#[cfg(feature = "metrics")]
+pub use crate::metrics::own::{Counter, Gauge, Histogram, MetricError, Metrics};
 pub use crate::object::body::Body;
 pub use crate::object::conditions::{Condition, ConditionStatus};
 pub use crate::object::diff::{Diff, DiffItem, DiffOp};
@@ -131,6 +142,8 @@ pub use crate::operator::settings::{
     StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
+pub use crate::why::explanation::Explanation;
+pub use crate::why::question::{BadQuestion, WhyQuestion};
 
 /// What a [`Persistence`] can be made of: Kopf's storages, and the traits for your own.
 pub mod storage {
@@ -169,10 +182,20 @@ struct FirstOperator;
 #[doc = include_str!("../../docs/running.md")]
 struct Running;
 
+/// The page on metrics as doctests.
+#[cfg(all(doctest, feature = "metrics"))]
+#[doc = include_str!("../../docs/metrics.md")]
+struct MetricsPage;
+
 /// The page on tests as doctests.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../docs/testing.md")]
 struct Testing;
+
+/// The page on what is outside of the cluster as doctests.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../../docs/external-resources.md")]
+struct ExternalResources;
 
 /// The guide for Kopf's users as doctests.
 #[cfg(all(doctest, feature = "cli"))]
@@ -198,6 +221,8 @@ pub use kopf_rs_macros::finalize;
 pub use kopf_rs_macros::index;
 #[doc = include_str!("../docs/on_cleanup.md")]
 pub use kopf_rs_macros::on_cleanup;
+#[doc = include_str!("../docs/on_convert.md")]
+pub use kopf_rs_macros::on_convert;
 #[doc = include_str!("../docs/on_create.md")]
 pub use kopf_rs_macros::on_create;
 #[doc = include_str!("../docs/on_delete.md")]
@@ -226,3 +251,5 @@ pub use kopf_rs_macros::reconcile;
 pub use kopf_rs_macros::subhandler;
 #[doc = include_str!("../docs/timer.md")]
 pub use kopf_rs_macros::timer;
+#[doc = include_str!("../docs/validation_rule.md")]
+pub use kopf_rs_macros::validation_rule;

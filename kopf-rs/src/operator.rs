@@ -7,6 +7,7 @@ pub(crate) mod admission;
 mod amounts;
 mod configuration;
 pub(crate) mod definition;
+mod endpoints;
 pub(crate) mod follow;
 mod given;
 mod identity;

@@ -7,11 +7,11 @@ pub use serde_json::{Map, Value, json};
 
 pub use crate::{
     ABSENT, Again, Attempt, Body, Callback, Cause, Children, Client, Condition, ConditionStatus,
-    ConnectionInfo, Diff, DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath,
-    FromCause, HandlerError, HandlerResult, Index, IndexEntries, Labels, Lifecycle, Live, Logger,
-    Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings, State,
-    Status, StopReason, Stopped, Subhandlers, TemporaryError, handler, handler_blocking,
-    handler_with,
+    ConnectionInfo, Context, Diff, DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events,
+    FieldPath, FromCause, HandlerError, HandlerResult, Index, IndexEntries, Labels, Lifecycle,
+    Live, Logger, Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason,
+    StartupSettings, State, Status, StopReason, Stopped, Subhandlers, TemporaryError, handler,
+    handler_blocking, handler_with,
 };
 pub use crate::{AdmissionError, AdmissionErrors, Operation, UserInfo, Warnings};
 pub use crate::{
@@ -19,8 +19,8 @@ pub use crate::{
     remove_owner_reference,
 };
 pub use crate::{
-    daemon, finalize, index, on_cleanup, on_create, on_delete, on_event, on_field, on_login,
-    on_mutate, on_probe, on_resume, on_startup, on_update, on_validate, reconcile, subhandler,
-    timer,
+    daemon, finalize, index, on_cleanup, on_convert, on_create, on_delete, on_event, on_field,
+    on_login, on_mutate, on_probe, on_resume, on_startup, on_update, on_validate, reconcile,
+    subhandler, timer, validation_rule,
 };
 pub use crate::{debug, error, fail, info, retry, warn};

@@ -40,6 +40,7 @@
 //! - [`Calls`] are what the handlers of a test note, to be awaited and counted.
 //! - [`Fault`] makes requests fail, and watches break or fall silent: [`TestCluster::fault`].
 //! - [`review`] asks admission handlers about a request, without a cluster.
+//! - [`round_trips`] converts random objects to other versions and back; [`converted`] converts one.
 //! - [`Program`] is the operator's program, as a process of its own: its flags, its output, its exit code.
 //!
 //! # Time
@@ -54,19 +55,23 @@ mod asking;
 mod calls;
 mod capture;
 mod cluster;
+mod conversion;
 mod deadline;
 mod kinds;
 mod kubeconfig;
 mod lines;
 mod operator;
 mod program;
+mod random;
 mod review;
+mod schema;
 mod until;
 
 pub use kopf_rs_apiserver::{ApiServer, Entry, Fault, FaultHandle, User, Verb, WorkloadOptions};
 
 pub use calls::Calls;
 pub use cluster::TestCluster;
+pub use conversion::{converted, round_trips};
 pub use lines::Lines;
 pub use operator::TestOperator;
 pub use program::Program;

@@ -7,15 +7,18 @@ mod admission;
 mod background;
 mod calls;
 mod children;
+mod converting;
 mod duplicates;
 pub(crate) mod event_words;
 pub(crate) mod handling;
 mod health;
 mod login;
+mod migrating;
 mod patching;
 mod peering;
 mod posting;
 mod reviewing;
+mod rules;
 mod serving;
 
 use std::fmt;
@@ -47,6 +50,9 @@ impl Line<'_> {
             Happening::Posting(posting) => posting::level(posting),
             Happening::Health(health) => health::level(health),
             Happening::Admission(admission) => admission::level(admission),
+            Happening::Converting(converting) => converting::level(converting),
+            Happening::Migrating(migrating) => migrating::level(migrating),
+            Happening::Rules(rules) => rules::level(rules),
             Happening::Login(login) => login::level(login),
             Happening::Reviewing(it) => reviewing::level(it),
             Happening::DuplicateOperator(duplicate) => duplicates::level(duplicate),
@@ -101,9 +107,7 @@ impl fmt::Display for Line<'_> {
                 waiting,
             } => request_failed(*request, error, *pause, *waiting, f),
             Happening::Unreadable { error } => unreadable(error, f),
-            Happening::PermissionMissing { rule } => {
-                write!(f, "A permission is missing. To grant it, add {rule}")
-            }
+            Happening::PermissionMissing { rule } => permission_missing(rule, f),
             Happening::OutageOver {
                 reason,
                 waiting,
@@ -122,11 +126,18 @@ impl fmt::Display for Line<'_> {
             Happening::Posting(posting) => posting::write(f, posting),
             Happening::Health(health) => health::write(f, health),
             Happening::Admission(admission) => admission::write(f, admission),
+            Happening::Converting(converting) => converting::write(f, converting),
+            Happening::Migrating(migrating) => migrating::write(f, migrating),
+            Happening::Rules(rules) => rules::write(f, rules),
             Happening::Login(login) => login::write(f, login),
             Happening::Reviewing(it) => reviewing::write(f, it),
             Happening::DuplicateOperator(duplicate) => duplicates::write(f, duplicate),
         }
     }
+}
+
+fn permission_missing(rule: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "A permission is missing. To grant it, add {rule}")
 }
 
 fn request_failed(

@@ -313,7 +313,7 @@ async fn a_refused_child_shows_in_the_conditions(cluster: TestCluster) {
         .until("it is told", "one", |it| condition(it)["status"] == "False")
         .await;
     let condition_told = condition(&told);
-    assert_eq!(condition_told["reason"], "TemporaryError");
+    assert_eq!(condition_told["reason"], "ChildRefused");
     let message = condition_told["message"].as_str().unwrap_or_default();
     assert!(
         message.contains("ConfigMap `child` cannot be applied now"),

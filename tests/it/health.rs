@@ -29,6 +29,7 @@ scenarios! {
     a_watch_that_is_frozen_is_told [memory];
     an_object_that_waits_for_too_long_is_told [memory];
     a_kind_that_may_not_be_watched_is_not_ready [memory tcp];
+    a_kind_of_children_that_may_not_be_watched_is_not_ready [memory tcp];
     a_kind_that_is_not_served_is_not_ready [memory tcp];
     an_operator_whose_own_thread_is_blocked_says_so [tcp];
     the_status_tells_what_the_operator_does [memory tcp];
@@ -39,7 +40,7 @@ scenarios! {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
-    kind: String,
+    pub(crate) kind: String,
     pub(crate) text: String,
 }
 
@@ -102,7 +103,7 @@ pub(crate) async fn get(port: u16, path: &str) -> Answer {
 }
 
 /// The same with these headers.
-async fn get_with(port: u16, path: &str, head: &str) -> Answer {
+pub(crate) async fn get_with(port: u16, path: &str, head: &str) -> Answer {
     let asked = format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n");
     let answer = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
@@ -349,6 +350,28 @@ async fn a_kind_that_may_not_be_watched_is_not_ready(cluster: TestCluster) {
     );
     let others = format!("/readyz?exclude=kind/{KIND}.v1.{}", test.group);
     assert_eq!(asked.get(&others).await.text, "ok");
+    drop(forbidden);
+    asked.until_well("/readyz").await;
+    asked.working.stop().await;
+}
+
+async fn a_kind_of_children_that_may_not_be_watched_is_not_ready(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let forbidden = server(&test).fault(Fault::answer(403).plural("configmaps"));
+    let keeping = test.noting("keep").owns("configmaps");
+    let registry = Registry::new().reconcile(test.selector(), keeping);
+    let asked = Asked::start(&test, registry).await;
+    let told = "[-]kind/configmaps.v1 failed: forbidden";
+    asked
+        .until("/readyz", |answer| answer.text.contains(told))
+        .await;
+    assert_eq!(asked.get("/livez").await.code, 200);
+    let status = asked.get("/statusz").await;
+    let status: Value = serde_json::from_str(&status.text).expect("it is JSON");
+    let watches = status["watches"].as_array().expect("a list");
+    let is_forbidden =
+        |it: &&Value| it["resource"] == "configmaps.v1" && it["state"] == "forbidden";
+    assert!(watches.iter().any(|it| is_forbidden(&it)), "{status}");
     drop(forbidden);
     asked.until_well("/readyz").await;
     asked.working.stop().await;

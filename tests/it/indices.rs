@@ -332,7 +332,7 @@ async fn without_a_listing(cluster: TestCluster, code: u16) -> (TestOperator, Du
     let waited = begun.elapsed();
     test.line("Handlers are called from now on, but these indices are not complete: 'by_place' (kopfexamples.v1.")
         .await;
-    test.line("'absents' (nothing that it is for is served)")
+    test.line("'absents' (none of the resources that it is made of is served)")
         .await;
     working.stop().await;
     (test, waited)

@@ -33,11 +33,17 @@ const LAYERS: &[(&str, &[&str])] = &[
         "reaction",
         &["object", "handler", "state", "happening", "wording"],
     ),
+    // Looks at an object as a plan does, and says what it has found.
+    ("why", &["object", "handler", "reaction"]),
     // What webhooks are asked and answer, and what the API server is told of them.
     ("admission", &["object", "handler"]),
+    // Figures are counted from happenings, and written.
+    ("metrics", &["object", "happening"]),
+    // Objects between the versions of their kind, without loss.
+    ("conversion", &["object", "handler"]),
     ("rt", &[]),
-    // A watch backs off and reads the clock: `rt` lies under everything that waits.
-    ("cluster", &["object", "rt"]),
+    // A watch backs off and reads the clock: `rt` lies under everything that waits. Requests are told of for figures.
+    ("cluster", &["object", "happening", "rt"]),
     (
         "engine",
         &[
@@ -48,6 +54,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "wording",
             "reaction",
             "admission",
+            "conversion",
             "cluster",
             "rt",
         ],
@@ -55,7 +62,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Who asks how the operator is gets facts of the engine and of watches.
     (
         "health",
-        &["object", "handler", "happening", "cluster", "rt", "engine"],
+        &[
+            "object",
+            "handler",
+            "happening",
+            "metrics",
+            "cluster",
+            "rt",
+            "engine",
+        ],
     ),
     (
         "operator",
@@ -66,7 +81,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "happening",
             "wording",
             "reaction",
+            "why",
             "admission",
+            "metrics",
+            "conversion",
             "cluster",
             "rt",
             "engine",
@@ -76,12 +94,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     // The command line connects, and brings objects along: `cluster` is its way to the server. A flag picks the storages in `state`.
     (
         "cli",
-        &["object", "handler", "state", "cluster", "operator"],
+        &["object", "handler", "state", "why", "cluster", "operator"],
     ),
     // A test starts operators with clients of its server, sees the lines that a program writes, and asks admission handlers as a server does.
     (
         "testing",
-        &["handler", "admission", "cluster", "operator", "cli"],
+        &[
+            "handler",
+            "admission",
+            "conversion",
+            "cluster",
+            "operator",
+            "cli",
+        ],
     ),
 ];
 

@@ -37,7 +37,7 @@ struct Entry {
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The letters of those scenarios, and the last number of each.
-const ENGINES: [(&str, u32); 14] = [
+const ENGINES: [(&str, u32); 16] = [
     ("A", 13),
     ("AD", 36),
     ("C", 3),
@@ -47,10 +47,12 @@ const ENGINES: [(&str, u32); 14] = [
     ("I", 10),
     ("L", 7),
     ("M", 3),
+    ("ME", 7),
     ("P", 10),
     ("S", 4),
     ("T", 13),
     ("W", 16),
+    ("WH", 8),
     ("PO", 14),
 ];
 

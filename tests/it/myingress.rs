@@ -1,8 +1,8 @@
 //! The example `MyIngress` against a cloud on this machine: made once whatever happens, moved, refused, taken away.
 
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use kopf_rs_tests::{Package, Program, TestCluster, python_for, scenarios};
 use serde_json::json;
@@ -34,11 +34,12 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     cluster.apply(&object).await;
 
     // Killed when the cloud has made the load balancer, and before the operator hears of it.
-    let silent = Silence::before(cloud.port).await;
+    let silent = Wire::to(cloud.port, false).await;
     let mut first = start(&cluster, silent.port);
-    silent.fallen.notified().await;
+    silent.heard.fallen.notified().await;
     first.signal("KILL").await;
     first.ended().await;
+    let key = silent.key();
     let before = cluster
         .get(KIND, "example-ingress")
         .await
@@ -46,7 +47,9 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     assert!(before["status"]["alb"].is_null(), "{before:#}");
     assert_eq!(cloud.balancers().await.len(), 1);
 
-    let mut second = start(&cluster, cloud.port);
+    // The next process asks for the same, with the same key.
+    let heard = Wire::to(cloud.port, true).await;
+    let mut second = start(&cluster, heard.port);
     let handled = cluster
         .until("it has its address", KIND, "example-ingress", |object| {
             object.is_some_and(|it| it["status"]["create_myingress"]["alb-arn"].is_string())
@@ -54,24 +57,17 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
         .await;
     let made = cloud.balancers().await;
     assert_eq!(made.len(), 1, "the same one: {made:?}");
-    assert_eq!(handled["status"]["alb"]["arn"], json!(made[0]));
-    assert_eq!(
-        handled["status"]["create_myingress"]["alb-arn"],
-        json!(made[0])
-    );
-    let dns = handled["status"]["alb"]["dns"].as_str().unwrap_or_default();
-    assert!(dns.contains("example-ingress-alb"), "{dns}");
-
-    let elsewhere = json!({"spec": {"subnets": subnets[1..3]}});
-    cluster.patch(KIND, "example-ingress", &elsewhere).await;
-    told(&second, &format!("is in {}.", subnets[1..3].join(", "))).await;
-    let described = cloud
-        .ask("elasticloadbalancing", "DescribeLoadBalancers")
-        .await;
+    assert_eq!(heard.key(), key);
+    let status = &handled["status"];
+    assert_eq!(status["alb"]["arn"], json!(made[0]));
+    assert_eq!(status["create_myingress"]["alb-arn"], json!(made[0]));
     assert!(
-        described.contains(&subnets[2]) && !described.contains(&subnets[0]),
-        "{described}"
+        status["alb"]["dns"]
+            .to_string()
+            .contains("example-ingress-alb")
     );
+
+    moves(&cluster, &cloud, &subnets, &second).await;
 
     cluster.delete(KIND, "example-ingress").await;
     cluster
@@ -82,6 +78,20 @@ async fn a_load_balancer_lives_and_dies_with_its_object(cluster: TestCluster) {
     assert_eq!(cloud.balancers().await, Vec::<String>::new());
     second.signal("TERM").await;
     assert_eq!(second.ended().await.code(), Some(0));
+}
+
+/// The load balancer goes to other subnets with its object.
+async fn moves(cluster: &TestCluster, cloud: &Cloud, subnets: &[String], program: &Program) {
+    let elsewhere = json!({"spec": {"subnets": subnets[1..3]}});
+    cluster.patch(KIND, "example-ingress", &elsewhere).await;
+    told(program, &format!("is in {}.", subnets[1..3].join(", "))).await;
+    let described = cloud
+        .ask("elasticloadbalancing", "DescribeLoadBalancers")
+        .await;
+    assert!(
+        described.contains(&subnets[2]) && !described.contains(&subnets[0]),
+        "{described}"
+    );
 }
 
 async fn what_the_cloud_refuses_is_tried_again(cluster: TestCluster) {
@@ -219,39 +229,85 @@ fn texts(xml: &str, element: &str) -> Vec<String> {
     xml.split(&open).skip(1).map(text).collect()
 }
 
-/// A wire to the cloud that falls silent when a load balancer has been made.
-struct Silence {
+/// A wire to the cloud, on which a load balancer is made once. As AWS does, and moto does not, it lets nobody make another one of the same name.
+struct Wire {
     port: u16,
-    fallen: Arc<Notify>,
+    heard: Arc<Heard>,
 }
 
-impl Silence {
-    async fn before(cloud: u16) -> Self {
+/// What was asked over a wire.
+struct Heard {
+    /// The name is taken; else the wire falls silent when a load balancer has been made.
+    is_taken: bool,
+    fallen: Notify,
+    /// The keys of the requests that make a load balancer.
+    keys: Mutex<Vec<String>>,
+}
+
+impl Wire {
+    async fn to(cloud: u16, is_taken: bool) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0))
             .await
             .expect("a free port");
         let port = listener.local_addr().expect("a port").port();
-        let fallen = Arc::new(Notify::new());
-        let told = Arc::clone(&fallen);
+        let heard = Arc::new(Heard {
+            is_taken,
+            fallen: Notify::new(),
+            keys: Mutex::default(),
+        });
+        let told = Arc::clone(&heard);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(wire(client, connect(cloud).await, Arc::clone(&told)));
             }
         });
-        Self { port, fallen }
+        Self { port, heard }
+    }
+
+    /// The key of the one request that was to make a load balancer.
+    fn key(&self) -> String {
+        let keys = self.heard.keys.lock().expect("no panics here");
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        keys[0].clone()
     }
 }
 
-async fn wire(client: TcpStream, cloud: TcpStream, told: Arc<Notify>) {
-    let (mut from_client, mut to_client) = client.into_split();
+/// The value of the tag with the key of the attempt, in the body of a request.
+fn key_in(request: &str) -> Option<String> {
+    let (_, rest) = request.split_once("Key=demo.rtfm.co.ua%2Fattempt&")?;
+    let (_, value) = rest.split_once("Value=")?;
+    Some(value.split('&').next().unwrap_or(value).to_owned())
+}
+
+/// What AWS says to a request for a second load balancer of a name.
+const TAKEN: &str = "<ErrorResponse xmlns=\"http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/\"><Error><Type>Sender</Type>\
+                     <Code>DuplicateLoadBalancerName</Code><Message>It is there.</Message></Error><RequestId>1</RequestId></ErrorResponse>";
+
+async fn wire(client: TcpStream, cloud: TcpStream, heard: Arc<Heard>) {
+    let (mut from_client, to_client) = client.into_split();
     let (mut from_cloud, mut to_cloud) = cloud.into_split();
+    let to_client = tokio::sync::Mutex::new(to_client);
     let made = AtomicBool::new(false);
     let asking = async {
         let mut chunk = [0; 4096];
         while let Ok(size @ 1..) = from_client.read(&mut chunk).await {
             let sent = &chunk[..size];
-            let create = b"Action=CreateLoadBalancer";
-            if sent.windows(create.len()).any(|window| window == create) {
+            let text = String::from_utf8_lossy(sent);
+            if text.contains("Action=CreateLoadBalancer") {
+                heard
+                    .keys
+                    .lock()
+                    .expect("no panics here")
+                    .extend(key_in(&text));
+                if heard.is_taken {
+                    let size = TAKEN.len();
+                    let answer = format!(
+                        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/xml\r\nContent-Length: {size}\r\n\r\n{TAKEN}"
+                    );
+                    let told = to_client.lock().await.write_all(answer.as_bytes()).await;
+                    told.expect("the operator listens");
+                    continue;
+                }
                 made.store(true, Ordering::Relaxed);
             }
             if to_cloud.write_all(sent).await.is_err() {
@@ -263,10 +319,16 @@ async fn wire(client: TcpStream, cloud: TcpStream, told: Arc<Notify>) {
         let mut chunk = [0; 4096];
         while let Ok(size @ 1..) = from_cloud.read(&mut chunk).await {
             if made.load(Ordering::Relaxed) {
-                told.notify_one();
+                heard.fallen.notify_one();
                 std::future::pending::<()>().await;
             }
-            if to_client.write_all(&chunk[..size]).await.is_err() {
+            if to_client
+                .lock()
+                .await
+                .write_all(&chunk[..size])
+                .await
+                .is_err()
+            {
                 return;
             }
         }

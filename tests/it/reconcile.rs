@@ -26,6 +26,8 @@ scenarios! {
     an_operator_that_is_to_end_reconciles_each_object_once [memory tcp];
     its_own_changes_of_the_status_call_nobody;
     one_that_changes_its_object_each_time_is_told_and_slowed_down [memory];
+    one_that_wants_to_be_called_at_once_is_told_and_slowed_down [memory];
+    a_refused_change_of_a_reconciler_is_told_as_one [memory tcp];
     no_more_calls_run_at_the_same_time_than_the_settings_say [memory tcp];
 }
 
@@ -415,6 +417,44 @@ async fn one_that_changes_its_object_each_time_is_told_and_slowed_down(cluster: 
     test.calls.until(29).await;
     assert_eq!(changed.elapsed().as_secs(), 0);
     working.stop().await;
+}
+
+async fn one_that_wants_to_be_called_at_once_is_told_and_slowed_down(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let function = test.handler("r", |cause| async move {
+        if cause.body().spec()["rests"] != true {
+            cause.again(Again::after(0));
+        }
+        Ok(Value::Null)
+    });
+    let working = test.start(Registry::new().reconcile(test.selector(), function));
+    test.create("a", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let calls = test.calls.all().len();
+    assert!((59..=62).contains(&calls), "{calls} calls");
+    test.patch("a", json!({"spec": {"rests": true}})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let calls = test.calls.all().len();
+    assert!(calls <= 63, "{calls} calls");
+    working.stop().await;
+    let told = "Reconciler 'r' wants to be called again at once (`Again::after(0)`): it is called every 1 seconds";
+    let lines = test.cluster.lines();
+    assert_eq!(lines.count(|line| line.contains(told)), 1);
+}
+
+async fn a_refused_change_of_a_reconciler_is_told_as_one(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    test.serve_strictly().await;
+    test.create("a", json!({})).await;
+    let function = test.handler("r", |cause| async move {
+        cause.patch(|patch| patch.set("status.text", "no number"));
+        Ok(Value::Null)
+    });
+    let operator = test.operator(Registry::new().reconcile(test.selector(), function));
+    let report = Working::start(&test.cluster, operator.once()).end().await;
+    let told = report.expect("it ends").unserved.join("\n");
+    let expected = "the server has refused the changes of reconcilers: ";
+    assert!(told.contains(expected), "{told}");
 }
 
 async fn no_more_calls_run_at_the_same_time_than_the_settings_say(cluster: TestCluster) {

@@ -18,6 +18,8 @@ scenarios! {
     a_daemon_whose_object_may_not_be_read_by_itself_ends_well;
     once_ends_where_nothing_may_be_patched;
     without_namespaces_to_list_the_named_ones_are_served;
+    namespaces_that_are_given_by_name_need_not_be_listed;
+    a_right_to_finalizers_that_is_missing_is_told_with_its_rule [real];
     without_definitions_to_list_new_kinds_are_looked_for;
     what_is_not_to_be_scanned_is_not_asked_for;
 }
@@ -318,6 +320,66 @@ async fn without_namespaces_to_list_the_named_ones_are_served(cluster: TestClust
     assert_told(&test, &told, 1).await;
     working.stop().await;
     assert_no_errors(&test);
+}
+
+async fn namespaces_that_are_given_by_name_need_not_be_listed(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let user = User::with(&test.cluster, json!([backbone(), all(&test.group)])).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let named = everywhere(registry).namespaces([test.cluster.namespace()]);
+    let working = user.start(named).await;
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    test.line("Namespaces cannot be listed, and need not be, since all are given by name: ")
+        .await;
+    working.stop().await;
+    assert_no_errors(&test);
+    let lines = test.cluster.lines();
+    let warned = lines.count(|line| line.contains("WARN") && line.contains("namespaces"));
+    assert_eq!(warned, 0, "{}", lines.all().join("\n"));
+}
+
+/// CH19: on clusters that restrict `blockOwnerDeletion`.
+async fn a_right_to_finalizers_that_is_missing_is_told_with_its_rule(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let maps = rule(
+        "",
+        &["configmaps"],
+        &["get", "list", "watch", "create", "patch", "delete"],
+    );
+    let finalizers = rule(&test.group, &[&format!("{KIND}/finalizers")], &["update"]);
+    let granted = [backbone(), all(&test.group), maps];
+    let user = User::with(&test.cluster, json!(granted)).await;
+    let keeping = test.handler("keep", |context| async move {
+        let child = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "child"}});
+        let applied = context.children()?.apply(&child).await;
+        applied.map_err(|error| TemporaryError::new(error.to_string()).delay(1))?;
+        Ok(Value::Null)
+    });
+    let registry = Registry::new().reconcile(test.selector(), keeping.owns("configmaps"));
+    let working = user.start(everywhere(registry)).await;
+    test.create("a", json!({})).await;
+    let told = [
+        "cannot set blockOwnerDeletion".to_owned(),
+        "To grant it, add to a Role in namespace ".to_owned(),
+        format!("apiGroups: [\"{}\"]", test.group),
+        format!("resources: [\"{KIND}/finalizers\"]"),
+        "verbs: [\"update\"]".to_owned(),
+    ];
+    let lines = test.cluster.lines();
+    let last = &told[4];
+    lines.until(last, |line| line.contains(last)).await;
+    let all_lines = lines.all().join("\n");
+    for text in &told {
+        assert!(all_lines.contains(text), "{text} in\n{all_lines}");
+    }
+    let healed = [&granted[..], &[finalizers]].concat();
+    user.may(json!(healed)).await;
+    let is_there = |object: Option<&Value>| object.is_some();
+    test.cluster
+        .until("it is made", "configmaps", "child", is_there)
+        .await;
+    working.stop().await;
 }
 
 async fn without_definitions_to_list_new_kinds_are_looked_for(cluster: TestCluster) {

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::operating::TestOperator;
 
 scenarios! {
-    a_change_of_what_is_referred_to_calls_those_whom_it_concerns [memory];
-    those_of_before_and_of_now_are_called [memory];
-    what_changes_while_nobody_watches_is_seen_later [memory];
+    a_change_of_what_is_referred_to_calls_those_whom_it_concerns;
+    those_of_before_and_of_now_are_called;
+    what_changes_while_nobody_watches_is_seen_later [memory tcp];
+    what_changes_before_the_first_listing_is_seen [memory tcp];
 }
 
 fn secret(name: &str, value: &str) -> Value {
@@ -23,6 +24,18 @@ async fn calls_of(test: &TestOperator, before: usize, count: usize) -> Vec<Strin
     let mut new = calls[before..].to_vec();
     new.sort();
     new
+}
+
+/// The object of this name is called for, and then for the first object that refers to it: from now on, all changes of such objects are seen one
+/// by one.
+async fn watched(test: &TestOperator, name: &str, first: &Value) {
+    let before = test.calls.all().len();
+    let call = format!("r {name}");
+    test.create(name, json!({"secret": first["metadata"]["name"]}))
+        .await;
+    assert_eq!(calls_of(test, before, 1).await, [&*call]);
+    test.cluster.create(first).await;
+    assert_eq!(calls_of(test, before + 1, 1).await, [&*call]);
 }
 
 /// CH59: an index says who refers to a Secret.
@@ -46,31 +59,24 @@ async fn a_change_of_what_is_referred_to_calls_those_whom_it_concerns(cluster: T
         .index(test.selector(), by_secret)
         .reconcile(test.selector(), test.noting("r").watches("secrets", owners));
     let working = test.start(registry);
-    test.create("a", json!({"secret": "s"})).await;
-    test.create("b", json!({"secret": "other"})).await;
-    test.calls.until(2).await;
-    test.line("Reconciler 'r' succeeded").await;
-    test.cluster.create(&secret("s", "1")).await;
-    assert_eq!(
-        calls_of(&test, 2, 1).await,
-        ["r a"],
-        "it was named before it was there"
-    );
+    // Each is named before it is there.
+    watched(&test, "b", &secret("other", "1")).await;
+    watched(&test, "a", &secret("s", "1")).await;
     let edit = json!({"stringData": {"password": "2"}});
     test.cluster.patch("secrets", "s", &edit).await;
-    assert_eq!(calls_of(&test, 3, 1).await, ["r a"]);
+    assert_eq!(calls_of(&test, 4, 1).await, ["r a"]);
     test.patch("a", json!({"spec": {"secret": "t"}})).await;
     assert_eq!(
-        calls_of(&test, 4, 1).await,
+        calls_of(&test, 5, 1).await,
         ["r a"],
         "the object has changed"
     );
     test.cluster.create(&secret("t", "1")).await;
-    assert_eq!(calls_of(&test, 5, 1).await, ["r a"]);
-    test.cluster.delete("secrets", "t").await;
     assert_eq!(calls_of(&test, 6, 1).await, ["r a"]);
+    test.cluster.delete("secrets", "t").await;
+    assert_eq!(calls_of(&test, 7, 1).await, ["r a"]);
     working.stop().await;
-    assert_eq!(test.calls.all().len(), 7);
+    assert_eq!(test.calls.all().len(), 8);
 }
 
 fn map(name: &str, of: &str) -> Value {
@@ -86,36 +92,29 @@ fn labelled(test: &TestOperator) -> Registry {
 
 async fn those_of_before_and_of_now_are_called(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    for name in ["a", "b", "c"] {
-        test.create(name, json!({})).await;
-    }
-    test.cluster.create(&map("m", "a")).await;
     let working = test.start(labelled(&test));
-    // Once for themselves.
-    test.calls.until(3).await;
-    test.line("Reconciler 'r' succeeded").await;
+    watched(&test, "a", &map("m", "a")).await;
+    watched(&test, "b", &map("n", "b")).await;
+    test.create("c", json!({})).await;
+    assert_eq!(calls_of(&test, 4, 1).await, ["r c"]);
     let move_to = |of: &str| json!({"metadata": {"labels": {"of": of}}});
     test.cluster.patch("configmaps", "m", &move_to("b")).await;
-    assert_eq!(calls_of(&test, 3, 2).await, ["r a", "r b"]);
+    assert_eq!(calls_of(&test, 5, 2).await, ["r a", "r b"]);
     test.cluster
         .patch("configmaps", "m", &move_to("nobody"))
         .await;
-    assert_eq!(calls_of(&test, 5, 1).await, ["r b"]);
+    assert_eq!(calls_of(&test, 7, 1).await, ["r b"]);
     test.cluster.patch("configmaps", "m", &move_to("c")).await;
-    assert_eq!(calls_of(&test, 6, 1).await, ["r c"]);
+    assert_eq!(calls_of(&test, 8, 1).await, ["r c"]);
     working.stop().await;
-    assert_eq!(test.calls.all().len(), 7);
+    assert_eq!(test.calls.all().len(), 9);
 }
 
 async fn what_changes_while_nobody_watches_is_seen_later(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    test.create("a", json!({})).await;
-    test.create("b", json!({})).await;
-    test.cluster.create(&map("m", "a")).await;
-    test.cluster.create(&map("n", "b")).await;
     let working = test.start(labelled(&test));
-    test.calls.until(2).await;
-    test.line("Reconciler 'r' succeeded").await;
+    watched(&test, "a", &map("m", "a")).await;
+    watched(&test, "b", &map("n", "b")).await;
     let server = test.cluster.in_process().expect("a server in the process");
     let watches = server.fault(Fault::answer(503).on(Verb::Watch).plural("configmaps"));
     let lists = server.fault(Fault::answer(503).on(Verb::List).plural("configmaps"));
@@ -123,7 +122,22 @@ async fn what_changes_while_nobody_watches_is_seen_later(cluster: TestCluster) {
     test.cluster.delete("configmaps", "m").await;
     server.compact();
     drop((watches, lists));
-    assert_eq!(calls_of(&test, 2, 1).await, ["r a"]);
+    assert_eq!(calls_of(&test, 4, 1).await, ["r a"]);
     working.stop().await;
-    assert_eq!(test.calls.all().len(), 3);
+    assert_eq!(test.calls.all().len(), 5);
+}
+
+/// What an object refers to changes after the object was called for, and before such objects are listed for the first time.
+async fn what_changes_before_the_first_listing_is_seen(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let watches = server.fault(Fault::answer(503).on(Verb::Watch).plural("configmaps"));
+    let lists = server.fault(Fault::answer(503).on(Verb::List).plural("configmaps"));
+    let working = test.start(labelled(&test));
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    test.cluster.create(&map("m", "a")).await;
+    drop((watches, lists));
+    assert_eq!(calls_of(&test, 1, 1).await, ["r a"]);
+    working.stop().await;
 }

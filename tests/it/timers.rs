@@ -511,7 +511,10 @@ async fn an_operator_that_is_to_end_reports_timers_that_fail_or_do_not_return(
     test.calls.until(2).await;
     let report = working.stop().await;
     let told = report.unserved.join("\n");
-    assert!(told.contains("its handlers had not finished"), "{report:?}");
+    assert!(
+        told.contains("its handlers had not finished: 'hangs'"),
+        "{report:?}"
+    );
 }
 
 async fn a_timer_that_runs_on_is_not_advised_an_option_of_daemons(cluster: TestCluster) {

@@ -4,8 +4,10 @@
 
 mod certificates;
 mod client;
+mod converting;
 mod endpoint;
 mod guarding;
+mod migrating;
 
 use std::time::Duration;
 

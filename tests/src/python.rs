@@ -24,6 +24,8 @@ pub enum Package {
     Community,
     /// A cloud on this machine, for the examples.
     Moto,
+    /// Prometheus' client, which reads expositions, and a parser of its queries.
+    Prometheus,
 }
 
 /// Why a Python program is not there.

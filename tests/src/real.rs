@@ -474,7 +474,9 @@ fn spawn_apiserver(
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
         ])
-        .arg("--disable-admission-plugins=ServiceAccount");
+        .arg("--disable-admission-plugins=ServiceAccount")
+        // As OpenShift has it: who names an owner must be allowed to hold up its deletion.
+        .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement");
     if audited {
         command
             .arg(file("audit-policy-file", "audit.json"))

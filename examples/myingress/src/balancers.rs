@@ -1,7 +1,7 @@
 //! Load balancers by the name and the owner of the object they are for.
 //!
-//! Promises that asking twice for the same makes one: what is there is found first, and belongs to one object only. Must not
-//! know handlers.
+//! Promises that making one twice for the same purpose makes one: the cloud has one of a name only, and its tags say for which object and in
+//! which attempt it was made. Must not know handlers.
 
 use aws_config::BehaviorVersion;
 use aws_sdk_elasticloadbalancingv2::Client as Elb;
@@ -14,6 +14,9 @@ use kopf_rs::prelude::*;
 
 /// The tag that says which object a load balancer is for.
 const OWNER: &str = "demo.rtfm.co.ua/owner";
+
+/// The tag with the key of the attempt that made it.
+const ATTEMPT: &str = "demo.rtfm.co.ua/attempt";
 
 /// How long to leave the cloud alone after it has refused.
 const PAUSE: u64 = 30;
@@ -83,21 +86,22 @@ impl Balancers {
         Err(PermanentError::new(taken).into())
     }
 
-    /// The load balancer of an object, made where it has none.
+    /// Make the load balancer of an object.
+    ///
+    /// With the same key it is the same request, tags included: to that, the cloud answers with what the first one has made. Where the first one
+    /// was another, or the cloud does not compare requests, the name is taken: by the same object, or by another one.
     ///
     /// # Errors
     ///
-    /// For half a minute where the cloud refuses.
-    pub async fn ensure(
+    /// Permanently where the name belongs to another object; for half a minute where the cloud refuses.
+    pub async fn make(
         &self,
         name: &str,
         owner: &str,
+        key: &str,
         subnets: &[String],
         scheme: &str,
     ) -> HandlerResult<Balancer> {
-        if let Some(balancer) = self.find(name, owner).await? {
-            return Ok(balancer);
-        }
         let made = self
             .0
             .create_load_balancer()
@@ -108,12 +112,16 @@ impl Balancers {
             .set_subnets(Some(subnets.to_vec()))
             .tags(tag("ManagedBy", "kopf-rs"))
             .tags(tag(OWNER, owner))
+            .tags(tag(ATTEMPT, key))
             .send();
-        let made = made
-            .await
-            .map_err(|error| refused(&DisplayErrorContext(error)))?;
-        let made = made.load_balancers().first().and_then(Balancer::of);
-        made.ok_or_else(|| refused(&"the answer names no load balancer"))
+        let found = match made.await {
+            Ok(made) => made.load_balancers().first().and_then(Balancer::of),
+            Err(error) if error.code() == Some("DuplicateLoadBalancerName") => {
+                self.find(name, owner).await?
+            }
+            Err(error) => return Err(refused(&DisplayErrorContext(error))),
+        };
+        found.ok_or_else(|| refused(&"the answer names no load balancer"))
     }
 
     /// Put a load balancer into subnets.

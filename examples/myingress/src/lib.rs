@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The region and the credentials come from the environment, as for every program of AWS; `AWS_ENDPOINT_URL` leads elsewhere, for
-//! example to a server of moto. What makes it safe is not in the framework but in [`Balancers::ensure`]: an attempt that died after the
-//! cloud had done its work, and before the object could tell, is found again by its name and by its owner.
+//! example to a server of moto. An attempt may die after the cloud has done its work, and before the object can tell: the next attempt then has the
+//! same `attempt.key()`, and [`Balancers::make`] asks with it for the same load balancer. README.md has the pattern.
 
 mod balancers;
 
@@ -53,11 +53,14 @@ pub async fn create_myingress(
     spec: MyIngressSpec,
     name: &str,
     uid: &str,
+    attempt: Attempt,
     patch: &mut Patch,
     balancers: Balancers,
 ) -> HandlerResult<Value> {
     let subnets = spec.subnets()?;
-    let balancer = balancers.ensure(name, uid, subnets, &spec.scheme).await?;
+    let balancer = balancers
+        .make(name, uid, &attempt.key(), subnets, &spec.scheme)
+        .await?;
     info!("Load balancer {} at {}.", balancer.arn, balancer.dns);
     patch.set("status.alb.dns", &balancer.dns);
     patch.set("status.alb.arn", &balancer.arn);
@@ -74,10 +77,18 @@ pub async fn move_myingress(
     spec: MyIngressSpec,
     name: &str,
     uid: &str,
+    attempt: Attempt,
     balancers: Balancers,
 ) -> HandlerResult {
     let subnets = spec.subnets()?;
-    let balancer = balancers.ensure(name, uid, subnets, &spec.scheme).await?;
+    let balancer = match balancers.find(name, uid).await? {
+        Some(balancer) => balancer,
+        None => {
+            balancers
+                .make(name, uid, &attempt.key(), subnets, &spec.scheme)
+                .await?
+        }
+    };
     balancers.place(&balancer, subnets).await?;
     info!(
         "Load balancer {} is in {}.",

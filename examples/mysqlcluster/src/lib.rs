@@ -31,7 +31,6 @@ pub struct MySQLClusterSpec {
     /// The Secret with the `password` of `root`. It is made if there is none.
     secret: String,
     /// Where the content comes from: the URL of a file of SQL.
-    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "a backup is restored once"}]))]
     from_backup: Option<String>,
     #[serde(default = "port")]
     #[schemars(range(min = 1, max = 65535))]
@@ -40,7 +39,6 @@ pub struct MySQLClusterSpec {
     #[schemars(range(min = 1))]
     replicas: i32,
     #[serde(default = "storage")]
-    #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "volumes keep their size"}]))]
     storage: String,
     #[serde(default = "image")]
     image: String,
@@ -71,7 +69,23 @@ pub struct MySQLClusterStatus {
     conditions: Vec<Condition>,
 }
 
-/// Registers the kind.
+/// What the API server refuses by itself: it has these from the definition.
+#[validation_rule(
+    MySQLCluster,
+    message = "volumes keep their size",
+    field = "spec.storage"
+)]
+const VOLUMES_KEEP_THEIR_SIZE: &str = "self.spec.storage == oldSelf.spec.storage";
+
+#[validation_rule(
+    MySQLCluster,
+    message = "a backup is restored once",
+    field = "spec.fromBackup"
+)]
+const ONE_BACKUP: &str = "!has(self.spec.fromBackup) || !has(oldSelf.spec.fromBackup) \
+                          || self.spec.fromBackup == oldSelf.spec.fromBackup";
+
+/// Registers the kind, with its rules.
 ///
 /// # Errors
 ///

@@ -8,12 +8,9 @@ use std::collections::BTreeSet;
 
 use kopf_rs::prelude::*;
 
-/// What an object asks for.
-#[derive(Debug, Deserialize)]
-pub struct VoteConfigSpec {
-    title: String,
-    options: Vec<String>,
-}
+use versions::v1::VoteConfigSpec;
+
+pub mod versions;
 
 /// What has become of it.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What is wrong with webhook configurations, and what they leave out.
+//! What is wrong with webhook configurations, and what they leave out; policies have a module of their own.
 //!
 //! Promise: complaints and defaults are the real server's. Must not know what webhooks are asked.
 
@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{CONFIGURATIONS, GROUP, condition, url};
+use super::policy::flaws;
+use super::{CONFIGURATIONS, GROUP, POLICIES, condition, url};
 use crate::kind::Kind;
 use crate::object::{Body, text};
 use crate::rules::names;
@@ -21,8 +22,18 @@ fn is_ours(kind: &Kind) -> bool {
     kind.group == GROUP && CONFIGURATIONS.contains(&kind.plural.as_str())
 }
 
+/// Whether it is that of the kinds of policies.
+fn is_policy(kind: &Kind, which: usize) -> bool {
+    kind.group == GROUP && kind.version == "v1" && kind.plural == POLICIES[which]
+}
+
 /// Fill in what configurations may leave out.
 pub(crate) fn fill(kind: &Kind, body: &mut Body) {
+    if is_policy(kind, 0) {
+        flaws::fill_policy(body);
+    } else if is_policy(kind, 1) {
+        flaws::fill_binding(body);
+    }
     if !is_ours(kind) {
         return;
     }
@@ -54,7 +65,7 @@ pub(crate) fn fill(kind: &Kind, body: &mut Body) {
     }
 }
 
-fn complete(map: &mut Body, field: &str, value: Value) {
+pub(super) fn complete(map: &mut Body, field: &str, value: Value) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.to_owned(), value);
     }
@@ -63,6 +74,12 @@ fn complete(map: &mut Body, field: &str, value: Value) {
 /// What is wrong with a new or changed configuration.
 pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     let mut causes = Vec::new();
+    if is_policy(kind, 0) {
+        return flaws::of_policy(body);
+    }
+    if is_policy(kind, 1) {
+        return flaws::of_binding(body);
+    }
     if !is_ours(kind) {
         return causes;
     }
@@ -82,7 +99,7 @@ pub(crate) fn check(kind: &Kind, body: &Body) -> Vec<Cause> {
     causes
 }
 
-fn duplicate(field: &str, value: &str) -> Cause {
+pub(super) fn duplicate(field: &str, value: &str) -> Cause {
     let message = format!("Duplicate value: {value:?}");
     Cause::new("FieldValueDuplicate", field, message)
 }
@@ -170,7 +187,7 @@ fn check_versions(versions: &[Value], at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_rule(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check_rule(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
     let operations = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     for (field, others) in [
         ("operations", "operations"),
@@ -326,7 +343,7 @@ fn check_service(service: &Body, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_conditions(conditions: &[Value], at: &str, causes: &mut Vec<Cause>) {
+pub(super) fn check_conditions(conditions: &[Value], at: &str, causes: &mut Vec<Cause>) {
     if conditions.len() > MOST {
         let message = format!(
             "Too many: {}: must have at most {MOST} items",
@@ -363,7 +380,7 @@ fn check_conditions(conditions: &[Value], at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn one_of(field: &str, found: &str, supported: &[&str], causes: &mut Vec<Cause>) {
+pub(super) fn one_of(field: &str, found: &str, supported: &[&str], causes: &mut Vec<Cause>) {
     if supported.contains(&found) {
         return;
     }

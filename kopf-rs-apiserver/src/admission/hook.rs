@@ -41,6 +41,8 @@ pub(super) struct Rule {
     groups: Vec<String>,
     versions: Vec<String>,
     resources: Vec<String>,
+    /// Of these objects only; of all where there are none. Rules of webhooks have none.
+    names: Vec<String>,
     scope: String,
 }
 
@@ -52,6 +54,7 @@ pub(super) struct Target<'a> {
     pub(super) version: &'a str,
     pub(super) plural: &'a str,
     pub(super) subresource: &'a str,
+    pub(super) name: &'a str,
     pub(super) namespaced: bool,
 }
 
@@ -128,17 +131,18 @@ impl Hook {
 // === impl Rule ===
 
 impl Rule {
-    fn of(rule: &Value) -> Self {
+    pub(super) fn of(rule: &Value) -> Self {
         Self {
             operations: texts(rule, "operations"),
             groups: texts(rule, "apiGroups"),
             versions: texts(rule, "apiVersions"),
             resources: texts(rule, "resources"),
+            names: texts(rule, "resourceNames"),
             scope: word(rule, "scope").to_owned(),
         }
     }
 
-    fn fits(&self, target: Target<'_>) -> bool {
+    pub(super) fn fits(&self, target: Target<'_>) -> bool {
         let any = |list: &[String], wanted: &str| {
             list.iter().any(|found| found == "*" || found == wanted)
         };
@@ -156,6 +160,7 @@ impl Rule {
             && any(&self.groups, target.group)
             && any(&self.versions, target.version)
             && self.resources.iter().any(resource)
+            && (self.names.is_empty() || self.names.iter().any(|it| it == target.name))
     }
 }
 
@@ -186,6 +191,7 @@ mod tests {
                 version: "v1",
                 plural,
                 subresource,
+                name: "a",
                 namespaced: true,
             };
             assert_eq!(
@@ -197,6 +203,12 @@ mod tests {
                 operation: "DELETE",
                 ..target
             }));
+            let named = |names: &[&str]| Rule {
+                names: names.iter().map(|it| (*it).to_owned()).collect(),
+                ..rule.clone()
+            };
+            assert_eq!(named(&["b", "a"]).fits(target), expected);
+            assert!(!named(&["b"]).fits(target));
         }
     }
 }

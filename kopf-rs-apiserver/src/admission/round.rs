@@ -14,7 +14,7 @@ use super::chance::Chance;
 use super::client::Query;
 use super::hook::{Hook, Target};
 use super::question::{self, Reply};
-use super::{condition, refresh};
+use super::{condition, policy, refresh};
 use crate::call::Call;
 use crate::convert;
 use crate::patch;
@@ -38,7 +38,7 @@ pub(crate) struct Round {
     given_up: usize,
     /// What is to be answered before the next run.
     pending: Vec<(Query, Asked)>,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
     /// What a new object got, so that it gets the same when the verb runs again.
     pub(super) born: Option<(String, String)>,
     /// What is chosen by chance, from the beginning in each run.
@@ -178,9 +178,10 @@ pub(super) fn mutate(store: &mut Store, event: &mut Event) -> Result<(), Refusal
     Ok(())
 }
 
-/// Let the validating webhooks refuse what is written.
+/// Let policies and validating webhooks refuse what is written.
 pub(super) fn validate(store: &mut Store, event: &mut Event) -> Result<(), Refusal> {
     refresh(store);
+    policy::check(store, event)?;
     let hooks = store.admission.validating.clone();
     for hook in hooks.iter() {
         invoke(store, hook, event, false)?;
@@ -331,25 +332,35 @@ fn consult(store: &mut Store, hook: &Hook, request: &Value) -> Result<Option<Rep
 impl Event {
     /// The version a webhook is shown, if it wants to know at all.
     fn version_for(&self, hook: &Hook) -> Option<String> {
+        self.version_wanted(hook.exact, |target| hook.wants(target))
+    }
+
+    /// The first version that somebody wants to know of; with `exact`, that of the request or none.
+    pub(super) fn version_wanted(
+        &self,
+        exact: bool,
+        wants: impl Fn(Target<'_>) -> bool,
+    ) -> Option<String> {
         let mut versions = self.versions.iter();
         let wanted = |version: &&String| {
-            hook.wants(Target {
+            wants(Target {
                 operation: self.operation,
                 group: &self.group,
                 version,
                 plural: &self.plural,
                 subresource: &self.subresource,
+                name: self.request["name"].as_str().unwrap_or_default(),
                 namespaced: !self.namespace.is_empty(),
             })
         };
-        if hook.exact {
+        if exact {
             return versions.next().filter(wanted).cloned();
         }
         versions.find(wanted).cloned()
     }
 
     /// The request as a webhook of that version is shown it.
-    fn shown_as(&self, store: &mut Store, version: &str) -> Result<Value, Refusal> {
+    pub(super) fn shown_as(&self, store: &mut Store, version: &str) -> Result<Value, Refusal> {
         let mut request = self.request.clone();
         let own = self.versions.first().map_or("", String::as_str);
         if own == version {

@@ -150,6 +150,23 @@ impl<'a> Value<'a> {
         Self::Text(text.into())
     }
 
+    /// A map without entries.
+    pub(crate) fn no_entries() -> Self {
+        Self::Map(Map::Made(Rc::default()))
+    }
+
+    /// The same map with an entry that it does not have yet; what is no map stays as it is.
+    pub(crate) fn with_entry(self, name: &str, value: Self) -> Self {
+        match self {
+            Self::Map(map) => {
+                let kept = map.clone();
+                let key = Value::text(name);
+                map.insert(&key, value).unwrap_or(Self::Map(kept))
+            }
+            other => other,
+        }
+    }
+
     pub(super) fn list(items: Vec<Self>) -> Self {
         Self::List(List::made(items))
     }

@@ -80,7 +80,7 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };
 fn inject(
@@ -158,6 +158,6 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };

@@ -78,7 +78,7 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };
 fn tick(name: &str) {}
@@ -127,7 +127,7 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };
 fn nightly(name: &str) {}
@@ -174,7 +174,7 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };
 async fn keep(name: &str) -> HandlerResult<Again> {
@@ -243,6 +243,6 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };

@@ -68,7 +68,7 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };
 async fn reads(_by_node: Index<String, String>, zones: &Index<String, String>) {}
@@ -132,6 +132,6 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };

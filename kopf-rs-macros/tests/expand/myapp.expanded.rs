@@ -73,6 +73,6 @@ const _: () = {
         },
     ];
     __kopf::submit! {
-        __kopf::Declared(__KOPF_DECLS)
+        __kopf::Declared::Function(__KOPF_DECLS)
     }
 };

@@ -106,7 +106,7 @@ impl Refusal {
                 return None;
             }
             Outcome::Denied { message, denial } => (Weight::Admission, message, denial.clone()),
-            Outcome::Permanent { message } => (Weight::Permanent, message, Denial::default()),
+            Outcome::Permanent { message, .. } => (Weight::Permanent, message, Denial::default()),
             Outcome::Temporary { message, .. } => (Weight::Temporary, message, Denial::default()),
             Outcome::Arbitrary { message } => (Weight::Arbitrary, message, Denial::default()),
             Outcome::Waiting => {

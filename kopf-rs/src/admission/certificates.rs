@@ -47,6 +47,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) propagation: Duration,
 }
 
+/// Certificates begin so long before they are made: the clocks of API servers may be behind ours.
+pub(crate) const BEHIND: Duration = Duration::from_secs(3600);
+
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -68,8 +71,8 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
     let Facts { now, life, .. } = facts;
     let newest = kept.all.last_key_value();
     let number = newest.map_or(1, |(number, _)| number + 1);
-    let Some(served) = kept.all.get(&kept.serving).filter(|it| it.not_after > now) else {
-        let usable = newest.filter(|(_, it)| it.not_after > now && it.names == facts.names);
+    let Some(served) = kept.all.get(&kept.serving).filter(|it| it.is_valid(now)) else {
+        let usable = newest.filter(|(_, it)| it.is_valid(now) && it.names == facts.names);
         return match usable {
             Some((&number, _)) => Step::Serve { number },
             None => Step::Make {
@@ -78,8 +81,9 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
             },
         };
     };
-    if let Some((&number, next)) = newest.filter(|(number, _)| **number > kept.serving) {
-        return next_step(number, next, facts);
+    let next = newest.filter(|(number, it)| **number > kept.serving && it.is_valid(now));
+    if let Some((&number, _)) = next {
+        return next_step(number, served, facts);
     }
     let due = due(served, life);
     let is_wanted = served.names == facts.names;
@@ -97,16 +101,16 @@ pub(crate) fn step(kept: &Generations, facts: Facts<'_>) -> Step {
 }
 
 /// The next generation is there: is it known to all?
-fn next_step(number: u32, next: &Generation, facts: Facts<'_>) -> Step {
+fn next_step(number: u32, served: &Generation, facts: Facts<'_>) -> Step {
     let known = facts
         .published
         .filter(|(published, _)| *published >= number);
     match known.map(|(_, since)| later(since, facts.propagation)) {
         Some(at) if at <= facts.now => Step::Serve { number },
         Some(at) => Step::Wait { until: at },
-        // Whoever writes configurations tells when they know it; the end of what is served comes before that of the next one.
+        // Whoever writes configurations tells when they know it; where nobody does, the former one is served to its end.
         None => Step::Wait {
-            until: later(next.made, facts.life / 3),
+            until: served.not_after,
         },
     }
 }
@@ -120,6 +124,13 @@ fn due(generation: &Generation, life: Duration) -> Timestamp {
 
 fn later(from: Timestamp, duration: Duration) -> Timestamp {
     from.checked_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+impl Generation {
+    /// Whether those who ask take its certificate at that time.
+    pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
+        later(now, BEHIND) >= self.made && self.not_after > now
+    }
 }
 
 impl Generations {
@@ -316,6 +327,36 @@ mod tests {
             at_once: false,
         };
         assert_eq!(on(9, &kept, None), make);
+    }
+
+    #[test]
+    fn a_wait_never_ends_in_the_past() {
+        let mut kept = one();
+        kept.all.get_mut(&1).unwrap().names.clear();
+        let two = kept.with(2, generation(9));
+        // Nobody tells that its authority is known: the first one is served to its end.
+        assert_eq!(on(40, &two, None), Step::Wait { until: at(90) });
+    }
+
+    #[test]
+    fn what_a_clock_has_made_that_was_ahead_is_replaced_once_it_is_right() {
+        let ahead = one().with(2, generation(400)).serving(2, at(400));
+        let make = Step::Make {
+            number: 3,
+            at_once: true,
+        };
+        assert_eq!(on(1, &ahead, Some((2, at(400)))), make);
+        // Certificates begin a little earlier.
+        let little = Generation {
+            made: later(at(1), BEHIND),
+            ..generation(1)
+        };
+        let little = one().with(2, little).serving(2, at(1));
+        assert!(matches!(on(1, &little, None), Step::Wait { .. }));
+        // What is served is good, and what is to follow is not yet: it is not served.
+        let next = one().with(2, generation(400));
+        let wait = Step::Wait { until: at(60) };
+        assert_eq!(on(1, &next, Some((2, at(0)))), wait);
     }
 
     #[test]

@@ -197,7 +197,7 @@ fn webhook(kind: AdmissionKind, hook: &Hook<'_>, source: Source<'_>) -> Option<V
     let mut webhook = json!({
         "name": hook_name(hook.id, source.domain),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config(&path(kind, hook.id), source),
+        "clientConfig": client_config(source.client, &path(kind, hook.id), source.bundle),
         "failurePolicy": if refuses { "Fail" } else { "Ignore" },
         "matchPolicy": "Equivalent",
         "namespaceSelector": namespace_selector(&all, source),
@@ -243,8 +243,9 @@ pub(crate) fn operations(admission: &AdmissionHandler) -> Vec<&'static str> {
     wanted.iter().map(|it| it.as_str()).collect()
 }
 
-fn client_config(path: &str, source: Source<'_>) -> Value {
-    let mut config = match source.client {
+/// What the API server is told of a path, and of whom to trust there: PEM, empty for those whom its machine trusts.
+pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> Value {
+    let mut config = match client {
         ClientConfig::Url(url) => {
             let url = url.trim_end_matches('/');
             json!({"url": format!("{url}{path}")})
@@ -255,8 +256,8 @@ fn client_config(path: &str, source: Source<'_>) -> Value {
             port,
         } => json!({"service": {"namespace": namespace, "name": name, "path": path, "port": port}}),
     };
-    if !source.bundle.is_empty() {
-        config["caBundle"] = STANDARD.encode(source.bundle).into();
+    if !bundle.is_empty() {
+        config["caBundle"] = STANDARD.encode(bundle).into();
     }
     config
 }
@@ -274,6 +275,12 @@ fn namespace_selector(resources: &[&Resource], source: Source<'_>) -> Value {
             .push(json!({"key": NAME_OF_NAMESPACE, "operator": "NotIn", "values": excluded}));
     }
     expressions_or_all(&expressions)
+}
+
+/// These namespaces only.
+pub(crate) fn in_namespaces(names: &BTreeSet<String>) -> Value {
+    let only = json!({"key": NAME_OF_NAMESPACE, "operator": "In", "values": in_or_none(names)});
+    expressions_or_all(&[only])
 }
 
 /// `In` needs a value: one that no namespace has.

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::error::{Asked, ClusterError, NotFound};
 use crate::cluster::request::{Call, escaped};
 use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
@@ -15,6 +15,7 @@ use crate::object::resource::Resource;
 /// JSON is YAML.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// One object of a kind.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,7 @@ impl Cluster {
         })
     }
 
-    /// An object as it is, `managedFields` included; with `metadata_only`, nothing else.
+    /// An object as it is, `managedFields` included; with `metadata_only`, nothing else. Where it may not be read by itself, it is listed.
     pub(crate) async fn look_at(
         &self,
         object: ObjectPath<'_>,
@@ -88,7 +89,52 @@ impl Cluster {
         }
         // Nobody closes it.
         let _permit = self.shared.reads.acquire().await.ok();
-        read(&self.exchange(&call).await?)
+        let collection = resource.path(namespace, None, None);
+        if self.shared.ungettable.has(&collection) {
+            return self.look_listed(object, metadata_only).await;
+        }
+        let denied = match self.exchange(&call).await {
+            Err(error @ ClusterError::Denied { .. }) => error,
+            reply => return read(&reply?),
+        };
+        match self.look_listed(object, metadata_only).await {
+            Err(ClusterError::Denied { .. }) => Err(denied),
+            found => {
+                self.shared.ungettable.add(&collection);
+                found
+            }
+        }
+    }
+
+    /// The same as a list of one.
+    async fn look_listed(
+        &self,
+        object: ObjectPath<'_>,
+        metadata_only: bool,
+    ) -> Result<Value, ClusterError> {
+        let ObjectPath {
+            resource,
+            namespace,
+            name,
+        } = object;
+        let collection = resource.path(namespace, None, None);
+        let only = escaped(name);
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{only}");
+        let mut call = Call::get(target, Asked::of(resource, namespace, &["list"]));
+        if metadata_only {
+            call.accept = METADATA_LIST;
+        }
+        let mut page = read(&self.exchange(&call).await?)?;
+        let items = page["items"].as_array_mut();
+        let mut items = items.into_iter().flatten();
+        let Some(found) = items.find(|it| it["metadata"]["name"] == *name) else {
+            let message = format!("{resource} \"{name}\" not found");
+            return Err(ClusterError::NotFound(NotFound::of_object(name, message)));
+        };
+        // Items of a list lack their kind.
+        found["apiVersion"] = resource.api_version().into();
+        found["kind"] = resource.kind.clone().into();
+        Ok(found.take())
     }
 
     /// Delete an object in this version, and what it owns afterwards. Of another one: [`ClusterError::Conflict`]. The object where it is still
@@ -163,6 +209,41 @@ mod tests {
     use super::*;
     use crate::cluster::error::FieldConflict;
     use crate::cluster::fake::{Answer, Fake};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_not_be_read_by_itself_is_listed() {
+        let denied =
+            json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "cannot get"});
+        let list = json!({"items": [{"metadata": {"name": "c", "uid": "u"}}]});
+        let fake = Fake::new([
+            Answer::new(403, denied.to_string()),
+            Answer::new(200, list.to_string()),
+            Answer::new(200, json!({"items": []}).to_string()),
+            Answer::new(200, list.to_string()),
+        ]);
+        let resource = Resource {
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            plural: "configmaps".into(),
+            namespaced: true,
+            ..Resource::default()
+        };
+        let object = ObjectPath {
+            resource: &resource,
+            namespace: Some("ns"),
+            name: "c",
+        };
+        let cluster = fake.cluster();
+        let found = cluster.look_at(object, true).await.unwrap();
+        assert_eq!(found["metadata"]["uid"], "u");
+        let gone = cluster.look_at(object, true).await.unwrap_err();
+        assert!(matches!(gone, ClusterError::NotFound(_)), "{gone:?}");
+        let whole = cluster.look_at(object, false).await.unwrap();
+        assert_eq!(whole["kind"], "ConfigMap");
+        let list = "GET /api/v1/namespaces/ns/configmaps?fieldSelector=metadata.name%3Dc";
+        let get = "GET /api/v1/namespaces/ns/configmaps/c";
+        assert_eq!(fake.lines(), [get, list, list, list]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_apply_names_its_manager_and_a_conflict_its_fields() {

@@ -284,6 +284,11 @@ impl Asked<'_> {
         if !message.contains("\" cannot ") {
             return String::new();
         }
+        self.granting()
+    }
+
+    /// The rule that allows it.
+    fn granting(&self) -> String {
         let verbs = quoted(self.verbs);
         let Some(resource) = self.resource else {
             return format!(
@@ -303,6 +308,20 @@ impl Asked<'_> {
             resource.group
         )
     }
+}
+
+/// The rule for who refers to objects of a resource as owners whose deletion waits: where the server asks for it.
+pub(crate) fn rule_for_finalizers(resource: &Resource, namespace: Option<&str>) -> String {
+    let asked = Asked {
+        subresource: Some("finalizers"),
+        ..Asked::of(resource, namespace, &["update"])
+    };
+    asked.granting()
+}
+
+/// The rule for who gives objects of a resource an owner: where the server asks for it.
+pub(crate) fn rule_for_deletion(resource: &Resource, namespace: Option<&str>) -> String {
+    Asked::of(resource, namespace, &["delete"]).granting()
 }
 
 fn listed(conflicts: &[FieldConflict]) -> String {

@@ -9,8 +9,9 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::cluster::child::ObjectPath;
 use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::Call;
+use crate::cluster::request::{Call, escaped};
 use crate::cluster::write::MERGE;
+use crate::object::resource::Resource;
 
 /// Where a Pod finds the namespace that it is in.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -21,6 +22,22 @@ impl Cluster {
         std::path::Path::new(OWN_NAMESPACE)
             .exists()
             .then(|| self.client.default_namespace())
+    }
+
+    /// All objects of a kind in the cluster that have this label.
+    pub(crate) async fn list_kept(
+        &self,
+        resource: &Resource,
+        label: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let collection = resource.path(None, None, None);
+        let target = format!("{collection}?labelSelector={}", escaped(label));
+        let call = Call::get(target, Asked::of(resource, None, &["list"]));
+        let mut list = read(&self.exchange(&call).await?)?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Create it; [`ClusterError::Conflict`] where its name is taken.

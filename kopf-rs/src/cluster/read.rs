@@ -4,6 +4,7 @@
 //! since an operator that watches objects may also list them.
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError, NotFound};
@@ -43,6 +44,18 @@ impl Cluster {
                 found
             }
         }
+    }
+
+    /// One object, asked for once, with all that the server keeps of it.
+    pub(crate) async fn get_whole(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Value, ClusterError> {
+        let reply = self.exchange(&get(resource, namespace, name)).await?;
+        serde_json::from_slice(&reply)
+            .map_err(|error| ClusterError::Invalid(format!("the reply is no object: {error}")))
     }
 
     /// The same as a list of one.

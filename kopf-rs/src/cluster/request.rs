@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError, Status};
+use crate::happening::meter::{Meter, SharedMeter};
 use crate::rt::backoff::Backoff;
 
 /// Quick tries of one request, before the caller is told.
@@ -46,6 +47,19 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// As RBAC names it.
+    fn verb(&self) -> &'static str {
+        match self.method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ if self.target.contains("?watch=true") => "watch",
+            _ if self.asked.verbs.contains(&"list") => "list",
+            _ => "get",
+        }
+    }
+
     fn request(&self, cluster: &Cluster) -> Result<Request<Body>, ClusterError> {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -66,17 +80,22 @@ impl<'a> Call<'a> {
 impl Cluster {
     /// Send once; the body of the answer, which is 2xx, is still to be read.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Body>, ClusterError> {
+        let metering = Metering::begin(&self.shared.meter, call);
         let answer = self.client.send(call.request(self)?).await;
         let answer = answer.map_err(|error| {
             self.shared.reach.unanswered();
             no_answer(&error)
         })?;
         self.shared.reach.answered();
+        metering.answered(answer.status());
         if answer.status().is_success() {
             return Ok(answer);
         }
         let code = answer.status().as_u16();
         let retry_after = retry_after(answer.headers());
+        if let (429, Some(seconds), Some(meter)) = (code, retry_after, &self.shared.meter) {
+            meter.throttled(Duration::from_secs(seconds));
+        }
         let body = read(answer.into_body()).await.unwrap_or_default();
         Err(Status::read(code, &body).into_error(&call.asked, retry_after))
     }
@@ -139,6 +158,47 @@ impl Cluster {
         let answer = self.exchange_coded(call).await;
         drop(slot);
         answer
+    }
+}
+
+/// A request under way, as figures count it. One that is dropped has had no answer.
+struct Metering<'a> {
+    meter: Option<&'a dyn Meter>,
+    /// As RBAC names it.
+    verb: &'static str,
+    asked: Asked<'a>,
+    begun: Instant,
+}
+
+impl<'a> Metering<'a> {
+    fn begin(meter: &'a SharedMeter, call: &'a Call<'_>) -> Self {
+        let meter = meter.as_deref();
+        if let Some(meter) = meter {
+            meter.request_begins();
+        }
+        Self {
+            meter,
+            verb: call.verb(),
+            asked: call.asked,
+            begun: Instant::now(),
+        }
+    }
+
+    fn answered(mut self, code: StatusCode) {
+        self.end(Some(code.as_u16()));
+    }
+
+    fn end(&mut self, code: Option<u16>) {
+        if let Some(meter) = self.meter.take() {
+            let asked = (self.asked.resource, self.asked.subresource);
+            meter.request_ends(self.verb, asked, code, self.begun.elapsed());
+        }
+    }
+}
+
+impl Drop for Metering<'_> {
+    fn drop(&mut self) {
+        self.end(None);
     }
 }
 

@@ -56,6 +56,16 @@ pub(crate) struct Selection {
     pub(crate) shard: Option<String>,
 }
 
+impl Selection {
+    /// The object of that name.
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            fields: format!("metadata.name={name}"),
+            ..Self::default()
+        }
+    }
+}
+
 /// Timings of a watch; defaults as Kopf's settings `watching.*` where they exist.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchPace {

@@ -56,6 +56,8 @@ struct ReviewRun<'a> {
     reviewer: &'a Reviewer,
     review: &'a Review,
     about: Arc<Reference>,
+    /// The id of those that are asked.
+    handler: Arc<str>,
     context: CauseContext,
     subject: ReviewSubject,
     /// All calls together end by then.
@@ -125,6 +127,9 @@ impl Reviewer {
         let resource = served.unwrap_or_else(|| Arc::new(review.resource.clone()));
         let mut changes = Changes::new(&review, has_status);
         let mut reviewing = ReviewRun::new(self, &review, resource, (until, deadline));
+        if let Some(first) = handlers.first() {
+            reviewing.handler = first.id.clone();
+        }
         for handler in handlers {
             reviewing.ask(handler, &mut changes).await;
         }
@@ -168,6 +173,7 @@ impl<'a> ReviewRun<'a> {
             reviewer,
             review,
             about,
+            handler: Arc::default(),
             context,
             subject,
             until,
@@ -272,6 +278,17 @@ impl<'a> ReviewRun<'a> {
     }
 
     fn reply(self, changes: Changes<'_>) -> ReviewReply {
+        let allowed = self.refusals.is_empty() && self.failure.is_none();
+        let took = (Instant::now() + self.deadline).saturating_duration_since(self.until);
+        let (reviewer, handler) = (self.reviewer, self.handler.clone());
+        let reply = self.answer(changes);
+        if let Some(meter) = reviewer.invoker.meter() {
+            meter.review_ends(&handler, allowed, reply.status, took);
+        }
+        reply
+    }
+
+    fn answer(self, changes: Changes<'_>) -> ReviewReply {
         if let (Some((status, message)), true) = (&self.failure, self.refusals.is_empty()) {
             return ReviewReply::failed(*status, message);
         }
@@ -297,17 +314,18 @@ fn end_of(outcome: Outcome) -> AttemptEnd {
     let fate = Fate::Stopped;
     match outcome {
         Outcome::Succeeded(_) => AttemptEnd::Succeeded,
-        Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
-            AttemptEnd::Permanent { message }
-        }
-        Outcome::Temporary { message, .. } => AttemptEnd::Temporary { message, fate },
+        Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
+        Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
+        Outcome::Temporary { message, child, .. } => AttemptEnd::Temporary {
+            message,
+            fate,
+            child,
+        },
         Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
             AttemptEnd::Arbitrary { message, fate }
         }
         Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
-        Outcome::Waiting => AttemptEnd::Permanent {
-            message: WAITING.to_owned(),
-        },
+        Outcome::Waiting => AttemptEnd::permanent(WAITING.to_owned()),
     }
 }
 

@@ -35,7 +35,7 @@ impl Worker {
                 }
                 (sent, Written::Refused(message)) => {
                     self.report_refusal(&sent, &message);
-                    self.drop_wishes("daemons and timers", &message);
+                    self.drop_wishes(self.kind.background_words(), &message);
                 }
                 (_, written) => return Err(written),
             }

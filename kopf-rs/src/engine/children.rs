@@ -13,11 +13,14 @@ mod task;
 mod watched;
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchEvent;
@@ -45,6 +48,8 @@ pub(crate) struct ChildApplier {
     essence: Marks,
     /// Given when the operator begins to serve.
     cluster: OnceLock<Cluster>,
+    /// The operator's own runtime, given with it.
+    home: OnceLock<Handle>,
     directory: Arc<Directory>,
     watched: WatchedChildren,
     /// Wakes an owner for a child of a kind. Given by the engine.
@@ -75,6 +80,7 @@ impl ChildApplier {
             essence: Marks::new(prefix.clone()),
             marks: ChildMarks { manager: prefix },
             cluster: OnceLock::new(),
+            home: OnceLock::new(),
             directory: Arc::default(),
             watched: WatchedChildren::default(),
             wake: OnceLock::new(),
@@ -88,10 +94,29 @@ impl ChildApplier {
         OperatorChildren(self.clone())
     }
 
-    /// Send requests from now on.
+    /// Send requests from now on, on this runtime.
     pub(crate) fn start(&self, cluster: &Cluster) {
         // An operator serves once.
         drop(self.cluster.set(cluster.clone()));
+        drop(self.home.set(Handle::current()));
+    }
+
+    /// Do this on the operator's own runtime: a request under way has one of few places, and handlers may block all threads of theirs, or not await
+    /// what they have begun.
+    fn at_home<T: Send + 'static>(
+        &self,
+        doing: impl Future<Output = Result<T, ChildError>> + Send + 'static,
+    ) -> ChildFuture<T> {
+        let home = self.home.get();
+        let task = home.map(|home| AbortOnDropHandle::new(home.spawn(doing)));
+        Box::pin(async move {
+            match task.ok_or(ChildError::NoOperator)?.await {
+                Ok(done) => done,
+                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                // The runtime is gone.
+                Err(_) => Err(ChildError::NoOperator),
+            }
+        })
     }
 
     /// The label of all children, as a selector.
@@ -119,8 +144,8 @@ impl ChildApplier {
     pub(super) fn on_event(&self, of: &Collection, event: &WatchEvent) -> Vec<String> {
         let mut owners = self.watched.on_event(of, event, &self.marks);
         if matches!(event, WatchEvent::Synced) {
-            let is_there = |uid: &str| self.watched.shows(of, uid);
-            owners.extend(self.directory.missing(of, is_there));
+            let is_there = |uid: &str, state: &str| self.watched.shows(of, uid, state);
+            owners.extend(self.directory.changed(of, is_there));
             owners.sort_unstable();
             owners.dedup();
         }
@@ -156,6 +181,7 @@ impl ChildApplier {
             owner,
             body,
             managers: None,
+            version: None,
             wish,
         })
     }
@@ -216,27 +242,33 @@ impl Drop for Writing<'_> {
 
 impl ChildRequests for ChildApplier {
     fn apply(self: Arc<Self>, wish: ChildWish) -> ChildFuture<ChildReply> {
-        Box::pin(async move { self.apply_child(&wish).await })
+        let applier = self.clone();
+        self.at_home(async move { applier.apply_child(&wish).await })
     }
 
     fn set(self: Arc<Self>, objects: Vec<Value>, of: ChildContext) -> ChildFuture<Vec<ChildReply>> {
-        Box::pin(async move { self.apply_set(objects, of).await })
+        let applier = self.clone();
+        self.at_home(async move { applier.apply_set(objects, of).await })
     }
 
     fn read(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Option<Value>> {
-        Box::pin(async move { self.read_child(&wish).await })
+        let applier = self.clone();
+        self.at_home(async move { applier.read_child(&wish).await })
     }
 
     fn read_applied(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value> {
-        Box::pin(async move { self.read_object(&api_version, &child).await })
+        let applier = self.clone();
+        self.at_home(async move { applier.read_object(&api_version, &child).await })
     }
 
     fn delete(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool> {
-        Box::pin(async move { self.delete_child(&wish).await })
+        let applier = self.clone();
+        self.at_home(async move { applier.delete_child(&wish).await })
     }
 
     fn orphan(self: Arc<Self>, wish: ChildWish) -> ChildFuture<bool> {
-        Box::pin(async move { self.orphan_child(&wish).await })
+        let applier = self.clone();
+        self.at_home(async move { applier.orphan_child(&wish).await })
     }
 }
 

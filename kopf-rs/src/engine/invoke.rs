@@ -20,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Span, dispatcher};
 
 use crate::engine::invoke::begin::Begin;
+use crate::engine::metered::MeteredCall;
 use crate::engine::report::report;
 use crate::engine::watchdog::Watched;
 use crate::handler::callee::{Callee, Calling, Function, Returned};
@@ -31,6 +32,7 @@ use crate::handler::named_panic::NamedPanic;
 use crate::handler::outcome::{Outcome, panic_text};
 use crate::handler::subject::Activity;
 use crate::handler::timing::BackgroundKind;
+use crate::happening::meter::{Meter, SharedMeter};
 use crate::happening::{EndOfCall, Happening};
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
@@ -44,6 +46,7 @@ pub(crate) struct Invoker {
     /// The runtime of handlers, where they have one of their own.
     handlers: Option<Handle>,
     cancelled: CancellationToken,
+    meter: SharedMeter,
 }
 
 /// The operator stops: the attempt was cut off, and nothing is known of it.
@@ -60,7 +63,19 @@ impl Invoker {
             blocking: Arc::new(Semaphore::new(blocking.clamp(1, Semaphore::MAX_PERMITS))),
             handlers,
             cancelled: CancellationToken::new(),
+            meter: None,
         }
+    }
+
+    /// Tell somebody of each call, for figures.
+    pub(crate) fn metered(mut self, meter: SharedMeter) -> Self {
+        self.meter = meter;
+        self
+    }
+
+    /// Who is told of calls.
+    pub(crate) fn meter(&self) -> Option<&dyn Meter> {
+        self.meter.as_deref()
     }
 
     /// Cut off all async attempts, now and from now on.
@@ -96,6 +111,19 @@ impl Invoker {
     }
 
     async fn invoke_until(
+        &self,
+        cause: &HandlerCall,
+        about: &Reference,
+        patch: &mut Patch,
+        stop: CutOff<'_>,
+    ) -> Result<Outcome, Cancelled> {
+        let metered = MeteredCall::begin(&self.meter, cause);
+        let called = self.called(cause, about, patch, stop).await;
+        metered.end(called.as_ref().ok());
+        called
+    }
+
+    async fn called(
         &self,
         cause: &HandlerCall,
         about: &Reference,
@@ -391,9 +419,11 @@ pub(super) fn outcome(returned: Returned) -> Outcome {
         Err(HandlerError::Temporary(error)) => Outcome::Temporary {
             message: error.to_string(),
             delay: error.delay_wanted(),
+            child: error.child(),
         },
         Err(HandlerError::Permanent(error)) => Outcome::Permanent {
             message: error.to_string(),
+            child: error.child(),
         },
         Err(HandlerError::Admission(error)) => Outcome::Denied {
             message: error.to_string(),

@@ -9,6 +9,10 @@ use tokio::time::Instant;
 use crate::engine::worker::{Due, Worker};
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
+use crate::state::progress::shortened;
+
+/// Longer messages of handlers that had not finished are cut in the middle.
+const LONGEST_MESSAGE: usize = 300;
 
 impl Worker {
     /// The object is not watched any more: what has ended is written, nobody is called, nothing is remembered. Where it is watched again by
@@ -55,6 +59,33 @@ impl Worker {
         }
     }
 
+    /// The handlers that are left to be called, and what they have complained about, as far as that is known.
+    fn unfinished(&self) -> String {
+        let setup = &self.shared().setup;
+        let mut left = Vec::new();
+        if let Ok(body) = self.raw.body() {
+            let changing = self.kind.handlers.iter().filter(|it| it.is_for_changes());
+            for handler in changing {
+                let record = setup.persistence.progress.fetch(&handler.id, &body);
+                let record = record.ok().flatten().filter(|it| !it.is_final());
+                left.extend(record.map(|it| (handler.id.clone(), it.message)));
+            }
+        }
+        if let Some(background) = self.memory.background() {
+            left.extend(background.memory.ticking(setup.clock.now()));
+        }
+        let named = left.into_iter().map(|(id, message)| match message {
+            Some(message) => format!("'{id}' ({})", shortened(&message, LONGEST_MESSAGE)),
+            None => format!("'{id}'"),
+        });
+        let named: Vec<_> = named.collect();
+        if named.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", named.join(", "))
+        }
+    }
+
     /// The operator stops: outcomes that are still to be written are, once more; those of daemons and timers as soon as these have ended.
     pub(super) async fn stop(&mut self) {
         let is_due = matches!(
@@ -64,7 +95,8 @@ impl Worker {
         let is_unfinished = is_due || self.is_ticking();
         if self.shared().setup.once && is_unfinished && !self.context.is_deleted() {
             let (resource, about) = (&self.kind.resource, &self.context.about);
-            let what = format!("{resource} {about}: its handlers had not finished");
+            let which = self.unfinished();
+            let what = format!("{resource} {about}: its handlers had not finished{which}");
             self.shared().give_up(what);
         }
         self.end_background(StopReason::OPERATOR_EXITING);

@@ -118,13 +118,13 @@ impl PlannedCalls {
                 }
                 AttemptEnd::Succeeded
             }
-            Outcome::Temporary { message, .. } => AttemptEnd::Temporary {
+            Outcome::Temporary { message, child, .. } => AttemptEnd::Temporary {
                 message,
                 fate: Fate::Ignored,
+                child,
             },
-            Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
-                AttemptEnd::Permanent { message }
-            }
+            Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
+            Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
             Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
                 AttemptEnd::Arbitrary {
                     message,

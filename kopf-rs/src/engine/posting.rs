@@ -17,6 +17,7 @@ use crate::engine::posting::queue::{EventQueue, PostingGates};
 use crate::engine::report::report_of_operator;
 use crate::handler::event_sink::OperatorSink;
 use crate::happening::Happening;
+use crate::happening::meter::SharedMeter;
 use crate::happening::posting::{Posting, WhyLeftOut};
 use crate::rt::clock::Clock;
 
@@ -25,15 +26,17 @@ use crate::rt::clock::Clock;
 pub(crate) struct EventPosting {
     queue: Arc<EventQueue>,
     task: Mutex<Option<AbortOnDropHandle<()>>>,
+    meter: SharedMeter,
 }
 
 // === impl ===
 
 impl EventPosting {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, meter: SharedMeter) -> Self {
         Self {
             queue: Arc::new(EventQueue::new(clock)),
             task: Mutex::default(),
+            meter,
         }
     }
 
@@ -45,7 +48,7 @@ impl EventPosting {
     /// Take Events from now on, and post them.
     pub(crate) fn start(&self, gates: PostingGates, setup: PosterSetup) {
         if self.queue.open(gates) {
-            let poster = Poster::new(self.queue.clone(), setup);
+            let poster = Poster::new(self.queue.clone(), setup, self.meter.clone());
             let task = AbortOnDropHandle::new(tokio::spawn(poster.run()));
             *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
         }
@@ -66,7 +69,11 @@ impl EventPosting {
             drop(task);
             let events = self.queue.left();
             let why = WhyLeftOut::Stop;
-            report_of_operator(&Happening::Posting(Posting::LeftOut { events, why }));
+            let left_out = Happening::Posting(Posting::LeftOut { events, why });
+            if let Some(meter) = &self.meter {
+                meter.happened(&left_out);
+            }
+            report_of_operator(&left_out);
         }
     }
 }

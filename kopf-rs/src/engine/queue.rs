@@ -171,8 +171,10 @@ impl Queue {
     pub(crate) fn pause(&self) {
         let mut state = self.lock();
         state.is_paused = true;
-        // Objects that have not been seen since the last pause are gone.
-        state.paused = BTreeMap::new();
+        // Objects that have not been seen since the last pause are gone, once all has been listed.
+        if state.streams.values().all(|it| it.synced) {
+            state.paused = BTreeMap::new();
+        }
     }
 
     /// The pause is over.

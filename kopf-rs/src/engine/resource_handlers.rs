@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::handler::definition::Handler;
 use crate::object::resource::Resource;
+use crate::reaction::background::is_reconcile;
 use crate::state::trace::Names;
 
 /// A served kind with the handlers that are for it.
@@ -95,6 +96,20 @@ impl ResourceHandlers {
     pub(crate) fn has_background(&self) -> bool {
         let mut handlers = self.handlers.iter();
         handlers.any(|handler| handler.background().is_some())
+    }
+
+    /// How people call those that run in the background.
+    pub(crate) fn background_words(&self) -> &'static str {
+        let mut all = self.handlers.iter().filter(|it| it.background().is_some());
+        let is_level_triggered = |it: &Arc<Handler>| is_reconcile(it);
+        match (
+            all.clone().any(is_level_triggered),
+            all.all(is_level_triggered),
+        ) {
+            (false, _) => "daemons and timers",
+            (true, false) => "daemons, timers and reconcilers",
+            (true, true) => "reconcilers",
+        }
     }
 
     /// Of Pods, without handlers.

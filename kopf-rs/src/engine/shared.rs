@@ -44,6 +44,7 @@ use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::happening::duplicates::Severity;
 use crate::happening::handling::Handling;
+use crate::happening::meter::SharedMeter;
 use crate::object::outline::Outline;
 use crate::object::patch::Patch;
 use crate::object::raw::Raw;
@@ -78,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) memo: Memo,
     /// The operator is to end when nothing is left to do.
     pub(crate) once: bool,
+    /// Who makes figures of what happens, if somebody wants them.
+    pub(crate) meter: SharedMeter,
 }
 
 /// How much at a time, and how long.
@@ -139,7 +142,8 @@ impl Shared {
         Self {
             indexing: Indexing::new(indices, setup.memo.clone()),
             queue: Queue::default(),
-            invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone()),
+            invoker: Invoker::new(setup.clock, limits.blocking, setup.handlers.clone())
+                .metered(setup.meter.clone()),
             gate: Gate::default(),
             wall: WallClock::default(),
             workers: limits.workers.map(places),
@@ -204,7 +208,15 @@ impl Shared {
         if let Some(errors) = &self.setup.last_errors {
             errors.note(about, happening, self.setup.clock.now());
         }
+        self.meter_happening(happening);
         report(logger, happening);
+    }
+
+    /// Tell of it for figures.
+    pub(super) fn meter_happening(&self, happening: &Happening) {
+        if let Some(meter) = &self.setup.meter {
+            meter.happened(happening);
+        }
     }
 
     /// One attempt of a handler of an object, and what is told of it while it runs.

@@ -34,8 +34,6 @@ struct OfCollection {
     objects: HashMap<String, Known>,
     /// Those of them that a listing under way has shown so far.
     listed: Option<BTreeSet<String>>,
-    /// All that are there have been listed once.
-    was_listed: bool,
     /// The functions that have panicked were told.
     told: BTreeSet<Arc<str>>,
 }
@@ -116,8 +114,8 @@ impl OfCollection {
         let is_same = former
             .as_ref()
             .is_some_and(|it| it.version == facts.resource_version);
-        // At first, handlers are called for their objects anyway.
-        let is_news = event != EventType::Listed || self.was_listed && !is_same;
+        // The first listing is news, too: whom it concerns may have been called before, for an older state. Who is yet to be called is called once.
+        let is_news = event != EventType::Listed || !is_same;
         let mut woken = former.map(|it| it.concerned).unwrap_or_default();
         for (handler, names) in &concerned {
             let known = woken.entry(handler.clone()).or_default();
@@ -136,7 +134,6 @@ impl OfCollection {
 
     /// A listing is complete: those that it lacks are gone.
     fn synced(&mut self) -> Concerned {
-        self.was_listed = true;
         let mut woken = Concerned::new();
         let Some(listed) = self.listed.take() else {
             return woken;
@@ -181,7 +178,7 @@ impl OfCollection {
             let attempt = Attempt::first(now);
             let call = HandlerCall::new(handler.clone(), context, attempt, subject);
             let kinds = handler.watches().iter();
-            for kind in kinds.filter(|kind| kind.selector.means(&of.resource)) {
+            for kind in kinds.filter(|kind| kind.selector.names(&of.resource)) {
                 let owners = match guarded(|| (kind.owners)(&call.cause)) {
                     Ok(owners) => owners,
                     Err(panic) => {
@@ -264,9 +261,10 @@ mod tests {
         let tell = |event: &WatchEvent| told(&targets, &of, event);
         let listing = || WatchEvent::Listing(Instant::now());
         assert!(tell(&listing()).is_empty());
-        assert!(
-            tell(&object(Listed, 1, "a")).is_empty(),
-            "all are called at first"
+        assert_eq!(
+            tell(&object(Listed, 1, "a")),
+            ["ns/a"],
+            "it may have been called before"
         );
         assert!(tell(&WatchEvent::Synced).is_empty());
         assert_eq!(tell(&object(Modified, 2, "b")), ["ns/a", "ns/b"]);

@@ -86,6 +86,8 @@ pub(super) struct Worker {
     pub(super) slot: SlotWish,
     /// What is said once until there is nothing to do.
     said: BTreeSet<String>,
+    /// When the change has come in that is handled, where somebody wants figures.
+    changed: Option<Instant>,
     pub(super) surroundings: CauseContext,
 }
 
@@ -172,6 +174,7 @@ impl Worker {
             unwritten_outcome: false,
             missing: None,
             background_went_on: false,
+            changed: None,
         };
         worker.recall(start.memory);
         worker
@@ -362,6 +365,7 @@ impl Worker {
             }
             Turn::Letter(Letter::State(state)) => {
                 self.report_interruption();
+                self.meter_state(state.arrived);
                 self.look_for_duplicates(&state.raw);
                 self.memory.lately.self_triggered.end();
                 self.missing = None;
@@ -386,6 +390,9 @@ impl Worker {
         }
         if !self.unwritten_outcome && self.missing.is_none() {
             self.writer.wait_no_more();
+        }
+        if self.due == Due::Never {
+            self.changed = None;
         }
         self.memory.lately.pace.ended(Instant::now());
     }
@@ -574,6 +581,23 @@ impl Worker {
         &self.context.shared
     }
 
+    /// A state that has come in then is taken up.
+    fn meter_state(&mut self, arrived: Instant) {
+        if let Some(meter) = self.shared().invoker.meter() {
+            meter.state_taken(arrived.elapsed());
+            self.changed.get_or_insert(arrived);
+        }
+    }
+
+    /// All handlers of a change are done.
+    fn meter_change(&mut self) {
+        if let Some(changed) = self.changed.take()
+            && let Some(meter) = self.shared().invoker.meter()
+        {
+            meter.change_handled(&self.kind.resource, changed.elapsed());
+        }
+    }
+
     pub(super) fn report_handling(&self, handling: Handling) {
         self.context.report(&Happening::Handling(handling));
     }
@@ -584,6 +608,9 @@ impl Worker {
             let recurring = handling.recurring().map(Cow::into_owned);
             let key = recurring.map(|it| Line(&Happening::Handling(it)).to_string());
             let is_news = key.is_none_or(|key| self.said.insert(key));
+            if matches!(handling, Handling::Processed { .. }) {
+                self.meter_change();
+            }
             let happening = Happening::Handling(handling);
             if is_news {
                 self.context.report(&happening);

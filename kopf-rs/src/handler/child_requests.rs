@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::error::{HandlerError, PermanentError, TemporaryError};
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::object::body::Body;
+use crate::object::child::taken::TakenFields;
 use crate::object::child::{ChildName, Ownership};
 use crate::object::hierarchy::Misfit;
 
@@ -45,6 +47,8 @@ pub(crate) struct ChildContext {
     pub(crate) ownership: Ownership,
     /// Objects that nobody controls become children, too.
     pub(crate) adopts: bool,
+    /// Managers of former releases: what these have set is the operator's.
+    pub(crate) former_managers: Arc<[String]>,
     /// As it is now, as far as it is known.
     pub(crate) owner: Arc<Body>,
     pub(crate) handler_id: Arc<str>,
@@ -94,7 +98,8 @@ pub(crate) enum ChildError {
     #[error("{0} was deleted by somebody else meanwhile")]
     Vanished(ChildName),
     #[error(
-        "{child} is there already, and is no child of this object: it is {why}. It is left as it is"
+        "{child} is there already, and is no child of this object: it is {why}. It is left as it is: give the child another name, or delete that \
+         object"
     )]
     NotOurs { child: ChildName, why: String },
     #[error(
@@ -117,12 +122,24 @@ pub(crate) enum ChildError {
         place: String,
         wait: Duration,
     },
+    #[error(
+        "{child} is changed by \"{}\" each time it is put right, at {}: it is put right again in {} seconds",
+        taken.manager, taken.fields.join(", "), wait.as_secs()
+    )]
+    Contested {
+        child: ChildName,
+        taken: Box<TakenFields>,
+        wait: Duration,
+    },
     #[error("no kind {kind} of {api_version} is served: is its CustomResourceDefinition applied?")]
     KindMissing { api_version: String, kind: String },
     /// The content is at fault.
     #[error("{child} is refused: {error}")]
     Refused { child: ChildName, error: String },
-    /// It may be accepted later.
+    /// A quota, a policy or a webhook is against it, or a permission is missing: it may be accepted later.
+    #[error("{child} cannot be applied now: {error}")]
+    RefusedForNow { child: ChildName, error: String },
+    /// The server is busy, or does not answer.
     #[error("{child} cannot be applied now: {error}")]
     NotNow { child: ChildName, error: String },
     #[error("{child} cannot be read now: {error}")]
@@ -153,15 +170,30 @@ impl ChildError {
             | Self::Twice(_)
             | Self::Unwatched(_)
             | Self::Refused { .. } => None,
-            Self::Unstable { wait, .. } => Some(*wait),
+            Self::Unstable { wait, .. } | Self::Contested { wait, .. } => Some(*wait),
             Self::Vanished(_) => Some(Duration::from_secs(1)),
             Self::Terminating(_) => Some(Duration::from_secs(5)),
             Self::KindMissing { .. }
+            | Self::RefusedForNow { .. }
             | Self::NotNow { .. }
             | Self::Unread { .. }
             | Self::Undeleted { .. } => Some(Duration::from_secs(15)),
             Self::NotOurs { .. } | Self::Unclaimed { .. } => Some(Duration::from_secs(60)),
             Self::Several { failed, .. } => failed.iter().filter_map(Self::delay).min(),
+        }
+    }
+
+    /// What conditions name it.
+    fn trouble(&self) -> Option<ChildTrouble> {
+        match self {
+            Self::Refused { .. } | Self::RefusedForNow { .. } | Self::Undeleted { .. } => {
+                Some(ChildTrouble::Refused)
+            }
+            Self::NotOurs { .. } | Self::Unclaimed { .. } => Some(ChildTrouble::NotOurs),
+            Self::TwoAuthors { .. } | Self::Contested { .. } => Some(ChildTrouble::Conflict),
+            Self::KindMissing { .. } => Some(ChildTrouble::KindMissing),
+            Self::Several { failed, .. } => failed.iter().find_map(Self::trouble),
+            _ => None,
         }
     }
 
@@ -195,10 +227,13 @@ impl From<ChildError> for PermanentError {
 
 /// As a handler passes it on by `?`.
 pub(crate) fn handler_error(error: &ChildError) -> HandlerError {
-    let text = error.to_string();
+    let (text, trouble) = (error.to_string(), error.trouble());
     match error.delay() {
-        Some(delay) => HandlerError::Temporary(TemporaryError::new(text).delay(delay)),
-        None => HandlerError::Permanent(PermanentError::new(text)),
+        Some(delay) => {
+            let temporary = TemporaryError::new(text).delay(delay);
+            HandlerError::Temporary(temporary.about_child(trouble))
+        }
+        None => HandlerError::Permanent(PermanentError::new(text).about_child(trouble)),
     }
 }
 

@@ -29,6 +29,7 @@ pub struct Children {
     cause: Cause,
     ownership: Ownership,
     adopts: bool,
+    former_managers: Arc<[String]>,
     requests: Option<Arc<dyn ChildRequests>>,
 }
 
@@ -150,6 +151,29 @@ impl Children {
         }
     }
 
+    /// The same for an operator of which former releases, or whose predecessors, have made children by other requests than applies: what these field
+    /// managers have set (by the operation `Update` of `managedFields`) is the operator's, so that a field that is wanted no more is taken out.
+    ///
+    /// ```
+    /// # use kopf_rs::prelude::*;
+    /// #[reconcile("kopfexamples", owns = ["configmaps"])]
+    /// async fn keep(children: Children) -> HandlerResult {
+    ///     let children = children.formerly_managed_by(["my-operator-in-go"]);
+    ///     children.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}})).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn formerly_managed_by<T: Into<String>>(
+        &self,
+        managers: impl IntoIterator<Item = T>,
+    ) -> Self {
+        Self {
+            former_managers: managers.into_iter().map(Into::into).collect(),
+            ..self.clone()
+        }
+    }
+
     /// The same for children without a reference to their owner, which the server does not delete: cluster-scoped ones of an owner in a namespace,
     /// and those in other namespaces. Delete them in a function with `#[on_delete]`.
     #[must_use]
@@ -178,6 +202,7 @@ impl Children {
         ChildContext {
             ownership: self.ownership,
             adopts: self.adopts,
+            former_managers: self.former_managers.clone(),
             owner: self.owner(),
             handler_id: self.cause.handler_id.clone(),
             memo: context.memo.clone(),
@@ -288,6 +313,7 @@ impl Cause {
             cause: self.clone(),
             ownership: Ownership::default(),
             adopts: false,
+            former_managers: Arc::default(),
             requests: requests.map(|it| it.0.clone()),
         })
     }

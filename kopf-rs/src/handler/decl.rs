@@ -1,4 +1,4 @@
-//! What attributes leave behind: a constant per annotated function.
+//! What attributes leave behind: a constant per annotated item.
 
 use std::time::Duration;
 
@@ -7,10 +7,16 @@ use crate::handler::family::Declaration;
 use crate::handler::location::SourceLocation;
 use crate::handler::options::CommonOptions;
 use crate::handler::seconds::Seconds;
+use crate::handler::validation_rule::RuleDecl;
 
-/// One annotated function: what its attributes declare, the lowest attribute first, as Kopf registers them.
+/// One annotated item.
 #[derive(Clone, Copy)]
-pub struct Declared(pub &'static [Decl]);
+pub enum Declared {
+    /// A function: what its attributes declare, the lowest attribute first, as Kopf registers them.
+    Function(&'static [Decl]),
+    /// A constant: a validation rule.
+    Rule(RuleDecl),
+}
 
 /// What an attribute registers. Constant: everything dynamic hides behind a function pointer.
 #[derive(Clone, Copy)]

@@ -205,7 +205,7 @@ impl Handler {
 
     /// Whether it makes children of this resource, or has made some in former versions.
     pub(crate) fn has_children_of(&self, resource: &Resource) -> bool {
-        self.kinds_of_children().any(|it| it.means(resource))
+        self.kinds_of_children().any(|it| it.names(resource))
     }
 
     /// The kinds of all its children, now and in former versions.

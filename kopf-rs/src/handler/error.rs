@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::denial::{AdmissionError, Denial};
 use crate::handler::seconds::Seconds;
 
@@ -43,6 +44,7 @@ pub struct TemporaryError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermanentError {
     message: String,
+    meaning: Meaning,
 }
 
 /// Any failure of a handler.
@@ -68,9 +70,11 @@ pub type HandlerResult<T = ()> = Result<T, HandlerError>;
 /// What an error says about another attempt. Offered as its source, because wrappers such as `anyhow::Error` hide the type they hold
 /// but not its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Temporary(Duration),
-    Permanent,
+struct Meaning {
+    /// When it is tried again; `None`: it is not.
+    delay: Option<Duration>,
+    /// The error is about a child.
+    child: Option<ChildTrouble>,
 }
 
 /// Return from the handler with a [`TemporaryError`]: it is called again after a delay in seconds, or a `Duration`; 60 s where none is given.
@@ -135,20 +139,29 @@ impl TemporaryError {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            meaning: Meaning::Temporary(Self::DELAY),
+            meaning: Meaning {
+                delay: Some(Self::DELAY),
+                child: None,
+            },
         }
     }
     /// With another delay, in seconds or as a `Duration`; zero means at once.
     #[must_use]
     pub fn delay(mut self, delay: impl Into<Seconds>) -> Self {
-        self.meaning = Meaning::Temporary(delay.into().duration());
+        self.meaning.delay = Some(delay.into().duration());
         self
     }
     pub(crate) fn delay_wanted(&self) -> Duration {
-        match self.meaning {
-            Meaning::Temporary(delay) => delay,
-            Meaning::Permanent => Self::DELAY,
-        }
+        self.meaning.delay.unwrap_or(Self::DELAY)
+    }
+    /// It is about a child.
+    pub(crate) fn about_child(mut self, child: Option<ChildTrouble>) -> Self {
+        self.meaning.child = child;
+        self
+    }
+    /// What is wrong with a child, where it is about one.
+    pub(crate) fn child(&self) -> Option<ChildTrouble> {
+        self.meaning.child
     }
 }
 
@@ -171,7 +184,20 @@ impl PermanentError {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
+            meaning: Meaning {
+                delay: None,
+                child: None,
+            },
         }
+    }
+    /// It is about a child.
+    pub(crate) fn about_child(mut self, child: Option<ChildTrouble>) -> Self {
+        self.meaning.child = child;
+        self
+    }
+    /// What is wrong with a child, where it is about one.
+    pub(crate) fn child(&self) -> Option<ChildTrouble> {
+        self.meaning.child
     }
 }
 
@@ -183,7 +209,7 @@ impl fmt::Display for PermanentError {
 
 impl Error for PermanentError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&Meaning::Permanent)
+        Some(&self.meaning)
     }
 }
 
@@ -225,11 +251,12 @@ impl HandlerError {
             let denied = AdmissionError::of(whole_text(error), denial);
             return Some(Self::Admission(denied));
         }
-        Some(match hidden::<Meaning>(error)? {
-            Meaning::Temporary(delay) => {
-                Self::Temporary(TemporaryError::new(whole_text(error)).delay(delay))
-            }
-            Meaning::Permanent => Self::Permanent(PermanentError::new(whole_text(error))),
+        let meaning = hidden::<Meaning>(error)?;
+        let message = whole_text(error);
+        Some(if meaning.delay.is_some() {
+            Self::Temporary(TemporaryError { message, meaning })
+        } else {
+            Self::Permanent(PermanentError { message, meaning })
         })
     }
 
@@ -243,9 +270,9 @@ impl HandlerError {
 
 impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Temporary(delay) => write!(f, "to be tried again in {delay:?}"),
-            Self::Permanent => f.write_str("not to be tried again"),
+        match self.delay {
+            Some(delay) => write!(f, "to be tried again in {delay:?}"),
+            None => f.write_str("not to be tried again"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::denial::Denial;
 
 /// The end of one attempt.
@@ -13,9 +14,16 @@ pub(crate) enum Outcome {
     /// It returned; a result goes to `status.{id}`.
     Succeeded(Option<Value>),
     /// `TemporaryError`: again after the delay.
-    Temporary { message: String, delay: Duration },
+    Temporary {
+        message: String,
+        delay: Duration,
+        child: Option<ChildTrouble>,
+    },
     /// `PermanentError`.
-    Permanent { message: String },
+    Permanent {
+        message: String,
+        child: Option<ChildTrouble>,
+    },
     /// `AdmissionError`: without a request under review, as a permanent error.
     Denied { message: String, denial: Denial },
     /// Any other error: the handler's `errors` mode decides.
@@ -26,6 +34,16 @@ pub(crate) enum Outcome {
     TimedOut { after: Duration },
     /// Its sub-handlers are left to be done: no attempt of its own.
     Waiting,
+}
+
+impl Outcome {
+    /// For good, and not because of a child.
+    pub(crate) fn permanent(message: impl Into<String>) -> Self {
+        Self::Permanent {
+            message: message.into(),
+            child: None,
+        }
+    }
 }
 
 /// What user code panicked with, where that is text.

@@ -8,17 +8,22 @@ use std::sync::Arc;
 use crate::handler::attribute::Attribute;
 use crate::handler::callee::Callee;
 use crate::handler::cause::Param;
+use crate::handler::conversion::ConversionFunction;
 use crate::handler::definition::{Handler, id};
 use crate::handler::index::erased::{IndexRequirement, Indices};
 use crate::handler::location::DeclaredAt;
 use crate::handler::options::CallbackOptions;
 use crate::handler::registry::callback::Callback;
 use crate::handler::registry::problem::Problem;
+use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::required::Requirement;
 use crate::handler::rules::FamilyRules;
+use crate::handler::validation_rule::{DeclaredRule, ValidationRule};
+use crate::object::selector::{Selector, SelectorError};
 
 pub(crate) mod callback;
 pub(crate) mod collect;
+pub(crate) mod conversions;
 pub(crate) mod problem;
 pub(crate) mod selectors;
 
@@ -52,6 +57,9 @@ pub struct Registry {
     requirements: Vec<Requirement>,
     /// The indices that they ask for.
     index_requirements: Vec<IndexRequirement>,
+    conversions: Vec<Arc<ConversionFunction>>,
+    /// What the API server enforces by itself.
+    rules: Vec<Arc<DeclaredRule>>,
     problems: Vec<Problem>,
 }
 
@@ -62,16 +70,16 @@ impl Registry {
         Self::default()
     }
 
-    /// Whether there are no handlers.
+    /// Whether there are no handlers, and no conversions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.handlers.is_empty()
+        self.handlers.is_empty() && self.conversions.is_empty()
     }
 
-    /// How many handlers there are; a function with two attributes counts twice.
+    /// How many handlers and conversions there are; a function with two attributes counts twice.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.handlers.len()
+        self.handlers.len() + self.conversions.len()
     }
 
     /// Put the handlers of `other` behind these.
@@ -80,7 +88,16 @@ impl Registry {
         self.handlers.extend(other.handlers);
         self.requirements.extend(other.requirements);
         self.index_requirements.extend(other.index_requirements);
+        self.conversions.extend(other.conversions);
+        self.rules.extend(other.rules);
         self.problems.extend(other.problems);
+        self
+    }
+
+    /// Add a validation rule, in place of a constant with [`#[validation_rule]`](macro@crate::validation_rule).
+    #[must_use]
+    pub fn validation_rule(mut self, selector: impl IntoSelector, rule: ValidationRule) -> Self {
+        self.declare_rule(rule.declared_at(), rule, selector.into_selector());
         self
     }
 
@@ -101,7 +118,9 @@ impl Registry {
     fn complain(&self, more: Vec<Problem>) -> Result<(), RegistryError> {
         let mut problems = self.problems.clone();
         problems.extend(problem::clashes(&self.handlers));
+        problems.extend(problem::shared_names(&self.rules));
         problems.extend(problem::mixed_indices(&self.handlers));
+        problems.extend(problem::doubled_conversions(&self.conversions));
         problems.extend(more);
         if problems.is_empty() {
             Ok(())
@@ -112,6 +131,10 @@ impl Registry {
 
     pub(crate) fn handlers(&self) -> &[Arc<Handler>] {
         &self.handlers
+    }
+
+    pub(crate) fn rules(&self) -> &[Arc<DeclaredRule>] {
+        &self.rules
     }
 
     pub(crate) fn requirements(&self) -> &[Requirement] {
@@ -151,6 +174,28 @@ impl Registry {
         };
         self.push(attribute, base, family);
         self
+    }
+
+    fn declare_rule(
+        &mut self,
+        declared_at: DeclaredAt,
+        rule: ValidationRule,
+        selector: Result<Selector, SelectorError>,
+    ) {
+        let problem = rule.problem().map(str::to_owned);
+        let selector = selector.map_err(|error| error.to_string());
+        match (problem, selector) {
+            (None, Ok(selector)) => self.rules.push(Arc::new(DeclaredRule {
+                rule,
+                selector,
+                declared_at,
+            })),
+            (Some(message), _) | (None, Err(message)) => self.problems.push(Problem::Rule {
+                id: rule.id,
+                declared_at,
+                message,
+            }),
+        }
     }
 
     fn push(

@@ -38,6 +38,16 @@ pub(crate) enum BackgroundHandling {
         /// The first place that the last one has changed.
         field: FieldPath,
     },
+    /// Level-triggered, its call has failed for an object that is to be deleted meanwhile.
+    EndedByDeletion {
+        handler: Arc<Handler>,
+        message: String,
+    },
+    /// Level-triggered, it wants to be called again at once.
+    AgainAtOnce {
+        handler: Arc<Handler>,
+        instead: Duration,
+    },
     /// Its interval, as its function says, is none.
     ZeroInterval {
         handler: Arc<Handler>,

@@ -30,6 +30,12 @@ pub(crate) enum ChildHappening {
         /// Where the last two were different.
         place: String,
     },
+    /// An apply has put right, so many times in a short while, what another manager changes each time.
+    Contested {
+        child: ChildName,
+        times: u8,
+        taken: TakenFields,
+    },
     /// It was to be deleted, and is no child.
     NotDeleted { child: ChildName, why: String },
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
 use crate::happening::background::BackgroundHandling;
@@ -114,11 +115,25 @@ pub(crate) enum StateTrouble {
 #[derive(Clone, Debug)]
 pub(crate) enum AttemptEnd {
     Succeeded,
-    Temporary { message: String, fate: Fate },
-    Permanent { message: String },
-    Arbitrary { message: String, fate: Fate },
-    TimedOut { after: Duration },
-    RetriesExceeded { limit: u32 },
+    Temporary {
+        message: String,
+        fate: Fate,
+        child: Option<ChildTrouble>,
+    },
+    Permanent {
+        message: String,
+        child: Option<ChildTrouble>,
+    },
+    Arbitrary {
+        message: String,
+        fate: Fate,
+    },
+    TimedOut {
+        after: Duration,
+    },
+    RetriesExceeded {
+        limit: u32,
+    },
 }
 
 /// What follows for a handler that has failed.
@@ -134,6 +149,16 @@ pub(crate) enum Fate {
     WouldTimeOut(Duration),
     /// Another attempt would be beyond its retries.
     WouldExceed(u32),
+}
+
+impl AttemptEnd {
+    /// For good, and not because of a child.
+    pub(crate) fn permanent(message: String) -> Self {
+        Self::Permanent {
+            message,
+            child: None,
+        }
+    }
 }
 
 impl Handling {

@@ -7,6 +7,9 @@
 pub(crate) enum Health {
     /// Probes are answered there.
     Served { url: String },
+    /// Figures are there to be scraped.
+    #[cfg(feature = "metrics")]
+    MetricsServed { url: String },
     /// Asked, it has said that something is wrong: what, and why. Before, nothing was.
     Fails {
         endpoint: String,

@@ -56,7 +56,11 @@ pub(crate) enum Serving {
     /// Definitions of resources cannot be watched: discovery is repeated at an interval.
     DefinitionsUnwatchable { interval: Duration },
     /// Namespaces cannot be listed: those that the patterns name are taken for existing.
-    NamespacesAssumed { names: Vec<String> },
+    NamespacesAssumed {
+        names: Vec<String>,
+        /// No others are asked for.
+        is_all: bool,
+    },
     /// The operator has begun to serve these to its handlers.
     Begun { resources: Vec<Resource> },
     /// All objects that were there at the start are indexed, but for what is missing in these: handlers may be called.

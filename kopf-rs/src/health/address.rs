@@ -10,6 +10,8 @@ pub(crate) const OWN_PATHS: [&str; 3] = ["/livez", "/readyz", "/statusz"];
 /// A liveness URL, taken apart. Displays as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
+    /// Of what it is the endpoint.
+    noun: &'static str,
     host: String,
     port: u16,
     pub(crate) path: String,
@@ -22,6 +24,21 @@ pub(crate) struct Address {
 )]
 pub struct BadLiveness {
     url: String,
+    problem: String,
+}
+
+/// Where figures are.
+#[cfg(feature = "metrics")]
+pub(crate) const METRICS: &str = "/metrics";
+
+/// Why there can be no metrics at an address.
+#[cfg(feature = "metrics")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the metrics address `{address}` cannot be used: {problem}; expected HOST:PORT, such as 0.0.0.0:9090 or [::1]:9090"
+)]
+pub struct BadMetricsAddress {
+    address: String,
     problem: String,
 }
 
@@ -51,10 +68,41 @@ impl Address {
         }
         let (host, port) = host_and_port(authority)?;
         Ok(Self {
+            noun: "liveness",
             host: if host.is_empty() { "localhost" } else { host }.to_owned(),
             port,
             path: path.to_owned(),
         })
+    }
+
+    /// The port of this machine or of all its addresses where figures are, as `HOST:PORT` or as the whole URL.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn of_metrics(text: &str) -> Result<Self, BadMetricsAddress> {
+        let refused = |problem: String| BadMetricsAddress {
+            address: text.to_owned(),
+            problem,
+        };
+        let place = text.strip_prefix("http://").unwrap_or(text);
+        let place = place.strip_suffix(METRICS).unwrap_or(place);
+        if place.contains(['/', '?', '#', '@']) || place.contains(char::is_whitespace) {
+            return Err(refused("only a host and a port can be given".to_owned()));
+        }
+        if !place.trim_end_matches(']').contains(':') || place.ends_with(']') {
+            return Err(refused("it has no port".to_owned()));
+        }
+        let (host, port) = host_and_port(place).map_err(refused)?;
+        Ok(Self {
+            noun: "metrics",
+            host: if host.is_empty() { "localhost" } else { host }.to_owned(),
+            port,
+            path: METRICS.to_owned(),
+        })
+    }
+
+    /// Whether this is the same port of the same host.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
+        self.port != 0 && (&self.host, self.port) == (&other.host, other.port)
     }
 
     /// Listen there: at all addresses that the host has. The error says what to do.
@@ -67,7 +115,8 @@ impl Address {
                 ErrorKind::PermissionDenied => ": choose a port above 1023",
                 _ => "",
             };
-            format!("the liveness endpoint {self} cannot be served: {error}{hint}")
+            let noun = self.noun;
+            format!("the {noun} endpoint {self} cannot be served: {error}{hint}")
         };
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let mut sockets = Vec::new();
@@ -125,7 +174,9 @@ fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port, path } = self;
+        let Self {
+            host, port, path, ..
+        } = self;
         if host.contains(':') {
             write!(f, "http://[{host}]:{port}{path}")
         } else {
@@ -182,6 +233,31 @@ mod tests {
             let error = Address::parse(url).expect_err(url);
             assert_eq!(error.problem, problem, "{url}");
             assert!(error.to_string().contains("expected http://HOST:PORT/PATH"));
+        }
+    }
+
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn addresses_of_metrics_are_hosts_and_ports() {
+        for (text, read) in [
+            ("0.0.0.0:9090", "http://0.0.0.0:9090/metrics"),
+            (":9090", "http://localhost:9090/metrics"),
+            ("[::1]:0", "http://[::1]:0/metrics"),
+            ("http://127.0.0.1:1/metrics", "http://127.0.0.1:1/metrics"),
+        ] {
+            let address = Address::of_metrics(text).map(|it| it.to_string());
+            assert_eq!(address.as_deref(), Ok(read), "{text}");
+        }
+        for (text, problem) in [
+            ("9090", "it has no port"),
+            ("[::1]", "it has no port"),
+            ("", "it has no port"),
+            ("x:many", "`many` is no port: expected a number up to 65535"),
+            ("x:1/y", "only a host and a port can be given"),
+            ("https://x:1", "only a host and a port can be given"),
+        ] {
+            let error = Address::of_metrics(text).expect_err(text);
+            assert_eq!(error.problem, problem, "{text}");
         }
     }
 

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::WatchEvent;
 use crate::engine::Engine;
-use crate::engine::queue::StreamId;
 use crate::happening::serving::Serving;
 use crate::object::collection::Collection;
+use crate::object::event::EventType;
 
 /// What is known. Clones share it.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub(crate) struct Known {
     pub(crate) begun: Instant,
     pub(crate) bounds: Bounds,
     pub(crate) phase: Phase,
+    /// Other operators are at work in its place.
+    pub(crate) is_paused: bool,
     pub(crate) engine: Option<Engine>,
     /// The cluster has said what it serves.
     pub(crate) discovered: bool,
@@ -32,7 +34,11 @@ pub(crate) struct Known {
     pub(crate) knows_namespaces: bool,
     /// What handlers are for and is not served, and why.
     pub(crate) unserved: Vec<(String, &'static str)>,
-    watches: BTreeMap<StreamId, Arc<Mutex<WatchFacts>>>,
+    /// By their numbers, which are never used again.
+    watches: BTreeMap<u64, Arc<Mutex<WatchFacts>>>,
+    next_watch: u64,
+    /// What watches that have ended have told, by resource.
+    past: BTreeMap<String, WatchCounts>,
 }
 
 /// How long things may take, and what may be known.
@@ -74,6 +80,23 @@ pub(crate) struct WatchFacts {
     pub(crate) is_silent: bool,
     pub(crate) listing: Listing,
     pub(crate) trouble: Option<Trouble>,
+    pub(crate) counts: WatchCounts,
+}
+
+/// What watches have told so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WatchCounts {
+    pub(crate) listed: u64,
+    pub(crate) added: u64,
+    pub(crate) modified: u64,
+    pub(crate) deleted: u64,
+    pub(crate) bookmarks: u64,
+    /// Listings that have begun.
+    pub(crate) listings: u64,
+    /// Times that a watch could not go on.
+    pub(crate) failures: u64,
+    /// Times that a watch was renewed because nothing has come.
+    pub(crate) silences: u64,
 }
 
 /// Whether all objects were listed.
@@ -94,7 +117,7 @@ pub(crate) struct Trouble {
 /// The place of a watch on the board; it is taken off when this is dropped.
 pub(crate) struct WatchOnBoard {
     board: Board,
-    stream: StreamId,
+    number: u64,
     facts: Arc<Mutex<WatchFacts>>,
 }
 
@@ -111,11 +134,14 @@ impl Board {
             begun: Instant::now(),
             bounds,
             phase: Phase::Starting,
+            is_paused: false,
             engine: None,
             discovered: false,
             knows_namespaces: false,
             unserved: Vec::new(),
             watches: BTreeMap::new(),
+            past: BTreeMap::new(),
+            next_watch: 0,
         })))
     }
 
@@ -134,6 +160,11 @@ impl Board {
         known.engine = None;
     }
 
+    /// Other operators are at work in its place, or are not any more.
+    pub(crate) fn pauses(&self, is_paused: bool) {
+        self.known().is_paused = is_paused;
+    }
+
     /// The cluster has said what it serves.
     pub(crate) fn discovered(&self, unserved: &[Serving], knows_namespaces: bool) {
         let mut known = self.known();
@@ -143,12 +174,7 @@ impl Board {
     }
 
     /// A watch is about to start. Its streams end after a silence of `inactivity`.
-    pub(crate) fn watch(
-        &self,
-        stream: StreamId,
-        collection: Arc<Collection>,
-        inactivity: Duration,
-    ) -> WatchOnBoard {
+    pub(crate) fn watch(&self, collection: Arc<Collection>, inactivity: Duration) -> WatchOnBoard {
         let facts = Arc::new(Mutex::new(WatchFacts {
             collection,
             deadline: inactivity,
@@ -157,11 +183,16 @@ impl Board {
             is_silent: false,
             listing: Listing::Incomplete,
             trouble: None,
+            counts: WatchCounts::default(),
         }));
-        self.known().watches.insert(stream, facts.clone());
+        let mut known = self.known();
+        let number = known.next_watch;
+        known.next_watch += 1;
+        known.watches.insert(number, facts.clone());
+        drop(known);
         WatchOnBoard {
             board: self.clone(),
-            stream,
+            number,
             facts,
         }
     }
@@ -180,6 +211,44 @@ impl Known {
         let watches = self.watches.values();
         watches.map(|facts| locked(facts).clone()).collect()
     }
+
+    /// What all watches have told so far, by resource (`plural.group`).
+    pub(crate) fn counts(&self) -> BTreeMap<String, WatchCounts> {
+        let mut counts = self.past.clone();
+        for watch in self.watches.values() {
+            let facts = locked(watch);
+            let name = facts.collection.resource.group_resource();
+            counts.entry(name).or_default().add(facts.counts);
+        }
+        counts
+    }
+}
+
+impl WatchCounts {
+    fn on_event(&mut self, event: &WatchEvent) {
+        match event {
+            WatchEvent::Object(EventType::Listed, _) => self.listed += 1,
+            WatchEvent::Object(EventType::Added, _) => self.added += 1,
+            WatchEvent::Object(EventType::Modified, _) => self.modified += 1,
+            WatchEvent::Object(EventType::Deleted, _) => self.deleted += 1,
+            WatchEvent::Bookmark => self.bookmarks += 1,
+            WatchEvent::Listing(_) => self.listings += 1,
+            WatchEvent::Trouble(_) => self.failures += 1,
+            WatchEvent::Silent => self.silences += 1,
+            WatchEvent::Synced | WatchEvent::Resumed => {}
+        }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.listed += more.listed;
+        self.added += more.added;
+        self.modified += more.modified;
+        self.deleted += more.deleted;
+        self.bookmarks += more.bookmarks;
+        self.listings += more.listings;
+        self.failures += more.failures;
+        self.silences += more.silences;
+    }
 }
 
 impl WatchOnBoard {
@@ -190,7 +259,11 @@ impl WatchOnBoard {
 
 impl Drop for WatchOnBoard {
     fn drop(&mut self) {
-        self.board.known().watches.remove(&self.stream);
+        let mut known = self.board.known();
+        known.watches.remove(&self.number);
+        let facts = locked(&self.facts);
+        let name = facts.collection.resource.group_resource();
+        known.past.entry(name).or_default().add(facts.counts);
     }
 }
 
@@ -203,6 +276,7 @@ impl WatchTeller {
 
 impl WatchFacts {
     fn on_event(&mut self, event: &WatchEvent, now: Instant) {
+        self.counts.on_event(event);
         match event {
             WatchEvent::Silent if self.has_bookmarks => {
                 self.is_silent = true;

@@ -11,17 +11,20 @@ use tokio::time::Instant;
 use crate::engine::calls_in_flight::CallInFlight;
 use crate::engine::indexing::objects::facts::{IndexFacts, IndexLack};
 use crate::engine::queue::facts::{QueueFacts, Waiting};
-use crate::health::board::{Bounds, Listing, Phase, WatchFacts, reason};
+use crate::health::board::{Bounds, Listing, Phase, WatchCounts, WatchFacts, reason};
 
 /// All that is known at a moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) bounds: Bounds,
     pub(crate) phase: Phase,
+    pub(crate) is_paused: bool,
     pub(crate) discovered: bool,
     pub(crate) knows_namespaces: bool,
     pub(crate) unserved: Vec<(String, &'static str)>,
     pub(crate) watches: Vec<WatchFacts>,
+    /// What watches have told so far, by resource.
+    pub(crate) counts: BTreeMap<String, WatchCounts>,
     pub(crate) indices: Vec<IndexFacts>,
     pub(crate) queue: QueueFacts,
     pub(crate) calls: Vec<CallInFlight>,
@@ -180,7 +183,9 @@ impl IndexFacts {
         let lack = self.lack.as_ref().map(|lack| {
             let because = match lack {
                 IndexLack::Unwatched => "nothing is watched yet".to_owned(),
-                IndexLack::Unserved => "nothing that it is for is served".to_owned(),
+                IndexLack::Unserved => {
+                    "none of the resources that it is made of is served".to_owned()
+                }
                 IndexLack::Listing(resource) => format!("{resource} is being listed"),
                 IndexLack::Unlisted(resource, error) => {
                     format!("{resource} cannot be listed: {}", reason(error))

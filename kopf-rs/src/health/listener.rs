@@ -3,50 +3,34 @@
 //! Promises bounds for whoever asks: of connections, of their heads, of their time. Must not know what makes an operator well.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::future::{join, join_all};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join};
+use http::header::{HOST, HeaderName};
 use http::uri::Authority;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use tracing::dispatcher;
 
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::health::Health;
 use crate::health::address::Address;
+#[cfg(feature = "metrics")]
+use crate::health::address::METRICS;
 use crate::health::board::Board;
 use crate::health::checks::{Check, Query, answer, seconds};
+use crate::health::http::{Answers, Ends, Listener, Reply, accept_all};
+#[cfg(feature = "metrics")]
+use crate::health::metrics_endpoint::scraped;
 use crate::health::pulse::{Pulse, Stuck};
 use crate::health::responder::{Ask, Desk};
-
-/// Connections at a time.
-const CONNECTIONS: usize = 64;
-/// For a request's head.
-const HEAD: Duration = Duration::from_secs(5);
-/// For all of a connection.
-const CONNECTION: Duration = Duration::from_secs(60);
-
-/// The endpoints. Dropping it ends them, and frees the port.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    stop: CancellationToken,
-    thread: Option<JoinHandle<()>>,
-}
+#[cfg(feature = "metrics")]
+use crate::health::scrape::Scraper;
 
 /// Whom the endpoints ask.
 pub(crate) struct Asked {
@@ -54,41 +38,22 @@ pub(crate) struct Asked {
     pub(crate) board: Board,
     /// The runtime of handlers, where they have one of their own.
     pub(crate) handlers: Option<Handle>,
+    /// What is scraped at the same port.
+    #[cfg(feature = "metrics")]
+    pub(crate) metrics: Option<Arc<Scraper>>,
 }
 
-impl Listener {
-    /// Begin to listen. The error says what keeps it from that, and what to do.
-    pub(crate) fn start(address: &Address, asked: Asked) -> Result<Self, String> {
-        let failed = |error| format!("the liveness endpoint {address} cannot be served: {error}");
-        let sockets = address.bind()?;
-        let url = address.chosen(&sockets).to_string();
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(failed)?;
-        let stop = CancellationToken::new();
-        let path = address.path.clone();
-        let until = stop.clone();
-        let lines = dispatcher::get_default(Clone::clone);
-        let thread = std::thread::Builder::new().name("kopf-health".to_owned());
-        let thread = thread.spawn(move || {
-            dispatcher::with_default(&lines, || serve(&runtime, sockets, path, asked, &until));
-        });
-        let thread = thread.map_err(failed)?;
-        report_of_operator(&Happening::Health(Health::Served { url }));
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        if let Some(thread) = self.thread.take() {
-            // Nothing on that thread blocks, and whoever starts anew needs the port.
-            let _ = thread.join();
-        }
-    }
+/// Begin to listen. The error says what keeps it from that, and what to do.
+pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String> {
+    let what = format!("the liveness endpoint {address}");
+    let sockets = address.bind()?;
+    let url = address.chosen(&sockets).to_string();
+    let path = address.path.clone();
+    let listener = Listener::start(&what, "kopf-health", move |runtime, stop| {
+        serve(runtime, sockets, path, asked, stop);
+    })?;
+    report_of_operator(&Happening::Health(Health::Served { url }));
+    Ok(listener)
 }
 
 fn serve(
@@ -102,6 +67,8 @@ fn serve(
         desk,
         board,
         handlers,
+        #[cfg(feature = "metrics")]
+        metrics,
     } = asked;
     let beat = desk.clone();
     let (pulse, beating) = Pulse::new(move |answer| beat.beat(answer));
@@ -118,6 +85,8 @@ fn serve(
         pulse,
         handlers,
         failing: Mutex::new(BTreeSet::from([READYZ.to_owned()])),
+        #[cfg(feature = "metrics")]
+        metrics,
     });
     runtime.block_on(async {
         let beating = async {
@@ -138,51 +107,9 @@ fn serve(
     });
 }
 
-async fn accept_all(sockets: Vec<TcpListener>, server: Arc<Server>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let sockets = sockets.into_iter().filter_map(|socket| {
-        let socket = tokio::net::TcpListener::from_std(socket).ok()?;
-        Some(accept(socket, places.clone(), server.clone()))
-    });
-    join_all(sockets).await;
-}
-
-async fn accept(socket: tokio::net::TcpListener, places: Arc<Semaphore>, server: Arc<Server>) {
-    while let Ok(place) = places.clone().acquire_owned().await {
-        // Out of file descriptors, mostly: some are freed in a while.
-        let Ok((stream, peer)) = socket.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let server = server.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            let _ = tokio::time::timeout(CONNECTION, converse(stream, peer, server)).await;
-        });
-    }
-}
-
-/// One request: kubelets open a connection for each.
-async fn converse(stream: TcpStream, peer: SocketAddr, server: Arc<Server>) {
-    let ends = [Some(peer), stream.local_addr().ok()];
-    let service = service_fn(|request: Request<Incoming>| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.answer(&request, ends).await.response()) }
-    });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .keep_alive(false);
-    // Who hangs up hears nothing.
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
-}
-
 const LIVEZ: &str = "/livez";
 const READYZ: &str = "/readyz";
 const STATUSZ: &str = "/statusz";
-
-/// The addresses of a connection: whoever asks, and what was asked.
-type Ends = [Option<SocketAddr>; 2];
 
 struct Server {
     /// Of the probes of users.
@@ -193,16 +120,28 @@ struct Server {
     handlers: Option<Pulse>,
     /// The endpoints that have failed when they were asked last.
     failing: Mutex<BTreeSet<String>>,
+    #[cfg(feature = "metrics")]
+    metrics: Option<Arc<Scraper>>,
 }
 
-struct Reply {
-    code: StatusCode,
-    kind: &'static str,
-    text: String,
+impl Answers for Server {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        ends: Ends,
+    ) -> BoxFuture<'static, Reply> {
+        async move { self.reply(&request, ends).await }.boxed()
+    }
 }
 
 impl Server {
-    async fn answer(&self, request: &Request<Incoming>, ends: Ends) -> Reply {
+    async fn reply(&self, request: &Request<Incoming>, ends: Ends) -> Reply {
+        #[cfg(feature = "metrics")]
+        if let Some(scraper) = &self.metrics
+            && request.uri().path() == METRICS
+        {
+            return scraped(scraper, request).await;
+        }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
         }
@@ -211,7 +150,7 @@ impl Server {
             LIVEZ => self.checked(LIVEZ, &self.asked(Ask::Live).await, &asked),
             READYZ => self.checked(READYZ, &self.asked(Ask::Ready).await, &asked),
             STATUSZ if is_from_here(request.headers(), ends) => self.status().await,
-            STATUSZ => Reply::forbidden("for this machine only: use kubectl port-forward"),
+            STATUSZ => forbidden("for this machine only: use kubectl port-forward"),
             path if path == self.path => self.probe(&asked).await,
             _ => Reply::text(StatusCode::NOT_FOUND, "404: Not Found\n"),
         }
@@ -237,7 +176,7 @@ impl Server {
 
     async fn status(&self) -> Reply {
         if !self.board.bounds().status {
-            return Reply::forbidden("switched off by `health.status`");
+            return forbidden("switched off by `health.status`");
         }
         match self.ask(Ask::Status).await {
             Ok(status) => Reply::json(format!("{status:#}\n")),
@@ -315,6 +254,10 @@ impl Server {
     }
 }
 
+fn forbidden(why: &str) -> Reply {
+    Reply::text(StatusCode::FORBIDDEN, format!("{STATUSZ} is {why}\n"))
+}
+
 /// Whether whoever asks is on this machine, which may know the names of objects. Everybody in the cluster can reach a Pod's port, and a proxy
 /// beside the operator may hand on what comes from there: with the Pod's own address, with the name that was asked for, or with a header that
 /// says so.
@@ -345,35 +288,4 @@ fn is_own(host: &str) -> bool {
 
 fn words(Stuck(silent): Stuck) -> String {
     format!("no answer for {}", seconds(silent))
-}
-
-impl Reply {
-    fn text(code: StatusCode, text: impl Into<String>) -> Self {
-        Self {
-            code,
-            kind: "text/plain; charset=utf-8",
-            text: text.into(),
-        }
-    }
-
-    fn forbidden(why: &str) -> Self {
-        Self::text(StatusCode::FORBIDDEN, format!("{STATUSZ} is {why}\n"))
-    }
-
-    fn json(text: String) -> Self {
-        Self {
-            code: StatusCode::OK,
-            kind: "application/json; charset=utf-8",
-            text,
-        }
-    }
-
-    fn response(self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::from(self.text));
-        *response.status_mut() = self.code;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        response
-    }
 }

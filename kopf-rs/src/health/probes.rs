@@ -95,23 +95,17 @@ impl Prober {
             .get(&at)
             .is_some_and(|call| !call.is_finished())
         {
-            return Outcome::Permanent {
-                message: "its former call has not ended yet".to_owned(),
-            };
+            return Outcome::permanent("its former call has not ended yet");
         }
         self.hanging.remove(&at);
         if Instant::now() >= deadline {
-            return Outcome::Permanent {
-                message: "the probes before it have taken all of the time".to_owned(),
-            };
+            return Outcome::permanent("the probes before it have taken all of the time");
         }
         let cancelled = CancellationToken::new();
         let mut call = self.call(handler.clone(), cancelled.clone());
         match timeout_at(deadline, &mut call).await {
             Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Ok(Err(Cancelled))) => Outcome::Permanent {
-                message: "it was cut off".to_owned(),
-            },
+            Ok(Ok(Err(Cancelled))) => Outcome::permanent("it was cut off"),
             Ok(Err(panic)) => Outcome::Arbitrary {
                 message: panic.to_string(),
             },
@@ -172,17 +166,21 @@ fn judged(handler: &Handler, outcome: Outcome) -> (Option<Value>, AttemptEnd) {
             message,
             fate: Fate::Stopped,
         },
-        Outcome::Temporary { message, delay } => AttemptEnd::Temporary {
+        Outcome::Temporary {
+            message,
+            delay,
+            child,
+        } => AttemptEnd::Temporary {
             message,
             fate: Fate::Retried { delay },
+            child,
         },
-        Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
-            AttemptEnd::Permanent { message }
-        }
+        Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
+        Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
         Outcome::TimedOut { after } => AttemptEnd::TimedOut { after },
-        Outcome::Waiting => AttemptEnd::Permanent {
-            message: "it waits for sub-handlers, and activities have none".to_owned(),
-        },
+        Outcome::Waiting => {
+            AttemptEnd::permanent("it waits for sub-handlers, and activities have none".to_owned())
+        }
     };
     (None, end)
 }

@@ -169,17 +169,19 @@ impl Responder {
 }
 
 /// How things are.
-fn look(board: &Board) -> Facts {
+pub(super) fn look(board: &Board) -> Facts {
     let known = board.known();
     let engine = known.engine.as_ref();
     let calls = engine.map(Engine::calls_in_flight).unwrap_or_default();
     Facts {
         bounds: known.bounds,
         phase: known.phase,
+        is_paused: known.is_paused,
         discovered: known.discovered,
         knows_namespaces: known.knows_namespaces,
         unserved: known.unserved.clone(),
         watches: known.watches(),
+        counts: known.counts(),
         indices: engine.map(Engine::index_facts).unwrap_or_default(),
         queue: engine.map(|it| it.queue_facts(&calls)).unwrap_or_default(),
         calls,

@@ -22,10 +22,26 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
             Phase::Serving => "serving",
             Phase::Stopping => "stopping",
         },
+        "paused": facts.is_paused,
         "uptimeSeconds": since(known.begun, now),
         "live": checks(&facts.live(now)),
         "ready": checks(&facts.ready(now)),
         "watches": facts.watches.iter().map(|it| watch(it, now)).collect::<Vec<_>>(),
+        "watched": facts.counts.iter().map(|(resource, counts)| json!({
+            "resource": resource,
+            "objects": facts.queue.kinds.get(resource).copied().unwrap_or_default(),
+            "listed": counts.listed,
+            "added": counts.added,
+            "modified": counts.modified,
+            "deleted": counts.deleted,
+            "bookmarks": counts.bookmarks,
+            "listings": counts.listings,
+            "failures": counts.failures,
+            "silences": counts.silences,
+        })).collect::<Vec<_>>(),
+        "indices": facts.indices.iter()
+            .map(|index| json!({"index": index.index, "keys": index.keys, "filled": index.lack.is_none()}))
+            .collect::<Vec<_>>(),
         "unserved": facts.unserved.iter()
             .map(|(resource, why)| json!({"resource": resource, "reason": why}))
             .collect::<Vec<_>>(),

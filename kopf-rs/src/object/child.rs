@@ -3,6 +3,7 @@
 //! The desired state is completed (namespace, name, owner, labels) and freed of all that is the server's. What the server says of an object of
 //! that name decides whether it is a child. Must not know requests, nor what was applied before.
 
+pub(crate) mod former;
 pub(crate) mod taken;
 #[cfg(test)]
 mod tests;
@@ -422,13 +423,16 @@ fn named(controller: &Value) -> String {
 
 /// Who manages the object, in words.
 fn authors(found: &Value, marks: &ChildMarks) -> String {
-    let others = entries(found).iter().filter(|it| !is_ours(it, marks));
+    let others = others_of(&found["metadata"]["managedFields"], marks);
+    others.unwrap_or_else(|| "not made by this operator".to_owned())
+}
+
+/// Who else manages an object, by its `managedFields`.
+pub(crate) fn others_of(managers: &Value, marks: &ChildMarks) -> Option<String> {
+    let entries = managers.as_array().into_iter().flatten();
+    let others = entries.filter(|it| !is_ours(it, marks));
     let names = others.filter_map(|entry| entry["manager"].as_str());
     let mut names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
     names.dedup();
-    if names.is_empty() {
-        "not made by this operator".to_owned()
-    } else {
-        format!("managed by {}", names.join(", "))
-    }
+    (!names.is_empty()).then(|| format!("managed by {}", names.join(", ")))
 }

@@ -33,6 +33,21 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// A resource of Kubernetes' own in its version `v1`, which needs no discovery.
+    pub(crate) fn built_in(group: &str, kind: &str, namespaced: bool) -> Self {
+        let singular = kind.to_lowercase();
+        Self {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            plural: format!("{singular}s"),
+            kind: kind.to_owned(),
+            singular,
+            namespaced,
+            preferred: true,
+            ..Self::default()
+        }
+    }
+
     /// `v1` or `group/version`.
     #[must_use]
     pub fn api_version(&self) -> String {
@@ -49,6 +64,14 @@ impl Resource {
         match (self.group.as_str(), self.plural.as_str()) {
             ("events.k8s.io", "events") => ("", "events"),
             identity => identity,
+        }
+    }
+
+    /// `plural.group`, as Kubernetes names a resource whatever its version.
+    pub(crate) fn group_resource(&self) -> String {
+        match self.identity() {
+            ("", plural) => plural.to_owned(),
+            (group, plural) => format!("{plural}.{group}"),
         }
     }
 

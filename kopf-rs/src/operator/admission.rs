@@ -7,40 +7,51 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, select_all};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::admission::configuration::shared_path;
+use crate::admission::configuration::{ClientConfig, shared_path};
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchPace;
+use crate::conversion::graph::Conversions;
 use crate::engine::report::report_of_operator;
 use crate::handler::definition::Handler;
 use crate::happening::Happening;
 use crate::happening::admission::AdmissionServing;
+use crate::object::resource::Resource;
+use crate::operator::admission::definitions::{Definition, DefinitionSetup};
 use crate::operator::admission::endpoint::{Endpoint, EndpointSetup, Identity, Responder};
 use crate::operator::admission::files::{CertificateFiles, FollowedFiles, text};
 use crate::operator::admission::keeper::{Keeper, KeeperSetup, Trust};
-use crate::operator::admission::looked_after::{KeptObject, known};
+use crate::operator::admission::looked_after::KeptObject;
 use crate::operator::admission::managed::{Found, Managed, ManagedSetup};
+use crate::operator::admission::migration::{MigrationSetup, StorageMigration};
+use crate::operator::admission::publishing::{Published, Publishing};
 use crate::operator::settings::Settings;
 use crate::operator::settings::admission::{Admission, AdmissionServer};
 use crate::rt::clock::Clock;
 
+mod definitions;
 pub(crate) mod endpoint;
 mod files;
 mod keeper;
 mod looked_after;
 mod making;
 pub(crate) mod managed;
+mod migration;
+pub(crate) mod policies;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod printed;
+mod publishing;
 mod tls;
 
 /// What admission webhooks are made of.
 pub(crate) struct AdmissionSetup<'a> {
     pub(crate) operator: &'a str,
     pub(crate) handlers: Vec<Arc<Handler>>,
+    pub(crate) conversions: Arc<Conversions>,
     pub(crate) settings: &'a Settings,
     pub(crate) cluster: Cluster,
     pub(crate) clock: Clock,
@@ -52,6 +63,8 @@ pub(crate) struct AdmissionSetup<'a> {
 pub(crate) struct AdmissionWebhooks {
     endpoint: Endpoint,
     managed: Option<Managed>,
+    definitions: Vec<Definition>,
+    migrations: Vec<StorageMigration>,
     propagation: Duration,
     _certificates: AbortOnDropHandle<()>,
 }
@@ -73,10 +86,10 @@ impl AdmissionWebhooks {
         let port = socket.local_addr().map_err(|error| error.to_string())?;
         let port = port.port();
         let trust = watch::Sender::new(Trust::default());
-        let published = watch::Sender::new(None);
+        let publishing = Publishing::new();
         let trusted = trust.subscribe();
         let (identity, certificates) =
-            certificates(&setup, server, trust, published.subscribe()).await?;
+            certificates(&setup, server, trust, publishing.subscribe()).await?;
         let endpoint = EndpointSetup {
             socket,
             identity,
@@ -88,7 +101,11 @@ impl AdmissionWebhooks {
         let at = server.to_string();
         let told = AdmissionServing::Served { port, at };
         report_of_operator(&Happening::Admission(told));
-        let managed = admission.managed.clone().map(|name| {
+        let definitions = definitions(&setup, &server.client_config(port), &trusted, &publishing);
+        let migrations = migrations(&setup);
+        let is_asked = !setup.handlers.is_empty() || setup.conversions.is_empty();
+        let managed = admission.managed.clone().filter(|_| is_asked);
+        let managed = managed.map(|name| {
             Managed::new(ManagedSetup {
                 name,
                 client: server.client_config(port),
@@ -98,7 +115,7 @@ impl AdmissionWebhooks {
                 clock: setup.clock,
                 found: setup.found,
                 trust: trusted,
-                published,
+                publisher: publishing.publisher(),
                 cluster: setup.cluster,
                 handlers: setup.handlers,
             })
@@ -106,17 +123,24 @@ impl AdmissionWebhooks {
         Ok(Some(Self {
             endpoint,
             managed,
+            definitions,
+            migrations,
             propagation: admission.propagation.min(LONGEST_END),
             _certificates: certificates,
         }))
     }
 
-    /// Keep the configurations right. Ends only where they would do harm, or may not be written: why.
+    /// Keep configurations and definitions right. Ends only where they would do harm, or may not be written: why.
     pub(crate) async fn run(&mut self) -> String {
-        match &mut self.managed {
-            Some(managed) => managed.run().await,
-            None => std::future::pending().await,
+        let definitions = self.definitions.iter_mut();
+        let mut all: Vec<BoxFuture<'_, String>> = definitions.map(|it| it.run().boxed()).collect();
+        all.extend(self.migrations.iter_mut().map(|it| it.run().boxed()));
+        all.extend(self.managed.iter_mut().map(|it| it.run().boxed()));
+        if all.is_empty() {
+            return std::future::pending().await;
         }
+        let (why, ..) = select_all(all).await;
+        why
     }
 
     /// End: the API server is told first, so that nobody asks in vain.
@@ -138,9 +162,9 @@ fn server_of<'a>(setup: &AdmissionSetup<'a>) -> Result<Option<&'a AdmissionServe
     }
     let admission = &setup.settings.admission;
     match &admission.server {
-        None if setup.handlers.is_empty() => Ok(None),
+        None if setup.handlers.is_empty() && setup.conversions.is_empty() => Ok(None),
         None => Err(
-            "there are admission handlers, and nothing says how the API server is to reach them: set `settings.admission.server`, such as \
+            "there are admission handlers or conversions, and nothing says how the API server is to reach them: set `settings.admission.server`, such as \
              `AdmissionServer::local()` for an API server on this machine, or `AdmissionServer::service(\"namespace\", \"name\")` for a \
              Service in the cluster, and `settings.admission.managed` to the name of the configurations that are to be written"
                 .to_owned(),
@@ -197,7 +221,7 @@ async fn certificates(
     setup: &AdmissionSetup<'_>,
     server: &AdmissionServer,
     trust: watch::Sender<Trust>,
-    published: watch::Receiver<Option<(u32, Timestamp)>>,
+    published: watch::Receiver<Published>,
 ) -> Result<(Identity, AbortOnDropHandle<()>), String> {
     let admission = &setup.settings.admission;
     let files = match (&admission.certificate_file, &admission.key_file) {
@@ -242,13 +266,59 @@ async fn certificates(
     Ok((identity, keeping))
 }
 
+/// What keeps the definitions of converted kinds right, if that is for the operator to do.
+fn definitions(
+    setup: &AdmissionSetup<'_>,
+    client: &ClientConfig,
+    trust: &watch::Receiver<Trust>,
+    publishing: &Arc<Publishing>,
+) -> Vec<Definition> {
+    if setup.settings.admission.managed.is_none() {
+        return Vec::new();
+    }
+    let kinds = setup.conversions.kinds().iter();
+    let definitions = kinds.map(|kind| {
+        Definition::new(DefinitionSetup {
+            cluster: setup.cluster.clone(),
+            kind: kind.clone(),
+            client: client.clone(),
+            backoff: backoff(setup.settings),
+            pace: WatchPace::default(),
+            clock: setup.clock,
+            trust: trust.clone(),
+            publisher: publishing.publisher(),
+        })
+    });
+    definitions.collect()
+}
+
+/// What writes objects of converted kinds again, if that is wanted.
+fn migrations(setup: &AdmissionSetup<'_>) -> Vec<StorageMigration> {
+    let admission = &setup.settings.admission;
+    if !admission.storage_migration {
+        return Vec::new();
+    }
+    let kinds = setup.conversions.kinds().iter();
+    let migrations = kinds.map(|kind| {
+        StorageMigration::new(MigrationSetup {
+            cluster: setup.cluster.clone(),
+            kind: kind.clone(),
+            rate: admission.migration_rate,
+            propagation: admission.propagation,
+            backoff: backoff(setup.settings),
+            pace: WatchPace::default(),
+        })
+    });
+    migrations.collect()
+}
+
 /// Where certificates are kept, unless that is in memory.
 fn secret_of(setup: &AdmissionSetup<'_>) -> Option<KeptObject> {
     let admission = &setup.settings.admission;
     let namespace = admission.server.as_ref()?.namespace()?;
     let name = admission.secret.clone();
     Some(KeptObject {
-        resource: known("", "secrets", "Secret", true),
+        resource: Arc::new(Resource::built_in("", "Secret", true)),
         namespace: Some(namespace.to_owned()),
         name: name.unwrap_or_else(|| format!("{}-webhook", setup.operator)),
     })

@@ -16,6 +16,7 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
         queueing,
         watching,
         networking,
+        admission,
         ..
     } = settings;
     let counts = [
@@ -27,6 +28,7 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
             "networking.concurrent_writes",
             networking.concurrent_writes == 0,
         ),
+        ("admission.migration_rate", admission.migration_rate == 0),
     ];
     let times = times(settings);
     let times = times

@@ -1,10 +1,14 @@
 //! The kind of an operator, registered by itself.
 
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::admission::rules::with_rules;
 use crate::cluster::Client;
 use crate::cluster::definition::{Verdict, apply_definition};
 use crate::handler::error::{HandlerResult, PermanentError, TemporaryError};
+use crate::handler::registry::Registry;
+use crate::handler::registry::collect::rules_in_order;
 
 /// Register a kind: apply its `CustomResourceDefinition`, for a function with [`#[on_startup]`](macro@crate::on_startup).
 ///
@@ -28,13 +32,14 @@ use crate::handler::error::{HandlerResult, PermanentError, TemporaryError};
 /// }
 /// ```
 ///
+/// The definition gets the [validation rules](macro@crate::validation_rule) of its kind that this program declares, as far as a definition can enforce them.
+///
 /// The operator needs `create` and `patch` for `customresourcedefinitions`.
 ///
 /// # Errors
 /// A temporary one until the server has accepted it, a permanent one where it is refused.
 pub async fn register_crd(client: &Client, definition: &impl Serialize) -> HandlerResult {
-    let definition = serde_json::to_value(definition)
-        .map_err(|error| PermanentError::new(format!("the definition is no JSON: {error}")))?;
+    let definition = with_rules(&json_of(definition)?, &rules_in_order());
     let name = definition["metadata"]["name"].as_str();
     let name = name.ok_or_else(|| PermanentError::new("the definition has no metadata.name"))?;
     match apply_definition(client, name, &definition).await {
@@ -48,4 +53,39 @@ pub async fn register_crd(client: &Client, definition: &impl Serialize) -> Handl
         }
         Err(error) => Err(format!("{name} cannot be registered: {error}").into()),
     }
+}
+
+impl Registry {
+    /// A `CustomResourceDefinition` with the [validation rules](macro@crate::validation_rule) of its kind, as far as a definition can enforce them:
+    /// for a file, or for [`register_crd`] with rules that are added by hand.
+    ///
+    /// ```
+    /// use kopf_rs::{Registry, ValidationRule};
+    /// # let crd = serde_json::json!({"spec": {
+    /// #     "group": "kopf.dev", "names": {"plural": "kopfexamples", "kind": "KopfExample"},
+    /// #     "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {
+    /// #         "type": "object", "properties": {"spec": {"type": "object"}},
+    /// #     }}}],
+    /// # }});
+    ///
+    /// let rule = ValidationRule::new("rises", "self.spec.size >= oldSelf.spec.size");
+    /// let registry = Registry::new().validation_rule("kopfexamples", rule);
+    /// let crd = registry.definition(&crd)?;
+    /// let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    /// assert_eq!(spec["x-kubernetes-validations"][0]["rule"], "self.size >= oldSelf.size");
+    /// # Ok::<(), kopf_rs::HandlerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where the definition is no JSON.
+    pub fn definition(&self, definition: &impl Serialize) -> HandlerResult<Value> {
+        Ok(with_rules(&json_of(definition)?, self.rules()))
+    }
+}
+
+fn json_of(definition: &impl Serialize) -> HandlerResult<Value> {
+    let made = serde_json::to_value(definition);
+    let made =
+        made.map_err(|error| PermanentError::new(format!("the definition is no JSON: {error}")))?;
+    Ok(made)
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{WatchEvent, Watched};
+use crate::engine::report::report_outage_over;
 use crate::handler::outcome::panic_text;
 use crate::happening::serving::{Serving, Trouble, Watching};
 use crate::object::collection::Collection;
@@ -58,6 +60,17 @@ pub(crate) async fn follow(
         tell_of(&watched.collection, Watching::Panicked { panic, pause });
         tokio::time::sleep(pause).await;
     }
+}
+
+/// The same as a task with an outage of its own. Dropping the handle ends the watch.
+pub(crate) fn follow_in_task(
+    cluster: &Cluster,
+    watched: Watched,
+    sink: impl FnMut(WatchEvent) + Send + 'static,
+) -> AbortOnDropHandle<()> {
+    let outage = Membership::new(cluster.outages().clone(), report_outage_over);
+    let following = follow(cluster.clone(), watched, outage, sink);
+    AbortOnDropHandle::new(tokio::spawn(following))
 }
 
 /// Whether the watch goes on as it should, as far as it has told.

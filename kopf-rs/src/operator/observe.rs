@@ -31,7 +31,7 @@ use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::admission::managed::Found;
-use crate::operator::follow::follow;
+use crate::operator::follow::{follow, follow_in_task};
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::report::{report_resumed, report_serving};
 use crate::operator::scope::Scope;
@@ -52,7 +52,7 @@ mod tests;
 
 use children::{ChildWatches, OwnedKinds, WatchWith};
 
-use backbone::{Namespaces, custom_resource_definitions, namespaces};
+use backbone::{Namespaces, custom_resource_definitions, namespaces, places};
 use peering::{PeeringSetup, Peerings};
 use schedule::{DiscoverySchedule, Event, is_served};
 
@@ -246,13 +246,10 @@ impl Observer {
         let selection = selection.unwrap_or_default();
         let watched = Watched::new(Arc::new(resource), None, self.pace.clone());
         let watched = watched.selecting(selection);
-        let cluster = self.setup.cluster.clone();
-        let outage = Membership::new(cluster.outages().clone(), report_outage_over);
-        let following = follow(cluster, watched, outage, move |event| {
+        let task = follow_in_task(&self.setup.cluster, watched, move |event| {
             // The observer is gone only when this task is about to be.
             let _ = tell.send(news(event));
         });
-        let task = AbortOnDropHandle::new(tokio::spawn(following));
         self.own_watches.push(task);
     }
 
@@ -365,6 +362,9 @@ impl Observer {
             _ => {}
         }
         self.is_paused = is_paused;
+        if let Some(board) = &self.setup.board {
+            board.pauses(is_paused);
+        }
     }
 
     /// The end of its watches. The others are to be told of it once nothing is written any more.
@@ -406,6 +406,7 @@ impl Observer {
                 cluster: &self.setup.cluster,
                 pace: &self.pace,
                 namespaces: self.namespaces.some(),
+                board: self.setup.board.as_ref(),
             },
         );
         self.tell_found();
@@ -545,20 +546,13 @@ impl Observer {
             let Ok(selection) = selection(watching, &served.resource, &handlers) else {
                 continue;
             };
-            let namespaced = served.resource.namespaced;
+            let places = places(&served.resource, self.namespaces.some());
             let kind = ResourceHandlers::new(id, Arc::new(served.resource), served.handlers);
             let kind = kind.withholding(served.withheld);
             let kind = Arc::new(kind.selected(selection.may_be_left()));
             let watch = (kind, selection);
-            match self.namespaces.some().filter(|_| namespaced) {
-                Some(names) => {
-                    let places = names.iter().map(|name| (id, Some(name.clone())));
-                    wanted.extend(places.map(|place| (place, watch.clone())));
-                }
-                None => {
-                    wanted.insert((id, None), watch);
-                }
-            }
+            let places = places.into_iter();
+            wanted.extend(places.map(|namespace| ((id, namespace), watch.clone())));
         }
         wanted
     }
@@ -591,7 +585,7 @@ impl Observer {
             .setup
             .board
             .as_ref()
-            .map(|board| board.watch(stream, collection.clone(), self.pace.inactivity));
+            .map(|board| board.watch(collection.clone(), self.pace.inactivity));
         let health = on_board.as_ref().map(WatchOnBoard::teller);
         let (tell, here) = (self.tell.clone(), place.clone());
         let resource = kind.resource.clone();

@@ -14,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::error::ClusterError;
 use crate::cluster::login::Vault;
 use crate::cluster::{Client, Cluster, ClusterSettings};
+use crate::conversion::graph::Conversions;
 use crate::engine::Engine;
 use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::children::ChildApplier;
@@ -32,11 +33,15 @@ use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
 use crate::handler::subject::Activity;
-use crate::health::address::{Address, BadLiveness};
+use crate::handler::validation_rule::DeclaredRule;
+use crate::health::address::BadLiveness;
+#[cfg(feature = "metrics")]
+use crate::health::address::BadMetricsAddress;
 use crate::health::board::Board;
 use crate::operator::activity::Activities;
 use crate::operator::admission::managed::Found;
 use crate::operator::amounts::check_amounts;
+use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
 use crate::operator::noting::NotesAt;
 use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
@@ -51,12 +56,14 @@ use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
 mod admission;
-mod endpoints;
+mod answering;
 mod logged_in;
 mod peer;
+mod policies;
 mod posting;
 #[cfg(feature = "testing")]
 pub(crate) mod reviewing;
+mod why;
 
 /// An operator: its handlers, its settings, and the namespaces that it serves.
 ///
@@ -81,7 +88,7 @@ pub struct Operator {
     handlers_on: Option<Handle>,
     notes: Option<NotesAt>,
     on_mimalloc: bool,
-    liveness: Result<Option<Address>, BadLiveness>,
+    endpoints: WantedEndpoints,
 }
 
 /// How an operator has ended.
@@ -133,6 +140,10 @@ pub enum OperatorError {
     /// The liveness URL cannot be used.
     #[error(transparent)]
     Liveness(#[from] BadLiveness),
+    /// The address of metrics cannot be used.
+    #[cfg(feature = "metrics")]
+    #[error(transparent)]
+    Metrics(#[from] BadMetricsAddress),
     /// There is no liveness endpoint at the URL: its port is in use, for instance. Nothing has been started.
     #[error("{0}")]
     Endpoint(String),
@@ -169,7 +180,7 @@ impl Operator {
             handlers_on: None,
             notes: None,
             on_mimalloc: false,
-            liveness: Ok(None),
+            endpoints: WantedEndpoints::default(),
         }
     }
 
@@ -213,22 +224,6 @@ impl Operator {
     #[must_use]
     pub fn all_namespaces(mut self) -> Self {
         self.scope = Ok(Scope::All);
-        self
-    }
-
-    /// Say over HTTP how the operator is: at this URL, such as `http://0.0.0.0:8080/healthz`, what its probes say (`#[on_probe]`), and at the
-    /// same host and port
-    ///
-    /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too long;
-    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not, and for
-    ///   each index, whether it is filled;
-    /// - at `/statusz`, what it does, as JSON, for those who ask from the same machine (`kubectl port-forward` does).
-    ///
-    /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The endpoints have a
-    /// thread of their own, and are there before startup handlers are called. By default there are none.
-    #[must_use]
-    pub fn liveness(mut self, url: impl AsRef<str>) -> Self {
-        self.liveness = Address::parse(url.as_ref()).map(Some);
         self
     }
 
@@ -329,12 +324,10 @@ impl Operator {
         if let Err(bad) = &self.scope {
             return Err(bad.clone().into());
         }
-        if let Err(bad) = &self.liveness {
-            return Err(bad.clone().into());
-        }
+        self.endpoints.check()?;
         // First: where all handlers are wrong, none is left.
         self.registry.check()?;
-        if self.registry.is_empty() {
+        if self.registry.is_empty() && self.registry.rules().is_empty() {
             return Err(OperatorError::NoHandlers);
         }
         check(&self.settings)?;
@@ -344,7 +337,8 @@ impl Operator {
     /// Whether handlers ask for values that it was not given.
     pub(crate) fn check_state(&self) -> Result<(), OperatorError> {
         let own = [TypeId::of::<Client>(), TypeId::of::<StartupSettings>()];
-        let is_given = |it: &TypeId| own.contains(it) || self.extensions.has(*it);
+        let is_given =
+            |it: &TypeId| own.contains(it) || is_given_by_itself(*it) || self.extensions.has(*it);
         let mut missing = Vec::new();
         let requirements = self.registry.requirements().iter();
         for requirement in requirements.filter(|it| !is_given(&it.state.type_id)) {
@@ -389,6 +383,9 @@ pub(super) struct CheckedOperator {
     handlers: Vec<Arc<Handler>>,
     /// Those that the API server asks.
     admission_handlers: Vec<Arc<Handler>>,
+    conversions: Arc<Conversions>,
+    /// What the API server enforces by itself.
+    rules: Vec<Arc<DeclaredRule>>,
     settings: StartupSettings,
     scope: Scope,
     once: bool,
@@ -402,7 +399,7 @@ pub(super) struct CheckedOperator {
     invoker: Arc<Invoker>,
     posting: EventPosting,
     children: Arc<ChildApplier>,
-    liveness: Option<Address>,
+    endpoints: Endpoints,
     /// Where parts of it tell how they are, if somebody may ask.
     board: Option<Board>,
     /// What login handlers are given: there is no client yet.
@@ -419,22 +416,23 @@ impl CheckedOperator {
     ) -> Result<Self, OperatorError> {
         let settings = StartupSettings::new(operator.settings);
         let mut extensions = operator.extensions;
+        let handlers = operator.registry.handlers();
+        let endpoints = operator.endpoints.checked(handlers, &mut extensions)?;
         extensions.insert(settings.clone());
         extensions.insert(operator.registry.indices());
         let without_client = Arc::new(extensions.clone());
         extensions.insert(client.clone());
         let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
-        let posting = EventPosting::new(clock);
+        let posting = EventPosting::new(clock, endpoints.meter());
         extensions.insert(posting.sink());
         let handlers = operator.registry.handlers().iter();
         let kinds = handlers.flat_map(|it| it.kinds_of_children()).cloned();
         let children = Arc::new(ChildApplier::new(naming::prefix(&name), kinds.collect()));
         extensions.insert(children.for_handlers());
         let scope = operator.scope?;
-        let liveness = operator.liveness?;
         let bounds = settings.get().health.bounds();
-        let board = liveness.as_ref().map(|_| Board::new(&name, bounds));
+        let board = endpoints.are_wanted().then(|| Board::new(&name, bounds));
         let notes = operator
             .notes
             .and_then(|at| at.open(&name, &scope, clock.now()));
@@ -446,6 +444,8 @@ impl CheckedOperator {
             on_mimalloc: operator.on_mimalloc,
             handlers,
             admission_handlers,
+            conversions: Arc::new(Conversions::of(operator.registry.conversions())),
+            rules: operator.registry.rules().to_vec(),
             settings,
             scope,
             once: operator.once,
@@ -457,10 +457,13 @@ impl CheckedOperator {
                 memo: operator.memo,
                 extensions: Arc::new(extensions),
             },
-            invoker: Arc::new(Invoker::new(clock, workers, operator.handlers_on.clone())),
+            invoker: Arc::new(
+                Invoker::new(clock, workers, operator.handlers_on.clone())
+                    .metered(endpoints.meter()),
+            ),
             posting,
             children,
-            liveness,
+            endpoints,
             board,
             without_client,
             vault: None,
@@ -535,7 +538,7 @@ impl CheckedOperator {
     /// On the operator's own runtime: handlers that block all threads of theirs would hold it off for ever.
     async fn cleanup(&self) -> Result<(), Vec<String>> {
         let workers = self.settings.get().execution.max_workers;
-        let invoker = Invoker::new(self.clock, workers, None);
+        let invoker = Invoker::new(self.clock, workers, None).metered(self.endpoints.meter());
         let cleaned = self.activity(Activity::Cleanup, &invoker);
         match &self.vault {
             Some(vault) => self.with_hope(vault, cleaned).await,
@@ -572,6 +575,7 @@ impl CheckedOperator {
         let mut admission = self
             .admission(&settings, &cluster, found.subscribe())
             .await?;
+        let _policies = self.keep_policies(&settings, &cluster, found.subscribe());
         let (engine, mut observer) = self.parts(settings, cluster, found);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
@@ -610,6 +614,7 @@ impl CheckedOperator {
             writes: settings.networking.concurrent_writes,
             request_timeout: settings.networking.request_timeout,
             rng: self.rng.clone(),
+            meter: self.endpoints.meter(),
         };
         Cluster::with_settings(self.client.clone(), &settings)
     }
@@ -668,6 +673,7 @@ impl CheckedOperator {
             notes: self.notes.clone(),
             memo: self.context.memo.clone(),
             once: self.once,
+            meter: self.endpoints.meter(),
         }
     }
 }
@@ -679,7 +685,7 @@ fn check(settings: &Settings) -> Result<(), OperatorError> {
     Ok(persistence.map_or(Ok(()), Persistence::check)?)
 }
 
-fn refused(error: &ClusterError) -> OperatorError {
+pub(super) fn refused(error: &ClusterError) -> OperatorError {
     OperatorError::Refused(match error {
         ClusterError::Unauthorized(_) => {
             format!("{error}. Are the credentials in the kubeconfig right, and not expired?")

@@ -64,12 +64,22 @@ impl Patterns {
 
     /// The names among the patterns: all that is left where namespaces cannot be listed.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
-        self.0
-            .iter()
-            .flat_map(|pattern| pattern.text.split(','))
-            .map(str::trim)
-            .filter(|part| !part.contains(['!', '*', '?', '[', '{']))
+        self.parts().filter(|part| is_name(part))
     }
+
+    /// Whether all of them are names.
+    pub(crate) fn are_names(&self) -> bool {
+        self.parts().all(is_name)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        let parts = self.0.iter().flat_map(|pattern| pattern.text.split(','));
+        parts.map(str::trim)
+    }
+}
+
+fn is_name(part: &str) -> bool {
+    !part.contains(['!', '*', '?', '[', '{'])
 }
 
 impl Pattern {

@@ -207,7 +207,7 @@ pub struct StatusSettings {
     /// have succeeded, and no daemon or timer has failed since it has last succeeded, and `Stalled` where one has failed for good. Then `kubectl wait --for=condition=Ready` works. Default: no.
     ///
     /// While a handler fails, `Ready` is false, its reason is the class of the error (`TemporaryError`, `PermanentError`, `UnexpectedError`, `TimedOut`,
-    /// `RetriesExceeded`), and its message tells the errors. A `Ready` that a handler sets itself, with a reason of its own, stays as it is. Objects of
+    /// `RetriesExceeded`), or what is wrong with a child (`ChildRefused`, `ChildNotOurs`, `ChildConflict`, `ChildKindMissing`), and its message tells the errors. A `Ready` that a handler sets itself, with a reason of its own, stays as it is. Objects of
     /// Kubernetes' own kinds get no such conditions. A status subresource costs one more request for each change of a condition, unless the status is
     /// written in any case.
     pub conditions: bool,

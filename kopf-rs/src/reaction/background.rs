@@ -14,6 +14,7 @@ use crate::handler::cause::Cause;
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
+use crate::handler::subject::Subject;
 use crate::handler::timing::{AskPause, BackgroundKind, Timing};
 use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
@@ -56,6 +57,8 @@ pub(super) struct Attempts {
     pub(super) end: Option<AttemptsEnd>,
     /// Of a level-triggered handler: how many calls in a row have changed what it is called for.
     pub(super) own_changes: u8,
+    /// Of a level-triggered handler: it wants to be called again at once, as was told.
+    pub(super) at_once: bool,
     /// What the last one has come to, where that is an error.
     pub(super) error: Option<Box<AttemptError>>,
 }
@@ -141,7 +144,7 @@ const INSTEAD_OF_A_PANIC: Duration = Duration::from_secs(60);
 /// So long after it has failed for good, a change calls a timer again that has no interval.
 const WITHOUT_AN_INTERVAL: Duration = Duration::from_secs(60);
 /// In place of an interval of zero that a function has given.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether both are the same to their object: attributes on one function declare it once.
 pub(crate) fn is_same(one: &Handler, other: &Handler) -> bool {
@@ -215,7 +218,23 @@ impl BackgroundMemory {
 
     /// Whether timers and reconcilers are being called, are to be called now, or are to be tried again: what an operator that is to end waits for.
     pub(crate) fn is_ticking(&self, now: Timestamp) -> bool {
-        self.runs.iter().any(|run| {
+        self.ticking_runs(now).next().is_some()
+    }
+
+    /// The ids of those, and what they have complained about.
+    pub(crate) fn ticking(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (Arc<str>, Option<String>)> {
+        self.ticking_runs(now).map(|run| {
+            let attempts = run.attempts.as_ref();
+            let error = attempts.and_then(|it| it.error.as_ref());
+            (run.handler.id.clone(), error.map(|it| it.message.clone()))
+        })
+    }
+
+    fn ticking_runs(&self, now: Timestamp) -> impl Iterator<Item = &BackgroundRun> {
+        self.runs.iter().filter(move |run| {
             let is_daemon = matches!(run.handler.background(), Some((BackgroundKind::Daemon, _)));
             !is_daemon
                 && match &run.phase {
@@ -233,6 +252,13 @@ impl BackgroundMemory {
     pub(super) fn not_before(&self, run: &BackgroundRun, at: Timestamp) -> Timestamp {
         let idle = timing(&run.handler).and_then(|timing| timing.idle);
         idle.map_or(at, |idle| at.max(after(self.changed.time(), idle)))
+    }
+}
+
+impl Attempts {
+    /// Whether the last call has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed > 0 || self.end == Some(AttemptsEnd::GaveUp)
     }
 }
 
@@ -266,7 +292,7 @@ impl BackgroundRun {
 
     /// An attempt is made. When the first one was.
     pub(super) fn attempted(&mut self, now: Timestamp) -> Timestamp {
-        let own_changes = self.own_changes();
+        let (own_changes, at_once) = (self.own_changes(), self.asks_at_once());
         self.attempts.take_if(|it| it.end.is_some());
         let attempts = self.attempts.get_or_insert_with(|| {
             Box::new(Attempts {
@@ -274,6 +300,7 @@ impl BackgroundRun {
                 started: now,
                 end: None,
                 own_changes,
+                at_once,
                 error: None,
             })
         });
@@ -387,7 +414,7 @@ impl BackgroundMemory {
                 self.runs = runs.into();
                 let ran = ran.filter(|_| matches!(last, Some(Outcome::Succeeded(_))));
                 Some(Returned {
-                    result: judge_the_last(handler, last, told),
+                    result: judge_the_last(call, last, told),
                     failed: false,
                     is_over: true,
                     ran,
@@ -431,11 +458,16 @@ impl BackgroundRun {
         };
         let since = running.since.time();
         let ran = self.ran_since(since, times);
+        if let Some(message) = error_of_deleted(call, &outcome) {
+            self.is_deleted_meanwhile(judge);
+            told.push(ended_by_deletion(&call.handler, message));
+            return Returned::default();
+        }
         let mut record = self.record(judge.now);
         let result = judge.attempted(&call.handler, &mut record, outcome, told);
         self.note_error(&record, told);
         if is_reconcile(&self.handler) {
-            self.reconciled(call, &record, judge);
+            self.reconciled(call, &record, judge, told);
             return Returned {
                 result,
                 failed: record.failure,
@@ -480,12 +512,36 @@ pub(super) fn exited(handler: &Arc<Handler>, requested: bool) -> Handling {
     Handling::Background(BackgroundHandling::Exited { handler, requested })
 }
 
+/// What a level-triggered handler complains about, where its object is to be deleted meanwhile: nobody can do what it wants any more.
+fn error_of_deleted<'a>(call: &HandlerCall, outcome: &'a Outcome) -> Option<&'a str> {
+    let Subject::Background(subject) = &call.subject else {
+        return None;
+    };
+    let (Outcome::Temporary { message, .. } | Outcome::Permanent { message, .. }) = outcome else {
+        return None;
+    };
+    let is_deleted = is_reconcile(&call.handler) && subject.live.body().is_deleting();
+    is_deleted.then_some(message)
+}
+
+fn ended_by_deletion(handler: &Arc<Handler>, message: &str) -> Handling {
+    Handling::Background(BackgroundHandling::EndedByDeletion {
+        handler: handler.clone(),
+        message: message.to_owned(),
+    })
+}
+
 /// The outcome of a call that is not repeated, since it was to end; `None` where the call was cut off. Returns the result.
 fn judge_the_last(
-    handler: &Arc<Handler>,
+    call: &HandlerCall,
     outcome: Option<Outcome>,
     told: &mut Vec<Handling>,
 ) -> Option<Value> {
+    let handler = &call.handler;
+    if let Some(message) = outcome.as_ref().and_then(|it| error_of_deleted(call, it)) {
+        told.push(ended_by_deletion(handler, message));
+        return None;
+    }
     let fate = Fate::Stopped;
     let mut result = None;
     let end = match outcome {
@@ -493,10 +549,13 @@ fn judge_the_last(
             result = given.filter(|it| !it.is_null());
             AttemptEnd::Succeeded
         }
-        Some(Outcome::Temporary { message, .. }) => AttemptEnd::Temporary { message, fate },
-        Some(Outcome::Permanent { message } | Outcome::Denied { message, .. }) => {
-            AttemptEnd::Permanent { message }
-        }
+        Some(Outcome::Temporary { message, child, .. }) => AttemptEnd::Temporary {
+            message,
+            fate,
+            child,
+        },
+        Some(Outcome::Permanent { message, child }) => AttemptEnd::Permanent { message, child },
+        Some(Outcome::Denied { message, .. }) => AttemptEnd::permanent(message),
         Some(Outcome::Arbitrary { message } | Outcome::Panicked { message }) => {
             AttemptEnd::Arbitrary { message, fate }
         }

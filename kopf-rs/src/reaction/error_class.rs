@@ -2,6 +2,7 @@
 //!
 //! Must not know conditions.
 
+use crate::handler::child_trouble::ChildTrouble;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 
 pub(super) const TEMPORARY: &str = "TemporaryError";
@@ -23,8 +24,10 @@ pub(super) fn class_of(handling: &Handling) -> Option<&'static str> {
     };
     match end {
         AttemptEnd::Succeeded => None,
-        AttemptEnd::Temporary { fate, .. } => of_fate(fate, TEMPORARY),
-        AttemptEnd::Permanent { .. } => Some(PERMANENT),
+        AttemptEnd::Temporary { fate, child, .. } => {
+            of_fate(fate, child.map_or(TEMPORARY, ChildTrouble::reason))
+        }
+        AttemptEnd::Permanent { child, .. } => Some(child.map_or(PERMANENT, ChildTrouble::reason)),
         AttemptEnd::Arbitrary { fate, .. } => of_fate(fate, UNEXPECTED),
         AttemptEnd::TimedOut { .. } => Some(TIMED_OUT),
         AttemptEnd::RetriesExceeded { .. } => Some(RETRIES_EXCEEDED),

@@ -225,9 +225,11 @@ mod tests {
                         Err(HandlerError::Temporary(error)) => Outcome::Temporary {
                             message: error.to_string(),
                             delay: error.delay_wanted(),
+                            child: error.child(),
                         },
                         Err(HandlerError::Permanent(error)) => Outcome::Permanent {
                             message: error.to_string(),
+                            child: error.child(),
                         },
                         Err(error) => Outcome::Arbitrary {
                             message: error.to_string(),

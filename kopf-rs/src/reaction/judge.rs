@@ -50,13 +50,17 @@ impl Judge {
                 result = given.filter(|it| !it.is_null());
                 AttemptEnd::Succeeded
             }
-            Outcome::Temporary { message, delay } => AttemptEnd::Temporary {
+            Outcome::Temporary {
+                message,
+                delay,
+                child,
+            } => AttemptEnd::Temporary {
                 message,
                 fate: self.look_ahead(handler, record, delay),
+                child,
             },
-            Outcome::Permanent { message } | Outcome::Denied { message, .. } => {
-                AttemptEnd::Permanent { message }
-            }
+            Outcome::Permanent { message, child } => AttemptEnd::Permanent { message, child },
+            Outcome::Denied { message, .. } => AttemptEnd::permanent(message),
             Outcome::Arbitrary { message } | Outcome::Panicked { message } => {
                 AttemptEnd::Arbitrary {
                     message,
@@ -165,10 +169,11 @@ fn message<'a>(handler: &Handler, end: &'a AttemptEnd) -> Option<Cow<'a, str>> {
             fate: Fate::Ignored,
             ..
         } => None,
-        AttemptEnd::Permanent { message }
+        AttemptEnd::Permanent { message, .. }
         | AttemptEnd::Temporary {
             message,
             fate: Fate::Retried { .. },
+            ..
         }
         | AttemptEnd::Arbitrary {
             message,

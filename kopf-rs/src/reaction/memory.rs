@@ -164,7 +164,7 @@ impl ObjectMemory {
 impl ObjectMemory {
     /// A child of the object is another than before. Whether that concerns some handler of changes.
     pub(crate) fn child_changed(&mut self, kind: &Resource, handlers: &[Arc<Handler>]) -> bool {
-        let is_of_kind = |owned: &OwnedKind| owned.selector.means(kind);
+        let is_of_kind = |owned: &OwnedKind| owned.selector.names(kind);
         let those = owning(handlers).filter(|(_, it)| it.owns().iter().any(is_of_kind));
         let noted = those.fold(0, |noted, (bit, _)| noted | bit);
         self.drift.noted |= noted;

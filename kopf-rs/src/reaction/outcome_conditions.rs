@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::handler::child_trouble::ChildTrouble;
 use crate::handler::subject::Reason;
 use crate::happening::handling::Handling;
 use crate::object::body::Body;
@@ -26,7 +27,7 @@ use crate::state::progress::Record;
 const READY: &str = "Ready";
 const STALLED: &str = "Stalled";
 
-/// The reasons that are given here. A condition with any other one is a handler's, and stays as it is.
+/// The reasons that are given here, beside those of children. A condition with any other one is a handler's, and stays as it is.
 const REASONS: [&str; 7] = [
     SUCCEEDED,
     RECONCILING,
@@ -237,14 +238,20 @@ fn in_list<'a>(list: &'a Value, kind: &str) -> Option<&'a Value> {
     list.as_array()?.iter().find(|it| it["type"] == *kind)
 }
 
+fn own_reasons() -> impl Iterator<Item = &'static str> {
+    let of_children = ChildTrouble::ALL.map(ChildTrouble::reason);
+    REASONS.into_iter().chain(of_children)
+}
+
 /// The reason of a condition, where it was given here.
 fn own_reason(condition: &Value) -> Option<&'static str> {
-    REASONS.into_iter().find(|it| condition["reason"] == **it)
+    own_reasons().find(|it| condition["reason"] == **it)
 }
 
 /// Whether handlers set the condition of this type, now or before.
 fn is_users(kind: &str, body: &Body, wanted: &Patch) -> bool {
-    let is_foreign = |reason: Option<&str>| reason.is_none_or(|it| !REASONS.contains(&it));
+    let is_own = |reason: &str| own_reasons().any(|it| it == reason);
+    let is_foreign = |reason: Option<&str>| reason.is_none_or(|it| !is_own(it));
     if let Some(edit) = wanted.status_edits().condition(kind) {
         // It may be ours, of a pass that could not be written.
         return is_foreign(edit.wanted.as_ref().map(|it| &*it.reason)) && edit.wanted.is_some();

@@ -14,6 +14,10 @@ use serde_json::Value;
 use crate::object::child::ChildSight;
 use crate::object::event::EventType;
 
+/// So many own applies of one child are remembered until the watch tells of them. Of a child whose watch is in trouble there may be any number, and an
+/// echo that is not known as one costs a call.
+const OWN: usize = 16;
+
 /// The children of a kind, in one namespace or in all.
 #[derive(Debug, Default)]
 pub(crate) struct OwnedObjects {
@@ -25,6 +29,8 @@ pub(crate) struct OwnedObjects {
     gone: BTreeSet<String>,
     /// What a listing under way has shown so far.
     listed: Option<BTreeSet<String>>,
+    /// How many listings have begun.
+    listings: u32,
     /// All that are there have been listed once.
     was_listed: bool,
     /// The watch cannot go on for now.
@@ -40,6 +46,8 @@ struct Seen {
     applied: Option<String>,
     /// The versions of own applies that the watch has not told of yet.
     own: Vec<String>,
+    /// How many listings had begun by then.
+    listings: u32,
 }
 
 /// A whole child, where that is known.
@@ -69,6 +77,7 @@ impl OwnedObjects {
     /// A listing begins.
     pub(crate) fn listing(&mut self) {
         self.listed = Some(BTreeSet::new());
+        self.listings += 1;
     }
 
     /// A listing is complete: the owners of those that it lacks.
@@ -120,6 +129,12 @@ impl OwnedObjects {
             .retain(|own| order(own, &sight.version) == Ordering::Greater);
         // A foreign write that came in before an own one, of which the answer was there first.
         let is_older = order(&sight.version, &known.sight.version) == Ordering::Less;
+        if is_older && event == EventType::Listed && known.listings < self.listings {
+            // The listing has begun since: the server was restored from a copy, and what was written later is no more.
+            let woken = both(Some(&known), &sight);
+            self.put(sight, known.applied, Vec::new());
+            return woken;
+        }
         let is_other = is_older
             || sight.state != known.sight.state
             || self.is_read && sight.version != known.sight.version;
@@ -166,6 +181,7 @@ impl OwnedObjects {
             }
             known => {
                 own.extend(known.into_iter().flat_map(|seen| seen.own));
+                own.truncate(OWN);
                 self.put(sight, applied, own);
             }
         }
@@ -207,6 +223,7 @@ impl OwnedObjects {
             sight,
             applied,
             own,
+            listings: self.listings,
         };
         self.objects.insert(uid, seen);
     }
@@ -365,6 +382,44 @@ mod tests {
         let mut owned = settled();
         owned.replied(sight("10", "b", "o"), true);
         assert!(owned.seen(Modified, sight("10", "b", "o")).is_empty());
+    }
+
+    #[test]
+    fn a_watch_in_trouble_does_not_let_memory_grow() {
+        let mut owned = settled();
+        owned.trouble(true);
+        for version in 6..1006 {
+            owned.replied(sight(&version.to_string(), "b", "o"), true);
+        }
+        assert_eq!(owned.objects["c"].own.len(), OWN);
+        owned.trouble(false);
+        let newest = sight("1005", "b", "o");
+        assert!(owned.seen(EventType::Modified, newest).is_empty());
+    }
+
+    #[test]
+    fn a_listing_of_a_restored_server_counts_although_its_versions_are_older() {
+        let mut owned = OwnedObjects::new(true);
+        owned.listing();
+        owned.synced();
+        owned.replied(sight("70", "b", "o"), true);
+        // One that was under way may be older than the write.
+        owned.listing();
+        owned.replied(sight("71", "b", "o"), true);
+        owned.seen(EventType::Listed, sight("60", "a", "o"));
+        owned.synced();
+        assert_eq!(
+            owned.body("o", None, "child"),
+            KnownBody::There("71".into())
+        );
+        owned.listing();
+        assert_eq!(owned.seen(EventType::Listed, sight("50", "a", "o")), ["o"]);
+        owned.synced();
+        assert_eq!(
+            owned.body("o", None, "child"),
+            KnownBody::There("50".into())
+        );
+        assert_eq!(owned.get("c").map(|it| &*it.state), Some("a"));
     }
 
     #[test]

@@ -9,10 +9,12 @@ use jiff::Timestamp;
 
 use crate::handler::definition::HandlerCall;
 use crate::handler::subject::Subject;
+use crate::happening::background::BackgroundHandling;
+use crate::happening::handling::Handling;
 use crate::object::resource::Resource;
 use crate::reaction::background::{
-    Attempts, AttemptsEnd, BackgroundMemory, BackgroundRun, Dirty, Phase, after, is_reconcile,
-    timing,
+    Attempts, AttemptsEnd, BackgroundMemory, BackgroundRun, Dirty, Phase, SHORTEST_INTERVAL, after,
+    is_reconcile, timing,
 };
 use crate::reaction::judge::Judge;
 use crate::state::progress::Record;
@@ -27,7 +29,7 @@ impl BackgroundMemory {
     pub(crate) fn child_changed(&mut self, kind: &Resource, now: Timestamp) {
         let is_for = |run: &&mut BackgroundRun| {
             let mut watched = run.handler.watches().iter();
-            run.handler.has_children_of(kind) || watched.any(|it| it.selector.means(kind))
+            run.handler.has_children_of(kind) || watched.any(|it| it.selector.names(kind))
         };
         for run in self.runs.iter_mut().filter(is_for) {
             run.child_changed(now);
@@ -69,36 +71,38 @@ impl BackgroundRun {
         }
     }
 
-    /// The object has changed. By somebody else: then what has failed so far counts no more.
+    /// The object has changed. By somebody else: then what has failed so far counts no more. What a call that has failed has changed itself calls
+    /// nobody before the time.
     pub(super) fn object_changed(&mut self, by_somebody_else: bool, now: Timestamp) {
         let own_pause = self.own_pause();
+        let has_failed = self.attempts.as_ref().is_some_and(|it| it.has_failed());
         match &mut self.phase {
             Phase::Runs(running) => running.dirty = Dirty::Object,
-            Phase::Waits(at) => {
-                let pause = if by_somebody_else {
-                    Duration::ZERO
-                } else {
-                    own_pause
-                };
-                *at = (*at).min(after(now, pause).into());
-                if by_somebody_else {
-                    self.end_attempts(AttemptsEnd::Succeeded, now);
-                }
+            Phase::Waits(at) if by_somebody_else => {
+                *at = (*at).min(now.into());
+                self.end_attempts(AttemptsEnd::Succeeded, now);
             }
-            Phase::Scheduled(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
+            Phase::Waits(at) if !has_failed => *at = (*at).min(after(now, own_pause).into()),
+            Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
         }
     }
 
     /// A call has ended, and this is its record.
-    pub(super) fn reconciled(&mut self, call: &HandlerCall, record: &Record, judge: Judge) {
+    pub(super) fn reconciled(
+        &mut self,
+        call: &HandlerCall,
+        record: &Record,
+        judge: Judge,
+        told: &mut Vec<Handling>,
+    ) {
         let dirty = match &self.phase {
             Phase::Runs(running) => running.dirty,
             _ => Dirty::Clean,
         };
         let resync = self.next_resync(judge);
         if record.success {
+            let again = self.again(asked(call), judge.now, told);
             self.end_attempts(AttemptsEnd::Succeeded, judge.now);
-            let again = asked(call).map(|pause| after(judge.now, pause));
             let next = again.map_or(resync, |again| again.min(resync));
             self.phase = Phase::Waits(next.max(judge.now).into());
         } else if record.failure {
@@ -116,6 +120,42 @@ impl BackgroundRun {
         }
     }
 
+    /// When it is called again, where it has asked for that: not at once, or it would be called as fast as it returns.
+    fn again(
+        &mut self,
+        pause: Option<Duration>,
+        now: Timestamp,
+        told: &mut Vec<Handling>,
+    ) -> Option<Timestamp> {
+        let at_once = pause.is_some_and(|pause| pause.is_zero());
+        if at_once && !self.asks_at_once() {
+            told.push(Handling::Background(BackgroundHandling::AgainAtOnce {
+                handler: self.handler.clone(),
+                instead: SHORTEST_INTERVAL,
+            }));
+        }
+        if let Some(attempts) = &mut self.attempts {
+            attempts.at_once = at_once;
+        }
+        let pause = if at_once {
+            Some(SHORTEST_INTERVAL)
+        } else {
+            pause
+        };
+        pause.map(|pause| after(now, pause))
+    }
+
+    /// Whether it has wanted to be called again at once, as was told.
+    pub(super) fn asks_at_once(&self) -> bool {
+        self.attempts.as_ref().is_some_and(|it| it.at_once)
+    }
+
+    /// The object is to be deleted: what its call has come to counts for nothing.
+    pub(super) fn is_deleted_meanwhile(&mut self, judge: Judge) {
+        self.end_attempts(AttemptsEnd::Succeeded, judge.now);
+        self.phase = Phase::Waits(self.next_resync(judge).into());
+    }
+
     /// It has failed for good: only another object, or a resync, calls it again.
     pub(super) fn give_up(&mut self, judge: Judge) {
         self.end_attempts(AttemptsEnd::GaveUp, judge.now);
@@ -125,14 +165,16 @@ impl BackgroundRun {
     /// What has failed counts no more. Nothing is remembered where there is nothing to remember.
     pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
         let own_changes = self.own_changes();
+        let at_once = end == AttemptsEnd::Succeeded && self.asks_at_once();
         let error = self.attempts.take().and_then(|it| it.error);
-        let is_worth_it = end == AttemptsEnd::GaveUp || own_changes > 0;
+        let is_worth_it = end == AttemptsEnd::GaveUp || own_changes > 0 || at_once;
         self.attempts = is_worth_it.then(|| {
             Box::new(Attempts {
                 failed: 0,
                 started: now,
                 end: Some(end),
                 own_changes,
+                at_once,
                 error: error.filter(|_| end == AttemptsEnd::GaveUp),
             })
         });

@@ -20,12 +20,14 @@ pub(super) fn level(background: &BackgroundHandling) -> Level {
             ..
         }
         | BackgroundHandling::ChangesItself { .. }
+        | BackgroundHandling::AgainAtOnce { .. }
         | BackgroundHandling::ZeroInterval { .. } => Level::WARN,
         BackgroundHandling::NoPause { .. } => Level::ERROR,
         BackgroundHandling::Exits {
             exit: Exit::Awaited { .. },
             ..
         }
+        | BackgroundHandling::EndedByDeletion { .. }
         | BackgroundHandling::MissedRuns { .. } => Level::INFO,
         BackgroundHandling::Exited { .. }
         | BackgroundHandling::CutOff { .. }
@@ -66,15 +68,9 @@ pub(super) fn write(f: &mut Formatter<'_>, background: &BackgroundHandling) -> R
                 "{handler} has missed {runs} {first}: it is called once now."
             )
         }
-        BackgroundHandling::ChangesItself {
-            handler,
-            times,
-            field,
-        } => write!(
-            f,
-            "{handler} has changed what it is called for in {times} calls in a row, the last time at {field}: from now on its own changes call it \
-             ever later, up to a minute. It should write the same spec, labels and annotations where nothing else has changed."
-        ),
+        BackgroundHandling::ChangesItself { .. }
+        | BackgroundHandling::EndedByDeletion { .. }
+        | BackgroundHandling::AgainAtOnce { .. } => write_level_triggered(f, background),
         BackgroundHandling::ZeroInterval { handler, instead } => write!(
             f,
             "The function that says the interval of {handler} has given zero, or less: it is called in {} seconds.",
@@ -90,6 +86,31 @@ pub(super) fn write(f: &mut Formatter<'_>, background: &BackgroundHandling) -> R
             "The function that says the {option} of {handler} {panic}: it is called in {} seconds.",
             seconds(*instead)
         ),
+    }
+}
+
+fn write_level_triggered(f: &mut Formatter<'_>, background: &BackgroundHandling) -> Result {
+    match background {
+        BackgroundHandling::ChangesItself {
+            handler,
+            times,
+            field,
+        } => write!(
+            f,
+            "{handler} has changed what it is called for in {times} calls in a row, the last time at {field}: from now on its own changes call it \
+             ever later, up to a minute. It should write the same spec, labels and annotations where nothing else has changed."
+        ),
+        BackgroundHandling::EndedByDeletion { handler, message } => write!(
+            f,
+            "{handler} is ended, because the object is being deleted: {message}"
+        ),
+        BackgroundHandling::AgainAtOnce { handler, instead } => write!(
+            f,
+            "{handler} wants to be called again at once (`Again::after(0)`): it is called every {} seconds while it does. To wait for a change, it \
+             should return `Again::on_change()`.",
+            seconds(*instead)
+        ),
+        _ => Ok(()),
     }
 }
 

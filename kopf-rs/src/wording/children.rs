@@ -5,6 +5,7 @@ use std::fmt::{self, Formatter};
 use tracing::Level;
 
 use crate::happening::children::ChildHappening;
+use crate::object::child::taken::TakenFields;
 
 pub(super) fn level(child: &ChildHappening) -> Level {
     match child {
@@ -14,7 +15,9 @@ pub(super) fn level(child: &ChildHappening) -> Level {
         | ChildHappening::Orphaned(_)
         | ChildHappening::Deleted(_) => Level::INFO,
         ChildHappening::Unchanged(_) => Level::DEBUG,
-        ChildHappening::NotDeleted { .. } | ChildHappening::Unstable { .. } => Level::WARN,
+        ChildHappening::NotDeleted { .. }
+        | ChildHappening::Unstable { .. }
+        | ChildHappening::Contested { .. } => Level::WARN,
     }
 }
 
@@ -24,13 +27,32 @@ pub(super) fn write(f: &mut Formatter<'_>, child: &ChildHappening) -> fmt::Resul
         ChildHappening::Changed(child) => write!(f, "{child} is changed."),
         ChildHappening::Unchanged(child) => write!(f, "{child} is applied and was so already."),
         ChildHappening::TakenBack { child, taken } => {
+            let by_scale = taken.iter().any(|it| it.by_scale);
             let taken: Vec<String> = taken.iter().map(ToString::to_string).collect();
             write!(
                 f,
                 "{child} was changed by others: {} is put right.",
                 taken.join(", ")
-            )
+            )?;
+            if by_scale {
+                f.write_str(
+                    " It was set by the subresource `scale`, as autoscalers do: to leave it to them, do not apply that field.",
+                )?;
+            }
+            Ok(())
         }
+        ChildHappening::Contested {
+            child,
+            times,
+            taken: TakenFields {
+                manager, fields, ..
+            },
+        } => write!(
+            f,
+            "{child} was put right {times} times within minutes, because \"{manager}\" changes {} each time. From now on it is put right ever later, \
+             up to five minutes. One of the two should leave that field to the other.",
+            fields.join(", ")
+        ),
         ChildHappening::Orphaned(child) => write!(f, "{child} is let go: it is no child any more."),
         ChildHappening::Deleted(child) => write!(f, "{child} is deleted."),
         ChildHappening::Unstable {

@@ -149,7 +149,7 @@ impl Display for Attempt<'_> {
         write!(f, "{handler} ")?;
         match end {
             AttemptEnd::Succeeded => f.write_str("succeeded."),
-            AttemptEnd::Temporary { message, fate } => {
+            AttemptEnd::Temporary { message, fate, .. } => {
                 f.write_str("failed temporarily")?;
                 match fate {
                     Fate::WouldTimeOut(limit) => {
@@ -160,7 +160,7 @@ impl Display for Attempt<'_> {
                 }
                 write!(f, ": {message}")
             }
-            AttemptEnd::Permanent { message } => write!(f, "failed permanently: {message}"),
+            AttemptEnd::Permanent { message, .. } => write!(f, "failed permanently: {message}"),
             AttemptEnd::Arbitrary { message, fate } => {
                 f.write_str("failed with an exception and will ")?;
                 match fate {

@@ -9,6 +9,8 @@ use crate::happening::health::Health;
 pub(super) fn level(health: &Health) -> Level {
     match health {
         Health::Served { .. } | Health::Passes { .. } => Level::INFO,
+        #[cfg(feature = "metrics")]
+        Health::MetricsServed { .. } => Level::INFO,
         Health::Fails { .. } => Level::WARN,
     }
 }
@@ -16,6 +18,8 @@ pub(super) fn level(health: &Health) -> Level {
 pub(super) fn write(f: &mut Formatter<'_>, health: &Health) -> fmt::Result {
     match health {
         Health::Served { url } => write!(f, "Serving health status at {url}"),
+        #[cfg(feature = "metrics")]
+        Health::MetricsServed { url } => write!(f, "Serving metrics at {url}"),
         Health::Fails { endpoint, failing } => {
             write!(f, "{endpoint} fails: {}.", failing.join("; "))
         }

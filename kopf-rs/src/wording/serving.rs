@@ -13,7 +13,17 @@ pub(super) fn level(serving: &Serving) -> Level {
     match serving {
         Serving::DiscoveryFailed { is_news: false, .. }
         | Serving::DiscoveryResumed { is_news: false } => Level::DEBUG,
-        Serving::DiscoveryResumed { .. } | Serving::Begun { .. } => Level::INFO,
+        Serving::DiscoveryResumed { .. }
+        | Serving::Begun { .. }
+        | Serving::NamespacesAssumed { is_all: true, .. } => Level::INFO,
+        // What follows from it is told next.
+        Serving::Watch(
+            collection,
+            Watching::Failed {
+                trouble: Trouble::Forbidden { .. },
+                is_news: true,
+            },
+        ) if is_of_namespaces(collection) => Level::INFO,
         Serving::Watch(
             collection,
             Watching::Failed {
@@ -46,8 +56,13 @@ fn is_for_self(collection: &Collection) -> bool {
     let resource = &collection.resource;
     matches!(
         (&*resource.group, &*resource.plural),
-        ("apiextensions.k8s.io", "customresourcedefinitions") | ("", "namespaces")
+        ("apiextensions.k8s.io", "customresourcedefinitions")
     )
+}
+
+fn is_of_namespaces(collection: &Collection) -> bool {
+    let resource = &collection.resource;
+    resource.group.is_empty() && resource.plural == "namespaces"
 }
 
 fn level_of_watch(watching: &Watching) -> Level {
@@ -116,17 +131,22 @@ pub(super) fn write(f: &mut Formatter<'_>, serving: &Serving) -> fmt::Result {
             "CustomResourceDefinitions cannot be watched: the operator looks for new kinds every {} seconds.",
             interval.as_secs()
         ),
-        Serving::NamespacesAssumed { names } => write!(
-            f,
-            "Namespaces cannot be listed: only namespaces given by name are served: {}",
-            listed(names)
-        ),
+        Serving::NamespacesAssumed { names, is_all } => write_assumed(f, names, *is_all),
         Serving::Begun { resources } => write!(f, "Serving {}.", listed(resources)),
         Serving::Indexed { missing } => write_indexed(f, missing),
         Serving::IndexIncomplete { index, panic } => write_panic(f, index, panic),
         Serving::DropPanicked { index, panic } => write_drop(f, index.as_deref(), panic),
         Serving::Watch(collection, watching) => write_watch(f, collection, watching),
     }
+}
+
+fn write_assumed(f: &mut Formatter<'_>, names: &[String], is_all: bool) -> fmt::Result {
+    let what = if is_all {
+        ", and need not be, since all are given by name"
+    } else {
+        ": only namespaces given by name are served"
+    };
+    write!(f, "Namespaces cannot be listed{what}: {}", listed(names))
 }
 
 fn write_selection_panicked(
@@ -205,7 +225,10 @@ impl Display for MissingIndex {
             Some((resource, error)) => {
                 write!(f, "'{index}' ({resource} cannot be listed: {error})")
             }
-            None => write!(f, "'{index}' (nothing that it is for is served)"),
+            None => write!(
+                f,
+                "'{index}' (none of the resources that it is made of is served)"
+            ),
         }
     }
 }

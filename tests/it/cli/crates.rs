@@ -13,6 +13,7 @@ edition = "2024"
 default = ["more"]
 cli = []
 embedded = []
+metrics = []
 mimalloc = []
 more = []
 k8s-latest = []

@@ -200,7 +200,7 @@ async fn once_gives_up_after_its_timeout_what_never_succeeds() {
     ];
     let texts = [
         "Not everything is handled within 3 seconds (--timeout).",
-        "Not handled: configmaps.v1 default/never: its handlers had not finished",
+        "Not handled: configmaps.v1 default/never: its handlers had not finished: '",
     ];
     ended(obey(&args)).await.with(1, &texts);
 }

@@ -115,8 +115,7 @@ async fn an_index_that_cannot_be_filled_is_told(cluster: TestCluster) {
         "[-]index/by_name failed: not filled yet, because {KIND}.v1.{} cannot be listed: forbidden\n",
         test.group
     );
-    let absent =
-        "[-]index/absents failed: not filled yet, because nothing that it is for is served\n";
+    let absent = "[-]index/absents failed: not filled yet, because none of the resources that it is made of is served\n";
     asked
         .until("/readyz", |answer| {
             answer.text.contains(&told) && answer.text.contains(absent)

@@ -35,6 +35,7 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
         "wording",
         "reaction",
         "admission",
+        "conversion",
     ];
     let effects = [
         "tokio",
@@ -64,6 +65,7 @@ pub(super) fn purity(sources: &[Source]) -> Vec<String> {
             "wording",
             "reaction",
             "admission",
+            "conversion",
         ],
     );
     complaints.extend(forbidden(

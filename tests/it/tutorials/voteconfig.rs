@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::Tutorial;
 
 scenarios! {
-    a_vote_lives_and_dies;
+    // Conversions need sockets.
+    a_vote_lives_and_dies [tcp real];
 }
 
 const KIND: &str = "voteconfigs.voting.schoolofdevops.com";
@@ -19,13 +20,22 @@ const CONFIG: &str = "example-vote-config";
 async fn a_vote_lives_and_dies(cluster: TestCluster) {
     let test = Tutorial::of(cluster, "voteconfig").await;
     test.apply("crd.yaml").await;
-    // Written as the older version.
-    let example = test.read("example-vote.yaml");
-    let older = example.replace(".com/v1\n", ".com/v1alpha1\n");
-    assert_ne!(older, example);
-    test.cluster.apply(&older).await;
-
     let first = test.start();
+    let converts = |it: &Value| it["spec"]["conversion"]["strategy"] == "Webhook";
+    test.until(
+        "it is converted",
+        "customresourcedefinitions",
+        KIND,
+        converts,
+    )
+    .await;
+    // Written as the older version.
+    let older = json!({
+        "apiVersion": "voting.schoolofdevops.com/v1alpha1", "kind": "VoteConfig",
+        "metadata": {"name": NAME, "namespace": test.cluster.namespace()},
+        "spec": {"question": "Pets", "choices": "Cats, Dogs"},
+    });
+    test.cluster.apply(&older.to_string()).await;
     let made = test
         .until("it is made", "configmaps", CONFIG, is("Cats\nDogs"))
         .await;

@@ -2,19 +2,21 @@
 //!
 //! Whether an object is a child is decided in `object::child`, what to ask for in `reaction::children`. Must not know why a handler wants a child.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
 use crate::engine::children::directory::{OfOwner, OwnerName};
 use crate::engine::children::refusal::refused_as_first;
-use crate::engine::children::task::{TRIES, Task, Trouble, Wanted, pauses};
+use crate::engine::children::stability::put_right;
+use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses};
 use crate::engine::children::watched::Known;
 use crate::engine::children::{ChildApplier, Writing};
 use crate::handler::child_requests::{ChildError, ChildReply, ChildWish};
 use crate::happening::children::ChildHappening;
+use crate::object::child::former::taken_over;
 use crate::object::child::taken::taken;
-use crate::object::child::{ChildSight, Claim, claim, released, was_there};
+use crate::object::child::{ChildSight, Claim, claim, others_of, released, was_there};
 use crate::object::essence::{Essence, digest};
 use crate::reaction::children::{Author, ChildrenMemory, Step};
 
@@ -67,9 +69,13 @@ impl ChildApplier {
             Err(ChildError::NotOurs { child, .. } | ChildError::Unclaimed { child, .. }) => {
                 of_owner.release(child);
             }
+            // Nothing of this owner has the name: others may have it.
+            Err(_) if of_owner.with(|it| it.last(&task.target.child).is_none()) => {
+                of_owner.release(&task.target.child);
+            }
             _ => {}
         }
-        let reply = applied?;
+        let reply = applied.map_err(|error| task.with_rule(error))?;
         Ok(self.done(task, &of_owner, wanted, reply))
     }
 
@@ -90,7 +96,7 @@ impl ChildApplier {
 
     /// The first request. A child that its watch does not show may have lost its label, or be gone; one that it shows may be of a former run
     /// of the operator.
-    fn first_step(&self, task: &Task<'_>, of_owner: &OfOwner, wanted: &Wanted) -> Step {
+    fn first_step(&self, task: &mut Task<'_>, of_owner: &OfOwner, wanted: &Wanted) -> Step {
         let child = &task.target.child;
         let first = |it: &mut ChildrenMemory| it.step(child, &wanted.digest, &wanted.author);
         match of_owner.with(first) {
@@ -98,8 +104,11 @@ impl ChildApplier {
                 Known::Absent | Known::Terminating => Step::Look,
                 Known::Nothing | Known::There { .. } => Step::Again { uid },
             },
-            Step::Look => match self.watched.uid_of(child, &task.owner.uid) {
-                Some(uid) => Step::Again { uid },
+            Step::Look => match self.watched.version_of(child, &task.owner.uid) {
+                Some((uid, version)) => {
+                    task.version = Some(version);
+                    Step::Again { uid }
+                }
                 None => Step::Look,
             },
             step => step,
@@ -114,21 +123,28 @@ impl ChildApplier {
         reply: ApplyReply,
     ) -> ChildReply {
         let Task {
-            target, managers, ..
+            target,
+            managers,
+            version: found,
+            wish,
+            ..
         } = task;
         let child = target.child.clone();
         let sight = ChildSight::of(&reply.object, &self.marks);
         let facts = wanted.applied_as(&sight);
         let (uid, resource_version) = (facts.uid.clone(), facts.resource_version.clone());
         let changed = of_owner.with(|it| it.applied(&child, facts));
-        self.directory.applied(&child, &uid);
+        let is_another = |found: String| found != resource_version;
+        let changed = changed.or_else(|| found.map(is_another));
+        self.directory.applied(&child, &uid, &sight.state);
         let is_own = reply.created || changed == Some(true);
         self.watched
             .replied(&child, &reply.object, is_own, &self.marks);
         if let (Some(before), Some(after)) = (managers, sight.managers) {
             let taken = taken(&before, &after, &self.marks);
             if !taken.is_empty() {
-                let child = child.clone();
+                let (child, now) = (child.clone(), self.begun.elapsed());
+                put_right(&target, &wish.context.memo, &taken, now);
                 target.tell(ChildHappening::TakenBack { child, taken });
             }
         }
@@ -171,7 +187,7 @@ impl ChildApplier {
                     of_owner.with(|it| it.attempted(&task.target.child));
                     self.first(task).await
                 }
-                Step::Again { uid } => self.again(task, uid).await.map(Tried::Done),
+                Step::Again { uid } => self.again(task, uid).await,
             };
             let (error, landed) = match tried {
                 Ok(Tried::Done(reply)) => return Ok(reply),
@@ -211,7 +227,9 @@ impl ChildApplier {
             Claim::Unclaimed(why) if !context.adopts => target.unclaimed(why),
             Claim::Ours | Claim::Unclaimed(_) => {
                 let metadata = &found["metadata"];
-                let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
+                let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+                let uid = text("uid");
+                task.version = Some(text("resourceVersion"));
                 task.managers = Some(metadata["managedFields"].clone());
                 return Ok(Step::Again { uid });
             }
@@ -253,19 +271,58 @@ impl ChildApplier {
     }
 
     /// An apply of a child that is known.
-    async fn again(&self, task: &mut Task<'_>, uid: String) -> Result<ApplyReply, Trouble> {
+    async fn again(&self, task: &mut Task<'_>, uid: String) -> Result<Tried, Trouble> {
         if task.managers.is_none() {
             task.managers = self.watched.take_managers(&task.target.child, &uid);
+        }
+        if !self.take_over(task, &uid).await? {
+            return Ok(Tried::Next(Step::Look));
         }
         task.body["metadata"]["uid"] = uid.into();
         let target = &task.target;
         let applied = target.cluster.apply(self.request(task, &task.body, true));
-        applied.await.map_err(|error| match error {
-            ClusterError::Conflict(_) | ClusterError::OtherObject(_) => {
-                Trouble::Final(ChildError::Vanished(target.child.clone()))
+        match applied.await {
+            Ok(reply) => Ok(Tried::Done(reply)),
+            Err(ClusterError::Conflict(_) | ClusterError::OtherObject(_)) => {
+                let child = target.child.clone();
+                Err(Trouble::Final(ChildError::Vanished(child)))
             }
-            error => target.trouble(error),
-        })
+            // What others have set may be in the way.
+            Err(ClusterError::Invalid(mut message)) => {
+                if let Some(others) = self.others(target).await {
+                    message = format!("{message} (it is also {others})");
+                }
+                Err(target.trouble(ClusterError::Invalid(message)))
+            }
+            Err(error) => Err(target.trouble(error)),
+        }
+    }
+
+    /// Who else manages the child, if that can be asked.
+    async fn others(&self, target: &Target<'_>) -> Option<String> {
+        let found = target.cluster.look_at(target.path(), true).await.ok()?;
+        others_of(&found["metadata"]["managedFields"], &self.marks)
+    }
+
+    /// What managers of former releases have set becomes the operator's, so that the apply can take out what is wanted no more. `false` where the child
+    /// has changed meanwhile.
+    async fn take_over(&self, task: &mut Task<'_>, uid: &str) -> Result<bool, Trouble> {
+        let former = &task.wish.context.former_managers;
+        let (Some(managers), Some(version)) = (&task.managers, &task.version) else {
+            return Ok(true);
+        };
+        let Some(renamed) = taken_over(managers, former, &self.marks) else {
+            return Ok(true);
+        };
+        let target = &task.target;
+        let metadata = json!({"uid": uid, "resourceVersion": version, "managedFields": renamed});
+        let patch = json!({"metadata": metadata});
+        let manager = &self.marks.manager;
+        match target.cluster.merge(target.path(), manager, &patch).await {
+            Ok(_) => Ok(true),
+            Err(ClusterError::Conflict(_)) => Ok(false),
+            Err(error) => Err(target.trouble(error)),
+        }
     }
 
     fn request<'a>(&'a self, task: &'a Task<'_>, body: &'a Value, force: bool) -> ApplyRequest<'a> {

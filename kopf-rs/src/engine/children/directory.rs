@@ -18,8 +18,15 @@ pub(super) struct Directory {
 #[derive(Debug)]
 struct Entry {
     owner: OwnerName,
-    /// The uid of the child, once it was applied.
-    uid: Option<String>,
+    /// The child as it was applied last.
+    applied: Option<Applied>,
+}
+
+#[derive(Debug)]
+struct Applied {
+    uid: String,
+    /// Of its metadata, as far as they concern its owner.
+    state: Box<str>,
 }
 
 /// An owner.
@@ -49,31 +56,38 @@ impl Directory {
         }
     }
 
-    /// A child was applied, and has this uid.
-    pub(super) fn applied(&self, child: &ChildName, uid: &str) {
+    /// A child was applied, has this uid and is in this state.
+    pub(super) fn applied(&self, child: &ChildName, uid: &str, state: &str) {
         if let Some(entry) = self.lock().get_mut(child) {
-            entry.uid = Some(uid.to_owned());
+            entry.applied = Some(Applied {
+                uid: uid.to_owned(),
+                state: state.into(),
+            });
         }
     }
 
     /// A child was deleted by the operator.
     pub(super) fn deleted(&self, child: &ChildName) {
         if let Some(entry) = self.lock().get_mut(child) {
-            entry.uid = None;
+            entry.applied = None;
         }
     }
 
-    /// The owners of children that were applied and are not there any more, where all that is there of a collection has been listed. Each is
-    /// told once: a child may have gone before its kind was watched.
-    pub(super) fn missing(&self, of: &Collection, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+    /// The owners of children that are not there as they were applied, where all that is there of a collection has been listed: `is_there` says so of a
+    /// uid and a state. Each is told once: a child may have changed before its kind was watched, or while its watch was replaced.
+    pub(super) fn changed(
+        &self,
+        of: &Collection,
+        is_there: impl Fn(&str, &str) -> bool,
+    ) -> Vec<String> {
         let mut owners = Vec::new();
         for (child, entry) in self.lock().iter_mut() {
             let is_meant = child.group == of.resource.group
                 && child.kind == of.resource.kind
                 && (of.namespace.is_none() || child.namespace == of.namespace);
-            let is_missing = |uid: &String| is_meant && !is_there(uid);
-            if entry.uid.as_ref().is_some_and(is_missing) {
-                entry.uid = None;
+            let is_changed = |it: &Applied| is_meant && !is_there(&it.uid, &it.state);
+            if entry.applied.as_ref().is_some_and(is_changed) {
+                entry.applied = None;
                 owners.push(entry.owner.uid.clone());
             }
         }
@@ -101,7 +115,11 @@ impl OfOwner {
             Some(_) => {}
             None => {
                 let owner = owner.clone();
-                children.insert(child.clone(), Entry { owner, uid: None });
+                let entry = Entry {
+                    owner,
+                    applied: None,
+                };
+                children.insert(child.clone(), entry);
             }
         }
         self.with(|memory| memory.met(child));
@@ -160,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_went_before_its_kind_was_watched_is_missing_once() {
+    fn a_child_that_has_changed_before_its_kind_was_watched_is_told_once() {
         let directory = Arc::new(Directory::default());
         let name = |kind: &str, name: &str| ChildName {
             group: String::new(),
@@ -180,8 +198,8 @@ mod tests {
                     .is_ok()
             );
         }
-        directory.applied(&name("ConfigMap", "a"), "1");
-        directory.applied(&name("Secret", "c"), "2");
+        directory.applied(&name("ConfigMap", "a"), "1", "s");
+        directory.applied(&name("Secret", "c"), "2", "s");
         let maps = |namespace: Option<&str>| Collection {
             resource: Arc::new(Resource {
                 kind: "ConfigMap".to_owned(),
@@ -189,13 +207,12 @@ mod tests {
             }),
             namespace: namespace.map(str::to_owned),
         };
-        assert!(directory.missing(&maps(None), |uid| uid == "1").is_empty());
-        assert!(
-            directory
-                .missing(&maps(Some("other")), |_| false)
-                .is_empty()
-        );
-        assert_eq!(directory.missing(&maps(Some("ns")), |_| false), ["o"]);
-        assert!(directory.missing(&maps(None), |_| false).is_empty());
+        let is_there = |uid: &str, state: &str| uid == "1" && state == "s";
+        assert!(directory.changed(&maps(None), is_there).is_empty());
+        let elsewhere = directory.changed(&maps(Some("other")), |_, _| false);
+        assert!(elsewhere.is_empty());
+        let is_other = |_: &str, state: &str| state == "other";
+        assert_eq!(directory.changed(&maps(Some("ns")), is_other), ["o"]);
+        assert!(directory.changed(&maps(None), |_, _| false).is_empty());
     }
 }

@@ -26,8 +26,14 @@ pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
         ClusterError::Denied { message, .. } | ClusterError::Invalid(message) => message.clone(),
         error => error.to_string(),
     };
+    let is_refusal = matches!(
+        error,
+        ClusterError::Denied { .. } | ClusterError::Invalid(_)
+    );
     if is_final(error) || is_for_good(error) {
         ChildError::Refused { child, error: text }
+    } else if is_refusal {
+        ChildError::RefusedForNow { child, error: text }
     } else {
         ChildError::NotNow { child, error: text }
     }

@@ -1,4 +1,4 @@
-//! Children that are wanted to be different in each call: whether one is applied now.
+//! Children that are wanted to be different in each call, or that others change each time: whether one is applied now.
 //!
 //! Must not know requests.
 
@@ -6,13 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::children::directory::OfOwner;
-use crate::engine::children::task::{Task, Wanted};
+use crate::engine::children::task::{Target, Task, Wanted};
 use crate::handler::child_requests::ChildError;
+use crate::handler::memo::Memo;
 use crate::happening::children::ChildHappening;
+use crate::object::child::taken::TakenFields;
+use crate::reaction::contested_children::ContestedChildren;
 use crate::reaction::unstable_children::{Stability, UnstableChildren};
 
 /// Those of one owner, among what its handlers keep.
 type OfMemo = Mutex<UnstableChildren>;
+type Contested = Mutex<ContestedChildren>;
 
 impl Task<'_> {
     /// It is wanted as it was applied last.
@@ -31,6 +35,16 @@ impl Task<'_> {
     ) -> Option<ChildError> {
         let child = self.target.child.clone();
         let former = of_owner.with(|it| it.last(&child).cloned())?;
+        if former.digest == wanted.digest
+            && let Some(contested) = self.wish.context.memo.get::<Contested>()
+            && let Some(withheld) = lock(&contested).withheld(&child, now)
+        {
+            return Some(ChildError::Contested {
+                child,
+                taken: Box::new(withheld.taken),
+                wait: withheld.wait,
+            });
+        }
         let wanted = (&*wanted.digest, &wanted.author, &self.body);
         let unstable = self.wish.context.memo.get_or_default::<OfMemo>();
         let stability = lock(&unstable).applies(&child, &former, wanted, now);
@@ -51,6 +65,20 @@ impl Task<'_> {
     }
 }
 
-fn lock(unstable: &OfMemo) -> MutexGuard<'_, UnstableChildren> {
-    unstable.lock().unwrap_or_else(PoisonError::into_inner)
+/// A child was put right, which others had changed.
+pub(super) fn put_right(target: &Target<'_>, memo: &Memo, taken: &[TakenFields], now: Duration) {
+    let contested = memo.get_or_default::<Contested>();
+    let news = lock(&contested).put_right(&target.child, taken, now);
+    if let Some((times, taken)) = news {
+        let child = target.child.clone();
+        target.tell(ChildHappening::Contested {
+            child,
+            times,
+            taken,
+        });
+    }
+}
+
+fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }

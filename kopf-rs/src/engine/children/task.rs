@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::cluster::Cluster;
 use crate::cluster::child::ObjectPath;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{ClusterError, rule_for_deletion, rule_for_finalizers};
 use crate::engine::children::refusal;
 use crate::engine::report::report;
 use crate::handler::child_requests::{ChildError, ChildWish};
@@ -44,6 +44,8 @@ pub(super) struct Task<'a> {
     pub(super) body: Value,
     /// What the server noted of its managers before.
     pub(super) managers: Option<Value>,
+    /// The version in which it was found, where nothing was known of it.
+    pub(super) version: Option<String>,
     pub(super) wish: &'a ChildWish,
 }
 
@@ -79,6 +81,33 @@ impl Wanted {
             digest: self.digest,
             author: self.author,
         }
+    }
+}
+
+impl Task<'_> {
+    /// The same error with the rule that is missing, where the server only lets those refer to an owner who may do more than that.
+    pub(super) fn with_rule(&self, error: ChildError) -> ChildError {
+        let ChildError::RefusedForNow { child, error: text } = error else {
+            return error;
+        };
+        let Target {
+            cluster, resource, ..
+        } = &self.target;
+        let rule = if text.contains("cannot set blockOwnerDeletion") {
+            let of_owner = cluster.discovered_kind(&self.owner.api_version, &self.owner.kind);
+            let namespace = self.owner.namespace.as_deref();
+            of_owner.map(|it| rule_for_finalizers(&it, namespace))
+        } else if text.contains("cannot set an ownerRef on a resource you can't delete") {
+            let namespace = child.namespace.as_deref();
+            Some(rule_for_deletion(resource, namespace))
+        } else {
+            None
+        };
+        let error = match rule {
+            Some(rule) => format!("{text}\nTo grant it, add {rule}"),
+            None => text,
+        };
+        ChildError::RefusedForNow { child, error }
     }
 }
 

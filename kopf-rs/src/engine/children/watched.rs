@@ -189,11 +189,12 @@ impl WatchedChildren {
         woken
     }
 
-    /// Whether a watch shows the child with this uid.
-    pub(super) fn shows(&self, of: &Collection, uid: &str) -> bool {
-        let state = self.lock();
-        let watch = state.kinds.get(&kind_of(of));
-        watch.is_some_and(|it| it.objects.get(uid).is_some())
+    /// Whether a watch shows the child with this uid in this state.
+    pub(super) fn shows(&self, of: &Collection, uid: &str, state: &str) -> bool {
+        let watched = self.lock();
+        let watch = watched.kinds.get(&kind_of(of));
+        let sight = watch.and_then(|it| it.objects.get(uid));
+        sight.is_some_and(|it| it.state == state)
     }
 
     /// A write of the child is about to be sent.
@@ -262,13 +263,14 @@ impl WatchedChildren {
         }
     }
 
-    /// The uid of the owner's child of this name, unless it is being deleted.
-    pub(super) fn uid_of(&self, child: &ChildName, owner: &str) -> Option<String> {
+    /// The uid and the version of the owner's child of this name, unless it is being deleted.
+    pub(super) fn version_of(&self, child: &ChildName, owner: &str) -> Option<(String, String)> {
         let mut state = self.lock();
         let objects = &state.watch(child)?.objects;
         let namespace = child.namespace.as_deref();
         let sight = objects.named(owner, namespace, &child.name)?;
-        (objects.is_current() && !sight.terminating).then(|| sight.uid.clone())
+        let is_sure = objects.is_current() && !sight.terminating;
+        is_sure.then(|| (sight.uid.clone(), sight.version.clone()))
     }
 
     /// The managers of a child that is not as it was applied.

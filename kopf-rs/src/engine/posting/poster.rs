@@ -14,6 +14,7 @@ use crate::cluster::error::ClusterError;
 use crate::engine::posting::queue::{EventQueue, LeftOut, PostingStep};
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
+use crate::happening::meter::SharedMeter;
 use crate::happening::posting::{Posting, WhyLeftOut};
 use crate::object::posted_event::{PostedEvent, Reporter, series_patch};
 use crate::reaction::event_series::SeriesUpdate;
@@ -39,6 +40,7 @@ pub(crate) struct PosterSetup {
 pub(super) struct Poster {
     queue: Arc<EventQueue>,
     setup: PosterSetup,
+    meter: SharedMeter,
     /// Rules that are missing, as it was told.
     told: BTreeSet<String>,
     /// Namespaces where nothing may be posted, until when nothing is.
@@ -53,10 +55,11 @@ enum Request<'a> {
 }
 
 impl Poster {
-    pub(super) fn new(queue: Arc<EventQueue>, setup: PosterSetup) -> Self {
+    pub(super) fn new(queue: Arc<EventQueue>, setup: PosterSetup, meter: SharedMeter) -> Self {
         Self {
             queue,
             setup,
+            meter,
             told: BTreeSet::new(),
             forbidden: BTreeMap::new(),
         }
@@ -68,7 +71,7 @@ impl Poster {
             match self.queue.next() {
                 PostingStep::Post(event) => self.post(&event).await,
                 PostingStep::Count(update) => self.count(&update).await,
-                PostingStep::Tell(left_out) => tell(left_out),
+                PostingStep::Tell(left_out) => self.tell(left_out),
                 PostingStep::Wait(until) => self.queue.wait(until).await,
                 PostingStep::End => return,
             }
@@ -83,7 +86,12 @@ impl Poster {
         let body = event.body(&name, &self.setup.reporter, now);
         let namespace = event.regarding.namespace();
         match self.send(namespace, Request::Post(&body)).await {
-            Some(Ok(())) => self.queue.posted(event, &name),
+            Some(Ok(())) => {
+                if let Some(meter) = &self.meter {
+                    meter.event_posted();
+                }
+                self.queue.posted(event, &name);
+            }
             Some(Err(error)) => {
                 self.queue.forget(event.key());
                 self.tell_refused(namespace, &error);
@@ -160,14 +168,18 @@ impl Poster {
         };
         report_of_operator(&Happening::Posting(posting));
     }
-}
 
-fn tell(left_out: LeftOut) {
-    let counts = [
-        (left_out.queue_full, WhyLeftOut::QueueFull),
-        (left_out.too_many, WhyLeftOut::TooMany),
-    ];
-    for (events, why) in counts.into_iter().filter(|(events, _)| *events > 0) {
-        report_of_operator(&Happening::Posting(Posting::LeftOut { events, why }));
+    fn tell(&self, left_out: LeftOut) {
+        let counts = [
+            (left_out.queue_full, WhyLeftOut::QueueFull),
+            (left_out.too_many, WhyLeftOut::TooMany),
+        ];
+        for (events, why) in counts.into_iter().filter(|(events, _)| *events > 0) {
+            let left_out = Happening::Posting(Posting::LeftOut { events, why });
+            if let Some(meter) = &self.meter {
+                meter.happened(&left_out);
+            }
+            report_of_operator(&left_out);
+        }
     }
 }

@@ -26,7 +26,7 @@ fn event(object: &str, note: &str) -> PostedEvent {
 }
 
 fn started(fake: &Fake) -> (EventPosting, Arc<dyn EventSink>) {
-    let posting = EventPosting::new(Clock::start());
+    let posting = EventPosting::new(Clock::start(), None);
     let sink = posting.sink().0;
     let setup = PosterSetup {
         cluster: fake.cluster(),
@@ -163,7 +163,7 @@ async fn the_queue_is_bounded_and_events_about_events_are_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_taken_where_events_are_off() {
-    let posting = EventPosting::new(Clock::start());
+    let posting = EventPosting::new(Clock::start(), None);
     let sink = posting.sink().0;
     assert!(!sink.is_enabled() && !sink.takes(PostingLevel::Error) && !sink.takes_lines());
     posting.finish(Duration::from_secs(2)).await;

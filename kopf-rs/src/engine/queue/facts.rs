@@ -2,20 +2,22 @@
 //!
 //! Looks at every object, so nothing in the operator's own work asks for it.
 
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::engine::key::Key;
 use crate::engine::memory::Version;
-use crate::engine::queue::{Queue, Slot, State, Work};
+use crate::engine::queue::{Queue, Slot, State, StreamId, Work};
 
 /// What the queue holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueFacts {
     /// Objects that are known.
     pub(crate) objects: usize,
+    /// The same by resource (`plural.group`).
+    pub(crate) kinds: BTreeMap<String, usize>,
     /// Those that have a worker.
     pub(crate) busy: usize,
     /// Those of which a state waits to be looked at.
@@ -66,7 +68,9 @@ impl Queue {
         };
         let (mut oldest, mut stuck): (Option<Oldest<'_>>, Option<Oldest<'_>>) = (None, None);
         let mut next = BinaryHeap::new();
+        let mut streams: BTreeMap<StreamId, usize> = BTreeMap::new();
         for (key, slot) in &state.slots {
+            *streams.entry(slot.stream).or_default() += 1;
             if let Some(due) = slot.due() {
                 facts.timers += 1;
                 next.push((due, key));
@@ -92,6 +96,7 @@ impl Queue {
             since,
             is_held_up,
         };
+        facts.kinds = state.kinds(streams);
         facts.oldest = oldest.map(named);
         facts.stuck = stuck.map(named);
         let now = Instant::now();
@@ -115,6 +120,18 @@ fn keep_older<'a>(oldest: &mut Option<Oldest<'a>>, found: Oldest<'a>) {
 }
 
 impl State {
+    /// The objects of streams, by resource.
+    fn kinds(&self, streams: BTreeMap<StreamId, usize>) -> BTreeMap<String, usize> {
+        let mut kinds = BTreeMap::new();
+        for (stream, objects) in streams {
+            if let Some(stream) = self.streams.get(&stream) {
+                let name = stream.kind.resource.group_resource();
+                *kinds.entry(name).or_default() += objects;
+            }
+        }
+        kinds
+    }
+
     fn named(&self, slot: &Slot) -> QueuedObject {
         let stream = self.streams.get(&slot.stream);
         QueuedObject {

@@ -308,3 +308,24 @@ async fn a_hundred_events_are_many() {
     fed.queue.many_events().await;
     assert_eq!(fed.queue.events(), 100);
 }
+
+#[tokio::test]
+async fn what_was_not_listed_since_a_pause_is_remembered_over_the_next_one() {
+    let mut fed = Fed::new();
+    fed.object(EventType::Added, "a", UID, 1);
+    fed.work("1");
+    let pause = |fed: &Fed| {
+        fed.queue.pause();
+        fed.queue.close(0);
+        let remembered = fed.queue.lock().paused.len();
+        fed.queue.resume();
+        fed.queue.open(0, ResourceHandlers::of_pods(), None);
+        remembered
+    };
+    assert_eq!(pause(&fed), 1);
+    fed.feed(WatchEvent::Listing(Instant::now()));
+    assert_eq!(pause(&fed), 1, "the listing was not complete");
+    fed.feed(WatchEvent::Listing(Instant::now()));
+    fed.feed(WatchEvent::Synced);
+    assert_eq!(pause(&fed), 0, "the object is gone");
+}

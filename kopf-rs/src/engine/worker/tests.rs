@@ -54,6 +54,7 @@ fn setup() -> Setup {
         notes: None,
         memo: Memo::default(),
         once: false,
+        meter: None,
     }
 }
 

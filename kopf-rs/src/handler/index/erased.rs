@@ -45,6 +45,8 @@ pub(crate) trait AnyIndex: Any + Send + Sync {
     ) -> Discarded;
     /// Take out all that the object has put in.
     fn clear(&self, object: u64, contribution: &mut Contribution) -> Discarded;
+    /// How many keys there are.
+    fn keys(&self) -> usize;
 }
 
 /// [`IndexUpdate`] without its types.
@@ -162,6 +164,10 @@ where
         }
         let removed = self.write().replace(object, contribution, Vec::new());
         Some(Box::new(removed))
+    }
+
+    fn keys(&self) -> usize {
+        self.len()
     }
 }
 

@@ -55,7 +55,8 @@ pub struct Context {
 /// # assert_eq!(registry.len(), 1);
 /// ```
 ///
-/// `retry!` and `fail!` return errors from the closure. For a closure with state, there is [`handler_with`].
+/// `retry!` and `fail!` return errors from the closure. An async closure that captures something
+/// (`async move |cause| ..`) is not accepted, since its future would borrow what it has captured: [`handler_with`] gives each call a clone of it.
 #[track_caller]
 pub fn handler<F, R, T>(id: impl Into<String>, function: F) -> Callback
 where

@@ -1,14 +1,17 @@
-//! How annotated functions are found: through `inventory`, or through `linkme`, or not at all.
+//! How annotated functions and constants are found: through `inventory`, or through `linkme`, or not at all.
 
 use std::any::TypeId;
+use std::sync::Arc;
 
 use crate::handler::callee::Callee;
 use crate::handler::cause::Attempt;
+use crate::handler::conversion::{Conversion, ConversionDecl};
 use crate::handler::decl::{Decl, Declared};
 use crate::handler::index::erased::IndexRequirement;
-use crate::handler::location::DeclaredAt;
+use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::registry::{HandlerBase, Registry, RegistryError};
 use crate::handler::required::{RequiredState, Requirement};
+use crate::handler::validation_rule::{DeclaredRule, RuleDecl};
 
 impl Registry {
     /// All annotated functions linked into this program, in the order of packages, files and lines.
@@ -19,7 +22,10 @@ impl Registry {
     /// # Errors
     /// Where selectors cannot be understood, or ids are used twice: one error with all of it.
     pub fn collected() -> Result<Self, RegistryError> {
-        Self::of(declared()).checked()
+        Self::of(declared())
+            .converting(conversions())
+            .with_rules(declared_rules())
+            .checked()
     }
 
     /// The annotated functions of one module and the modules below: `Registry::in_module(module_path!())`.
@@ -42,11 +48,18 @@ impl Registry {
     /// # Errors
     /// As [`Registry::collected`].
     pub fn in_module(module: &str) -> Result<Self, RegistryError> {
-        let below = |decl: &&Decl| {
-            let rest = decl.location.module.strip_prefix(module);
+        let is_below = |location: SourceLocation| {
+            let rest = location.module.strip_prefix(module);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
-        Self::of(declared().filter(below)).checked()
+        let handlers = declared().filter(|it| is_below(it.location));
+        let conversions = conversions().filter(|it| is_below(it.location));
+        let rules = declared_rules().into_iter();
+        let rules = rules.filter(|it| is_below(it.location));
+        Self::of(handlers)
+            .converting(conversions)
+            .with_rules(rules)
+            .checked()
     }
 
     fn checked(self) -> Result<Self, RegistryError> {
@@ -59,6 +72,24 @@ impl Registry {
             registry.declare(decl);
         }
         registry
+    }
+
+    fn converting<'a>(self, declared: impl Iterator<Item = &'a ConversionDecl>) -> Self {
+        declared.fold(self, |registry, decl| {
+            let (from, to) = ((decl.from)(), (decl.to)());
+            registry.with_conversion(from, to, Conversion::from(decl))
+        })
+    }
+
+    fn with_rules(mut self, rules: impl IntoIterator<Item = &'static RuleDecl>) -> Self {
+        for decl in rules {
+            self.declare_rule(
+                DeclaredAt::Function(decl.location),
+                (decl.rule)(),
+                (decl.selector)(),
+            );
+        }
+        self
     }
 
     fn declare(&mut self, decl: &Decl) {
@@ -99,12 +130,25 @@ impl Registry {
 #[linkme::distributed_slice]
 pub static DECLARED: [Declared] = [..];
 
+/// The conversions among it.
+#[cfg(feature = "linkme")]
+#[linkme::distributed_slice]
+pub static CONVERSIONS: [ConversionDecl] = [..];
+
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
 inventory::collect!(Declared);
+
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+inventory::collect!(ConversionDecl);
 
 #[cfg(feature = "linkme")]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     DECLARED.iter()
+}
+
+#[cfg(feature = "linkme")]
+fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
+    CONVERSIONS.iter()
 }
 
 #[cfg(all(feature = "inventory", not(feature = "linkme")))]
@@ -112,18 +156,54 @@ fn gathered() -> impl Iterator<Item = &'static Declared> {
     inventory::iter::<Declared>.into_iter()
 }
 
+#[cfg(all(feature = "inventory", not(feature = "linkme")))]
+fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
+    inventory::iter::<ConversionDecl>.into_iter()
+}
+
 #[cfg(not(any(feature = "inventory", feature = "linkme")))]
 fn gathered() -> impl Iterator<Item = &'static Declared> {
     std::iter::empty()
 }
 
+#[cfg(not(any(feature = "inventory", feature = "linkme")))]
+fn gathered_conversions() -> impl Iterator<Item = &'static ConversionDecl> {
+    std::iter::empty()
+}
+
 /// All declarations of this program. The linker keeps no order, so they are sorted by their location in the sources.
 fn declared() -> impl Iterator<Item = &'static Decl> {
-    let mut functions: Vec<_> = gathered()
-        .filter(|declared| !declared.0.is_empty())
-        .collect();
-    functions.sort_by_key(|declared| (declared.0[0].location, declared.0[0].name));
-    functions.into_iter().flat_map(|declared| declared.0)
+    let functions = gathered().filter_map(|declared| match declared {
+        Declared::Function(decls) => decls.first().map(|first| (first, decls)),
+        Declared::Rule(_) => None,
+    });
+    let mut functions: Vec<_> = functions.collect();
+    functions.sort_by_key(|(first, _)| (first.location, first.name));
+    functions.into_iter().flat_map(|(_, decls)| *decls)
+}
+
+/// All validation rules of this program, in the order of packages, files and lines.
+fn declared_rules() -> Vec<&'static RuleDecl> {
+    let rules = gathered().filter_map(|declared| match declared {
+        Declared::Rule(decl) => Some(decl),
+        Declared::Function(_) => None,
+    });
+    let mut rules: Vec<_> = rules.collect();
+    rules.sort_by_key(|decl| decl.location);
+    rules
+}
+
+/// The rules of this program that are in order, for the definitions that it registers. An operator complains about the others.
+pub(crate) fn rules_in_order() -> Vec<Arc<DeclaredRule>> {
+    let registry = Registry::new().with_rules(declared_rules());
+    registry.rules
+}
+
+/// All conversions of this program, likewise.
+fn conversions() -> impl Iterator<Item = &'static ConversionDecl> {
+    let mut functions: Vec<_> = gathered_conversions().collect();
+    functions.sort_by_key(|it| (it.location, it.name));
+    functions.into_iter()
 }
 
 /// Register what an attribute declares. For generated code.
@@ -134,6 +214,11 @@ fn declared() -> impl Iterator<Item = &'static Decl> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
+    (conversion $declared:expr) => {
+        #[$crate::__private::linkme::distributed_slice($crate::__private::CONVERSIONS)]
+        #[linkme(crate = $crate::__private::linkme)]
+        static __KOPF_DECLARED: $crate::__private::ConversionDecl = $declared;
+    };
     ($declared:expr) => {
         #[$crate::__private::linkme::distributed_slice($crate::__private::DECLARED)]
         #[linkme(crate = $crate::__private::linkme)]
@@ -164,6 +249,9 @@ macro_rules! __kopf_submit {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
+    (conversion $declared:expr) => {
+        $crate::__private::inventory::submit! { $declared }
+    };
     ($declared:expr) => {
         $crate::__private::inventory::submit! { $declared }
     };
@@ -174,6 +262,9 @@ macro_rules! __kopf_submit {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_submit {
+    (conversion $declared:expr) => {
+        static __KOPF_DECLARED: $crate::__private::ConversionDecl = $declared;
+    };
     ($declared:expr) => {
         static __KOPF_DECLARED: $crate::__private::Declared = $declared;
     };

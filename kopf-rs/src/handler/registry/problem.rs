@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::handler::conversion::{ConversionFunction, ConvertedPart};
 use crate::handler::definition::Handler;
 use crate::handler::index::erased::{IndexRequirement, IndexType, RequiredIndex};
 use crate::handler::location::DeclaredAt;
 use crate::handler::registry::selectors::disjoint;
 use crate::handler::subject::Reason;
+use crate::handler::validation_rule::DeclaredRule;
 
 /// Everything that is wrong with the handlers, one line each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +26,18 @@ pub(crate) enum Problem {
         name: String,
         declared_at: DeclaredAt,
         message: String,
+    },
+    /// A validation rule that the API server would refuse, or whose selector cannot be understood.
+    Rule {
+        id: String,
+        declared_at: DeclaredAt,
+        message: String,
+    },
+    /// Two validation rules with one id: their policies would have one name.
+    SameRule {
+        id: String,
+        first: DeclaredAt,
+        second: DeclaredAt,
     },
     /// Two functions with one id that may be called for the same change: they would share one progress record.
     SameId {
@@ -53,6 +67,9 @@ pub(crate) enum Problem {
     },
 }
 
+/// The attribute of conversions.
+pub(super) const ON_CONVERT: &str = "on_convert";
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -64,6 +81,15 @@ impl fmt::Display for Problem {
             } => write!(
                 f,
                 "{declared_at}: {attribute} of handler `{name}`: {message}"
+            ),
+            Self::Rule {
+                id,
+                declared_at,
+                message,
+            } => write!(f, "{declared_at}: validation rule `{id}`: {message}"),
+            Self::SameRule { id, first, second } => write!(
+                f,
+                "{second}: the validation rule at {first} has the id `{id}`, too; give one of them another `id`"
             ),
             Self::SameId { id, first, second } => write!(
                 f,
@@ -127,6 +153,22 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
         same_id.push(handler);
     }
     clashes
+}
+
+/// Validation rules with the same id.
+pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (at, second) in rules.iter().enumerate() {
+        let id = &second.rule.id;
+        if let Some(first) = rules[..at].iter().find(|it| it.rule.id == *id) {
+            problems.push(Problem::SameRule {
+                id: id.clone(),
+                first: first.declared_at,
+                second: second.declared_at,
+            });
+        }
+    }
+    problems
 }
 
 /// Functions that feed one index with different types.
@@ -194,6 +236,30 @@ fn closest<'a>(name: &str, known: &'a [Arc<str>]) -> Option<&'a Arc<str>> {
     let distance = |it: &&Arc<str>| strsim::damerau_levenshtein(name, it);
     let near = known.iter().min_by_key(distance)?;
     (distance(&near) <= name.len().div_ceil(3)).then_some(near)
+}
+
+/// Two functions that convert the same.
+pub(super) fn doubled_conversions(all: &[Arc<ConversionFunction>]) -> Vec<Problem> {
+    let is_same = |one: &ConversionFunction, other: &ConversionFunction| {
+        let whole = ConvertedPart::Object;
+        let overlaps = one.part == other.part || one.part == whole || other.part == whole;
+        overlaps && (&one.kind, &one.from, &one.to) == (&other.kind, &other.from, &other.to)
+    };
+    let mut problems = Vec::new();
+    for (at, second) in all.iter().enumerate() {
+        if let Some(first) = all[..at].iter().find(|it| is_same(it, second)) {
+            problems.push(Problem::Declaration {
+                attribute: ON_CONVERT,
+                name: second.name.clone(),
+                declared_at: second.declared_at,
+                message: format!(
+                    "the function at {} converts the same part of {} from {} to {}",
+                    first.declared_at, second.kind, second.from, second.to
+                ),
+            });
+        }
+    }
+    problems
 }
 
 fn overlap(one: &Handler, other: &Handler) -> bool {

@@ -27,6 +27,7 @@ fn watch(namespace: &str, heard: Instant) -> WatchFacts {
         is_silent: false,
         listing: Listing::Complete,
         trouble: None,
+        counts: WatchCounts::default(),
     }
 }
 
@@ -40,10 +41,12 @@ fn facts(watches: Vec<WatchFacts>) -> Facts {
             status: true,
         },
         phase: Phase::Serving,
+        is_paused: false,
         discovered: true,
         knows_namespaces: true,
         unserved: Vec::new(),
         watches,
+        counts: BTreeMap::new(),
         indices: Vec::new(),
         queue: QueueFacts::default(),
         calls: Vec::new(),

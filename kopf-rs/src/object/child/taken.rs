@@ -14,6 +14,8 @@ pub(crate) struct TakenFields {
     pub(crate) manager: String,
     /// Such as `.spec.containers[name="web"].image`.
     pub(crate) fields: Vec<String>,
+    /// It has set some of them by the subresource `scale`.
+    pub(crate) by_scale: bool,
 }
 
 /// So many fields are named.
@@ -58,13 +60,20 @@ pub(crate) fn taken(before: &Value, after: &Value, marks: &ChildMarks) -> Vec<Ta
             let still = leaves(theirs, left, &nothing);
             fields.retain(|field| !still.contains(field));
         }
+        if fields.is_empty() {
+            continue;
+        }
         let manager = entry["manager"].as_str().unwrap_or_default();
+        let by_scale = entry["subresource"] == "scale";
         match taken.iter_mut().find(|it| it.manager == manager) {
-            Some(known) => known.fields.extend(fields),
-            None if fields.is_empty() => {}
+            Some(known) => {
+                known.fields.extend(fields);
+                known.by_scale |= by_scale;
+            }
             None => taken.push(TakenFields {
                 manager: manager.to_owned(),
                 fields,
+                by_scale,
             }),
         }
     }

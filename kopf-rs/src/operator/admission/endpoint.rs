@@ -30,6 +30,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::conversion::graph::PATH;
+
 /// Connections at a time: an API server keeps 25 idle ones for each host, and opens more when it needs them.
 const CONNECTIONS: usize = 1024;
 /// For a handshake, and then for the head of the first request.
@@ -46,6 +48,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(1);
 /// The least time for an answer.
 const LEAST: Duration = Duration::from_millis(200);
+/// More than any API server waits for. Others may tell what they like.
+const LONGEST: Duration = Duration::from_secs(300);
 /// What the API server waits for, where it does not say so.
 const UNSAID: Duration = Duration::from_secs(10);
 
@@ -275,13 +279,15 @@ impl Shared {
         if head.method != Method::POST {
             return refused(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered");
         }
-        if self.demands_certificate && sslpeer.is_none() {
+        let path = head.uri.path().strip_prefix(self.root.as_str());
+        // API servers show none where they ask for conversions.
+        let may_be_bare = path.is_some_and(|it| it.starts_with(PATH));
+        if self.demands_certificate && sslpeer.is_none() && !may_be_bare {
             return refused(
                 StatusCode::UNAUTHORIZED,
                 "this webhook wants the API server to show a client certificate, and it has shown none",
             );
         }
-        let path = head.uri.path().strip_prefix(self.root.as_str());
         let Some(path) = path.filter(|path| path.starts_with('/')) else {
             return refused(StatusCode::NOT_FOUND, "there is no webhook at this path");
         };
@@ -334,7 +340,7 @@ fn within(query: &str) -> Duration {
     let mut parts = query.split('&');
     let told = parts.find_map(|part| part.strip_prefix("timeout="));
     let told = told.and_then(seconds).filter(|it| !it.is_zero());
-    let told = told.unwrap_or(UNSAID);
+    let told = told.unwrap_or(UNSAID).min(LONGEST);
     told.saturating_sub(MARGIN).max(LEAST)
 }
 
@@ -391,6 +397,8 @@ mod tests {
         for (query, expected) in [
             ("timeout=10s", 9.0),
             ("a=b&timeout=1m30s", 89.0),
+            // Of nobody who means it: no time overflows.
+            ("timeout=99999999999999h", 299.0),
             ("timeout=1s", 0.2),
             ("timeout=500ms", 0.2),
             ("timeout=", 9.0),

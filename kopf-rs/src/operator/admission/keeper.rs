@@ -19,6 +19,7 @@ use crate::happening::admission::AdmissionServing;
 use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::looked_after::{KeptObject, Touched};
 use crate::operator::admission::making::make;
+use crate::operator::admission::publishing::Published;
 use crate::operator::admission::tls::{flaw, server_config};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
@@ -46,7 +47,7 @@ pub(super) struct KeeperSetup {
     pub(super) pace: WatchPace,
     pub(super) clock: Clock,
     /// The newest generation that all configurations hold, and since when.
-    pub(super) published: watch::Receiver<Option<(u32, Timestamp)>>,
+    pub(super) published: watch::Receiver<Published>,
 }
 
 /// Keeps the certificates.
@@ -204,8 +205,8 @@ impl Keeper {
         let read = Generations::of_data(&found["data"]).map_err(|error| error.to_string());
         let now = self.setup.clock.now();
         let checked = read.and_then(|read| match read.served() {
-            // What has ended was good, and is replaced.
-            Some(served) if served.not_after > now => match self.flaw_of(served, now) {
+            // What has ended was good, and is replaced; so is what a clock has made that was ahead.
+            Some(served) if served.is_valid(now) => match self.flaw_of(served, now) {
                 Some(flaw) => Err(flaw),
                 None => Ok(read),
             },

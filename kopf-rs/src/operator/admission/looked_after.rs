@@ -11,10 +11,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::Cluster;
 use crate::cluster::child::ObjectPath;
 use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
-use crate::engine::report::report_outage_over;
 use crate::object::resource::Resource;
-use crate::operator::follow::follow;
-use crate::rt::outage::Membership;
+use crate::operator::follow::follow_in_task;
 
 /// One object, by its name, whether it is there or not.
 #[derive(Clone, Debug)]
@@ -34,6 +32,17 @@ pub(super) struct Touched {
 const LOOK: Duration = Duration::from_secs(60);
 
 impl KeptObject {
+    /// The definition of a custom resource.
+    pub(super) fn definition(name: &str) -> Self {
+        let group = "apiextensions.k8s.io";
+        let resource = Resource::built_in(group, "CustomResourceDefinition", false);
+        Self {
+            resource: Arc::new(resource),
+            namespace: None,
+            name: name.to_owned(),
+        }
+    }
+
     pub(super) fn path(&self) -> ObjectPath<'_> {
         ObjectPath {
             resource: &self.resource,
@@ -45,22 +54,18 @@ impl KeptObject {
     /// Watch for what others do to it.
     pub(super) fn watch(&self, cluster: &Cluster, pace: WatchPace) -> Touched {
         let notify = Arc::new(Notify::new());
-        let selection = Selection {
-            fields: format!("metadata.name={}", self.name),
-            ..Selection::default()
-        };
         let watched = Watched::new(self.resource.clone(), self.namespace.clone(), pace);
-        let watched = watched.selecting(selection).told_as(ObjectForm::Metadata);
-        let outage = Membership::new(cluster.outages().clone(), report_outage_over);
+        let watched = watched.selecting(Selection::named(&self.name));
+        let watched = watched.told_as(ObjectForm::Metadata);
         let wake = notify.clone();
-        let following = follow(cluster.clone(), watched, outage, move |event| {
+        let task = follow_in_task(cluster, watched, move |event| {
             if matches!(event, WatchEvent::Object(..)) {
                 wake.notify_one();
             }
         });
         Touched {
             notify,
-            _task: AbortOnDropHandle::new(tokio::spawn(following)),
+            _task: task,
         }
     }
 }
@@ -70,17 +75,4 @@ impl Touched {
     pub(super) async fn touched(&self) {
         let _ = tokio::time::timeout(LOOK, self.notify.notified()).await;
     }
-}
-
-/// A resource of Kubernetes' own, which needs no discovery.
-pub(super) fn known(group: &str, plural: &str, kind: &str, namespaced: bool) -> Arc<Resource> {
-    Arc::new(Resource {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        plural: plural.to_owned(),
-        kind: kind.to_owned(),
-        namespaced,
-        preferred: true,
-        ..Resource::default()
-    })
 }

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::admission::certificates::Generation;
-
-/// The clocks of API servers may be behind ours.
 #[cfg(any(feature = "certificates", test))]
-const BEHIND: Duration = Duration::from_secs(3600);
+use crate::admission::certificates::BEHIND;
+use crate::admission::certificates::Generation;
 
 /// Make one that is valid from now on.
 #[cfg(any(feature = "certificates", test))]

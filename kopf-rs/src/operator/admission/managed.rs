@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -26,7 +25,8 @@ use crate::happening::Happening;
 use crate::happening::admission::AdmissionServing;
 use crate::object::resource::Resource;
 use crate::operator::admission::keeper::Trust;
-use crate::operator::admission::looked_after::{KeptObject, known};
+use crate::operator::admission::looked_after::KeptObject;
+use crate::operator::admission::publishing::Publisher;
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
 
@@ -52,8 +52,8 @@ pub(super) struct ManagedSetup {
     /// `None` until the cluster was asked.
     pub(super) found: watch::Receiver<Option<Found>>,
     pub(super) trust: watch::Receiver<Trust>,
-    /// Where it tells which generation all configurations hold.
-    pub(super) published: watch::Sender<Option<(u32, Timestamp)>>,
+    /// Where it tells which generation both configurations hold.
+    pub(super) publisher: Publisher,
 }
 
 /// Keeps both configurations right.
@@ -182,13 +182,7 @@ impl Managed {
         }
         self.has_managed = true;
         let now = self.setup.clock.now();
-        self.setup.published.send_if_modified(|published| {
-            let is_news = published.is_none_or(|(newest, _)| newest != trust.newest);
-            if is_news {
-                *published = Some((trust.newest, now));
-            }
-            is_news
-        });
+        self.setup.publisher.holds(trust.newest, now);
         Ok(())
     }
 
@@ -206,22 +200,12 @@ impl Managed {
     }
 
     fn object(&self, kind: AdmissionKind) -> KeptObject {
-        let resource = match kind {
-            AdmissionKind::Validate => known(
-                GROUP,
-                "validatingwebhookconfigurations",
-                "ValidatingWebhookConfiguration",
-                false,
-            ),
-            AdmissionKind::Mutate => known(
-                GROUP,
-                "mutatingwebhookconfigurations",
-                "MutatingWebhookConfiguration",
-                false,
-            ),
+        let kind = match kind {
+            AdmissionKind::Validate => "ValidatingWebhookConfiguration",
+            AdmissionKind::Mutate => "MutatingWebhookConfiguration",
         };
         KeptObject {
-            resource,
+            resource: Arc::new(Resource::built_in(GROUP, kind, false)),
             namespace: None,
             name: self.setup.name.clone(),
         }

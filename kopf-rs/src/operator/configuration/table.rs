@@ -86,6 +86,8 @@ pub(super) const TABLE: &[Setting] = table![
     admission.client_authority_file,
     admission.certificate_life,
     admission.propagation,
+    admission.storage_migration,
+    admission.migration_rate,
 ];
 
 impl Setting {

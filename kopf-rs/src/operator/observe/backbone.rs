@@ -84,7 +84,8 @@ impl Namespaces {
             WatchEvent::Trouble(ClusterError::Denied { .. }) if self.state != State::Known => {
                 self.assume();
                 let names = self.found.iter().cloned().collect();
-                report_serving(Serving::NamespacesAssumed { names });
+                let is_all = self.patterns.as_ref().is_none_or(Patterns::are_names);
+                report_serving(Serving::NamespacesAssumed { names, is_all });
                 true
             }
             WatchEvent::Resumed
@@ -118,21 +119,20 @@ impl Namespaces {
 }
 
 pub(super) fn namespaces() -> Resource {
-    backbone("", "v1", "Namespace")
+    Resource::built_in("", "Namespace", false)
 }
 
 pub(super) fn custom_resource_definitions() -> Resource {
-    backbone("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    Resource::built_in("apiextensions.k8s.io", "CustomResourceDefinition", false)
 }
 
-fn backbone(group: &str, version: &str, kind: &str) -> Resource {
-    let singular = kind.to_lowercase();
-    Resource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        plural: format!("{singular}s"),
-        kind: kind.to_owned(),
-        singular,
-        ..Resource::default()
+/// Where a resource is watched: in each of these namespaces, or cluster-wide (`None`) where all are meant or it has none.
+pub(super) fn places(
+    resource: &Resource,
+    namespaces: Option<&BTreeSet<String>>,
+) -> Vec<Option<String>> {
+    match namespaces.filter(|_| resource.namespaced) {
+        Some(names) => names.iter().cloned().map(Some).collect(),
+        None => vec![None],
     }
 }

@@ -11,15 +11,15 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::Cluster;
 use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::Engine;
-use crate::engine::report::report_outage_over;
 use crate::handler::definition::Handler;
 use crate::happening::serving::{Serving, Watching};
+use crate::health::board::{Board, WatchOnBoard};
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
-use crate::operator::follow::follow;
+use crate::operator::follow::follow_in_task;
+use crate::operator::observe::backbone::places;
 use crate::operator::report::report_serving;
-use crate::rt::outage::Membership;
 
 /// The watches of children that there are.
 #[derive(Default)]
@@ -32,6 +32,7 @@ struct ChildWatch {
     resource: Arc<Resource>,
     collection: Arc<Collection>,
     purpose: Purpose,
+    _on_board: Option<WatchOnBoard>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -61,6 +62,8 @@ pub(super) struct WatchWith<'a> {
     pub(super) pace: &'a WatchPace,
     /// Where the operator is for some only.
     pub(super) namespaces: Option<&'a BTreeSet<String>>,
+    /// Where it tells of its watches, if somebody may ask.
+    pub(super) board: Option<&'a Board>,
 }
 
 // === impl ===
@@ -126,14 +129,8 @@ impl ChildWatches {
             let (group, plural) = resource.identity();
             let is_target = matches!(purpose, Purpose::Targets(_));
             let place = |namespace| (group.to_owned(), plural.to_owned(), namespace, is_target);
-            let all = BTreeSet::new();
-            let names = with.namespaces.filter(|_| resource.namespaced);
-            if names.is_none() {
-                wanted.insert(place(None), (resource.clone(), purpose.clone()));
-            }
-            for name in names.unwrap_or(&all) {
-                let place = place(Some(name.clone()));
-                wanted.insert(place, (resource.clone(), purpose.clone()));
+            for namespace in places(&resource, with.namespaces) {
+                wanted.insert(place(namespace), (resource.clone(), purpose.clone()));
             }
         }
         self.0.retain(|place, watch| {
@@ -205,21 +202,22 @@ impl ChildWatch {
                 Engine::on_target
             }
         };
-        let outage = Membership::new(with.cluster.outages().clone(), report_outage_over);
+        let board = with.board;
+        let on_board = board.map(|it| it.watch(collection.clone(), with.pace.inactivity));
+        let health = on_board.as_ref().map(WatchOnBoard::teller);
         let of = collection.clone();
-        let following = follow(
-            with.cluster.clone(),
-            watched,
-            outage,
-            move |event: WatchEvent| {
-                on_event(&engine, &of, &event);
-            },
-        );
+        let task = follow_in_task(with.cluster, watched, move |event: WatchEvent| {
+            if let Some(health) = &health {
+                health.on_event(&event);
+            }
+            on_event(&engine, &of, &event);
+        });
         Self {
             resource,
             collection,
             purpose,
-            _task: AbortOnDropHandle::new(tokio::spawn(following)),
+            _on_board: on_board,
+            _task: task,
         }
     }
 }

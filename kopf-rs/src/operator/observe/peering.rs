@@ -14,19 +14,20 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
-use crate::engine::report::{report_of_operator, report_outage_over};
+use crate::engine::memory::Version;
+use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::peering::Peering as Happened;
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
-use crate::operator::follow::follow;
+use crate::operator::follow::follow_in_task;
+use crate::operator::observe::backbone::places;
 use crate::operator::settings::Peering;
 use crate::reaction::peering::{OwnPeer, Peers, Verdict, without};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
-use crate::rt::outage::Membership;
 
 /// Kopf's group, and the one that its kinds had first.
 const GROUPS: [&str; 2] = ["kopf.dev", "zalando.org"];
@@ -74,9 +75,8 @@ struct PeeringWatch {
     found: Found,
     /// The listing that is under way has named it.
     is_listed: bool,
-    /// The newest state that was taken in.
-    version: u64,
-    text_of_version: String,
+    /// The `resourceVersion` of the newest state that was taken in.
+    version: String,
     /// The object has had the operator's record, or has come after it was sent: without it, it is to be sent again.
     is_expected: bool,
     peers: Peers,
@@ -164,12 +164,8 @@ impl Peerings {
         for resource in resources.iter().filter(is_peering) {
             let resource = Arc::new(resource.clone());
             let group = &resource.group;
-            match namespaces {
-                None => drop(wanted.insert((group.clone(), None), resource)),
-                Some(names) => wanted.extend(names.iter().map(|name| {
-                    let place = (group.clone(), Some(name.clone()));
-                    (place, resource.clone())
-                })),
+            for namespace in places(&resource, namespaces) {
+                wanted.insert((group.clone(), namespace), resource.clone());
             }
         }
         self.places.retain(|place, watch| {
@@ -199,12 +195,8 @@ impl Peerings {
             clock,
             ..
         } = &self.setup;
-        let selection = Selection {
-            fields: format!("metadata.name={}", settings.name),
-            ..Selection::default()
-        };
         let watched = Watched::new(resource, place.1.clone(), pace.clone());
-        let watched = watched.selecting(selection);
+        let watched = watched.selecting(Selection::named(&settings.name));
         let collection = watched.collection.clone();
         let tell = self.tell.clone();
         let told = move |what| {
@@ -217,8 +209,7 @@ impl Peerings {
             }));
         };
         let tell_event = told.clone();
-        let outage = Membership::new(cluster.outages().clone(), report_outage_over);
-        let following = follow(cluster.clone(), watched, outage, move |event| {
+        let watch = follow_in_task(cluster, watched, move |event| {
             tell_event(What::Watched(event));
         });
         let (orders, ordered) = unbounded_channel();
@@ -235,13 +226,12 @@ impl Peerings {
             collection,
             found: Found::Unknown,
             is_listed: false,
-            version: 0,
-            text_of_version: String::new(),
+            version: String::new(),
             is_expected: false,
             peers: Peers::default(),
             orders,
             cleaned: (Vec::new(), String::new()),
-            _watch: AbortOnDropHandle::new(tokio::spawn(following)),
+            _watch: watch,
             _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(ordered, told))),
         }
     }
@@ -397,18 +387,19 @@ impl Peerings {
 impl PeeringWatch {
     /// Take in a state of the object, unless a newer one is known.
     fn look_at(&mut self, raw: &Raw, own: &OwnPeer, clock: Clock) {
-        let version = raw.facts().resource_version.parse().unwrap_or(u64::MAX);
+        let version = &raw.facts().resource_version;
+        let [known, new] = [&self.version, version].map(|it| Version::of(it));
+        let is_older = known != new && known.covers(&new);
+        if is_older && self.found == Found::Present {
+            return;
+        }
         let Ok(body) = raw.body() else {
             return;
         };
-        if version < self.version && self.found == Found::Present {
-            return;
-        }
         // What is read before the first sign of life lacks it, which is on its way.
         self.is_expected |= self.found == Found::Absent;
-        (self.version, self.found) = (version, Found::Present);
-        self.text_of_version
-            .clone_from(&raw.facts().resource_version);
+        self.found = Found::Present;
+        self.version.clone_from(version);
         let now = Instant::now().duration_since(clock.started());
         self.peers.take_in(body.status(), now, clock.now());
         self.order(own, now);
@@ -426,11 +417,10 @@ impl PeeringWatch {
         } else if self.is_expected {
             let _ = self.orders.send(Order::KeepAlive);
         }
-        let cleaned = (verdict.dead, self.text_of_version.clone());
+        let cleaned = (verdict.dead, self.version.clone());
         if !cleaned.0.is_empty() && cleaned != self.cleaned {
-            let (dead, version) = cleaned.clone();
-            let _ = self.orders.send(Order::Clean(dead, version));
-            self.cleaned = cleaned;
+            self.cleaned.clone_from(&cleaned);
+            let _ = self.orders.send(Order::Clean(cleaned.0, cleaned.1));
         }
     }
 }
@@ -450,16 +440,14 @@ impl Keeper {
     /// Send signs of life, and do what is ordered, until nobody orders any more.
     async fn keep(mut self, mut orders: UnboundedReceiver<Order>, tell: impl Fn(What)) {
         let mut failures = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
-        let (mut next, mut last) = (Instant::now(), None);
+        let (mut next, mut last) = (Instant::now(), None::<Instant>);
         loop {
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
                     None => return,
                     Some(Order::KeepAlive) => {
-                        let repaired: Option<Instant> = last;
-                        let soon = repaired.map(|it| it + BETWEEN_REPAIRS);
-                        next = next.min(soon.unwrap_or(next));
+                        next = last.map_or(next, |it| next.min(it + BETWEEN_REPAIRS));
                     }
                     Some(Order::Clean(dead, version)) => {
                         let change = without(&dead, &version);

@@ -8,7 +8,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::admission::review::ConnectionFacts;
 use crate::cluster::Cluster;
+use crate::conversion::graph::PATH;
 use crate::engine::admission::{Reviewer, ReviewerSetup};
+use crate::engine::conversion::Converter;
 use crate::engine::invoke::Invoker;
 use crate::operator::admission::endpoint::{Answer, Question, Responder};
 use crate::operator::admission::managed::Found;
@@ -27,7 +29,11 @@ impl CheckedOperator {
         cluster: &Cluster,
         found: watch::Receiver<Option<Found>>,
     ) -> Result<Option<AdmissionWebhooks>, OperatorError> {
-        if self.admission_handlers.is_empty() && settings.admission.server.is_none() {
+        if let Some(problem) = self.conversions.problem() {
+            return Err(OperatorError::Admission(problem));
+        }
+        let is_asked = !self.admission_handlers.is_empty() || !self.conversions.is_empty();
+        if !is_asked && settings.admission.server.is_none() {
             return Ok(None);
         }
         let responder = self.responder(settings, found.clone());
@@ -54,6 +60,7 @@ impl CheckedOperator {
         AdmissionSetup {
             operator: &self.name,
             handlers: self.admission_handlers.clone(),
+            conversions: self.conversions.clone(),
             settings,
             cluster: cluster.clone(),
             clock: self.clock,
@@ -65,6 +72,7 @@ impl CheckedOperator {
     fn responder(&self, settings: &Settings, found: watch::Receiver<Option<Found>>) -> Responder {
         let workers = settings.execution.max_workers;
         let invoker = Invoker::new(self.clock, workers, self.handlers_on.clone());
+        let invoker = invoker.metered(self.endpoints.meter());
         let reviewer = Arc::new(Reviewer::new(ReviewerSetup {
             handlers: self.admission_handlers.clone(),
             invoker: Arc::new(invoker),
@@ -72,10 +80,12 @@ impl CheckedOperator {
             clock: self.clock,
         }));
         let following = Arc::new(follow(reviewer.clone(), found));
+        let converter = Converter::new(self.conversions.clone());
         Arc::new(move |question| {
             let (reviewer, following) = (reviewer.clone(), following.clone());
+            let converter = converter.clone();
             async move {
-                let answer = answer(&reviewer, question).await;
+                let answer = answer(&reviewer, &converter, question).await;
                 drop(following);
                 answer
             }
@@ -84,7 +94,7 @@ impl CheckedOperator {
     }
 }
 
-async fn answer(reviewer: &Reviewer, question: Question) -> Answer {
+async fn answer(reviewer: &Reviewer, converter: &Converter, question: Question) -> Answer {
     let Question {
         path,
         body,
@@ -92,8 +102,12 @@ async fn answer(reviewer: &Reviewer, question: Question) -> Answer {
         sslpeer,
         within,
     } = question;
-    let connection = ConnectionFacts { headers, sslpeer };
-    let reply = reviewer.review(&path, &body, connection, within).await;
+    let reply = if path.starts_with(PATH) {
+        converter.answer(&path, body, within).await
+    } else {
+        let connection = ConnectionFacts { headers, sslpeer };
+        reviewer.review(&path, &body, connection, within).await
+    };
     Answer {
         status: reply.status,
         body: reply.body,

@@ -26,6 +26,8 @@ impl Operator {
         let settings = StartupSettings::new(self.settings);
         let workers = settings.get().execution.max_workers;
         let mut extensions = self.extensions;
+        let endpoints = self.endpoints;
+        endpoints.checked(self.registry.handlers(), &mut extensions)?;
         extensions.insert(settings);
         extensions.insert(self.registry.indices());
         let handlers = self.registry.handlers().to_vec();

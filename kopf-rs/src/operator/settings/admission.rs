@@ -37,6 +37,11 @@ pub struct Admission {
     /// How long API servers may take to see a change of a configuration: a new certificate is served that much later than its authority was
     /// written. Default: 60 seconds.
     pub propagation: Duration,
+    /// Whether all objects of converted kinds (`#[on_convert]`) are written again, as they are, where some may still be stored in a former version, so
+    /// that the version can be taken out of the definition. Default: `false`.
+    pub storage_migration: bool,
+    /// How many of them are written a second. Default: 20.
+    pub migration_rate: u32,
 }
 
 /// How the API server reaches the admission handlers of an operator.
@@ -300,6 +305,8 @@ impl Default for Admission {
             client_authority_file: None,
             certificate_life: Duration::from_secs(90 * 24 * 3600),
             propagation: Duration::from_secs(60),
+            storage_migration: false,
+            migration_rate: 20,
         }
     }
 }

@@ -333,10 +333,12 @@ impl History {
             5 => Outcome::Temporary {
                 message,
                 delay: Duration::ZERO,
+                child: None,
             },
             6 => Outcome::Temporary {
                 message,
                 delay: Duration::from_secs(5),
+                child: None,
             },
             7 => Outcome::Arbitrary { message },
             _ => Outcome::Succeeded(None),

@@ -465,7 +465,7 @@ impl World {
             _ if fails_late => outcome_of("p"),
             Progress::Done => outcome,
             Progress::Left => Outcome::Waiting,
-            Progress::Failed(message) => Outcome::Permanent { message },
+            Progress::Failed(message) => Outcome::permanent(message),
         }
     }
 
@@ -583,12 +583,13 @@ pub(super) fn outcome_of(text: &str) -> Outcome {
         return Outcome::Temporary {
             message,
             delay: Duration::from_secs_f64(delay),
+            child: None,
         };
     }
     match text {
         "ok" | "late" => Outcome::Succeeded(None),
         "e" => Outcome::Arbitrary { message },
-        "p" => Outcome::Permanent { message },
+        "p" => Outcome::permanent(message),
         "x" => Outcome::TimedOut {
             after: Duration::from_secs(1),
         },

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::cluster::error::ClusterError;
 use crate::engine::indexing::objects::{IndexedObjects, Stream};
 use crate::engine::queue::StreamId;
+use crate::handler::index::erased::AnyIndex;
 use crate::object::resource::Resource;
 
 /// What is known of one index.
@@ -14,6 +15,8 @@ use crate::object::resource::Resource;
 pub(crate) struct IndexFacts {
     /// Its name.
     pub(crate) index: Arc<str>,
+    /// How many keys it has.
+    pub(crate) keys: usize,
     /// Why it is not filled yet.
     pub(crate) lack: Option<IndexLack>,
 }
@@ -39,6 +42,7 @@ impl IndexedObjects {
         let names = self.indices.names();
         let facts = names.map(|index| IndexFacts {
             index: index.clone(),
+            keys: self.indices.get(index).map_or(0, AnyIndex::keys),
             lack: self.lack(index),
         });
         facts.collect()

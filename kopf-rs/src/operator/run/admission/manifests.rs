@@ -1,15 +1,16 @@
-//! The webhook configurations of an operator that may not write them itself.
+//! The webhook configurations of an operator, and the policies of its rules, where it may not write them itself.
 
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::cluster::Client;
-use crate::operator::admission::printed::printed;
+use crate::operator::admission::printed::{PrintedRules, printed};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
+use crate::state::naming;
 
 impl Operator {
-    /// The webhook configurations, as the cluster serves the kinds of handlers now.
+    /// The webhook configurations, the policies of rules, and definitions with their rules, as the cluster serves the kinds of handlers now.
     pub(crate) async fn manifests(self, client: Client) -> Result<Vec<Value>, OperatorError> {
         let name = self.check()?;
         CheckedOperator::new(self, name, client)?.printed().await
@@ -26,7 +27,11 @@ impl CheckedOperator {
         };
         let unknown = watch::Sender::new(None).subscribe();
         let setup = self.setup_of_webhooks(&settings, &cluster, unknown);
-        let printed = printed(&setup, namespaces).await;
+        let rules = PrintedRules {
+            rules: &self.rules,
+            domain: &naming::prefix(&self.name),
+        };
+        let printed = printed(&setup, rules, namespaces).await;
         printed.map_err(OperatorError::Admission)
     }
 }

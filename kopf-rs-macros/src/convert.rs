@@ -1,0 +1,315 @@
+//! `on_convert`: a plain function between two versions of a resource, and beside it what registers it.
+//!
+//! Its own attribute, for it declares no handler: there is no cause, and the one argument says which part of an object is converted.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{Expr, FnArg, ItemFn, LitStr, Pat, Path, ReturnType, Signature, Token, Type};
+
+use crate::ast::check_signature;
+use crate::fallback::{Mistakes, refused};
+use crate::family::{Kind, at};
+use crate::hint::did_you_mean;
+use crate::raise::convert_raised;
+use crate::syntax::{expression, skip_to_comma, text};
+
+const EXAMPLE: &str = "`#[on_convert(\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\")]`, or `#[on_convert(from = v1alpha1::MyApp, to = v1::MyApp)]`";
+
+/// The arguments that there are, and what each is of an object.
+const PARTS: [(&str, &str); 3] = [("spec", "Spec"), ("status", "Status"), ("object", "Object")];
+
+/// The arguments of the attribute.
+#[derive(Default)]
+struct Versions {
+    words: Vec<Expr>,
+    from: Option<Expr>,
+    to: Option<Expr>,
+    framework: Option<Path>,
+}
+
+/// The one argument of the function.
+struct Argument {
+    part: Ident,
+    ty: Type,
+    is_lent: bool,
+}
+
+/// Expand the attribute.
+pub(crate) fn expand(
+    arguments: TokenStream,
+    function: &TokenStream,
+    location: impl Fn(&Ident) -> (usize, usize),
+) -> TokenStream {
+    let mut mistakes = Mistakes::default();
+    let Ok(mut item) = syn::parse2::<ItemFn>(function.clone()) else {
+        mistakes.push(syn::Error::new(
+            Span::call_site(),
+            "#[on_convert] belongs on a function",
+        ));
+        return refused(function, &mistakes);
+    };
+    convert_raised(&mut item);
+    let versions = Versions::read(arguments, &mut mistakes);
+    let selectors = versions.selectors(&mut mistakes);
+    let argument = argument(&item.sig, &mut mistakes);
+    check(&item, &mut mistakes);
+    let (Some(selectors), Some(argument), true) = (selectors, argument, mistakes.is_empty()) else {
+        return refused(&item.to_token_stream(), &mistakes);
+    };
+    let framework = versions.framework.map(|it| it.to_token_stream());
+    let door = framework.unwrap_or_else(|| quote!(::kopf_rs));
+    let at = location(&item.sig.ident);
+    let registration = registration(&item, &argument, selectors, at, &door);
+    quote! {
+        #item
+        #registration
+    }
+}
+
+impl Versions {
+    fn read(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
+        let mut read = Self::default();
+        let parser = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                if let Err(error) = read.take(input, mistakes) {
+                    mistakes.push(error);
+                }
+                skip_to_comma(input)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = parser.parse2(arguments) {
+            mistakes.push(error);
+        }
+        read
+    }
+
+    fn take(&mut self, input: ParseStream<'_>, mistakes: &mut Mistakes) -> syn::Result<()> {
+        if !(input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])) {
+            self.words.push(expression(input)?);
+            return Ok(());
+        }
+        let key = Ident::parse_any(input)?;
+        input.parse::<Token![=]>()?;
+        let slot = match key.to_string().as_str() {
+            "crate" => {
+                self.framework = Some(input.call(Path::parse_mod_style)?);
+                return Ok(());
+            }
+            "from" => &mut self.from,
+            "to" => &mut self.to,
+            other => {
+                expression(input)?;
+                let hint = did_you_mean(other, &["from", "to"]);
+                let advice = if hint.is_empty() {
+                    format!("; it is written so: {EXAMPLE}")
+                } else {
+                    hint
+                };
+                mistakes.at(
+                    &key,
+                    format!("#[on_convert] has no option `{other}`{advice}"),
+                );
+                return Ok(());
+            }
+        };
+        if slot.is_some() {
+            mistakes.at(&key, format!("`{key}` is given twice"));
+        }
+        *slot = Some(expression(input)?);
+        Ok(())
+    }
+
+    /// Functions that make the selectors of both versions.
+    fn selectors(&self, mistakes: &mut Mistakes) -> Option<[TokenStream; 2]> {
+        let before = mistakes.len();
+        let (Some(from), Some(to)) = (&self.from, &self.to) else {
+            let message = format!("say from which version to which other one: {EXAMPLE}");
+            mistakes.push(syn::Error::new(Span::call_site(), message));
+            return None;
+        };
+        if self.words.len() > 2 {
+            let message = format!(
+                "two words name a resource at most, the group and the plural name: `from` and `to` are its versions, such as {EXAMPLE}"
+            );
+            mistakes.at(&self.words[2], message);
+        }
+        for side in [from, to] {
+            let message = match (text(side), self.words.first()) {
+                (Some(_), Some(_)) | (None, None) if is_type(side) || text(side).is_some() => {
+                    continue;
+                }
+                (Some(_), None) => format!("say of which resource this is a version: {EXAMPLE}"),
+                (None, Some(_)) if is_type(side) => format!(
+                    "a type names its resource: leave out the words in front, or write a version in quotes: {EXAMPLE}"
+                ),
+                _ => format!("expected a version in quotes, or a type: {EXAMPLE}"),
+            };
+            mistakes.at(side, message);
+        }
+        if text(from).is_some() && text(from) == text(to) {
+            mistakes.at(to, "`from` and `to` are the same version");
+        }
+        (mistakes.len() == before).then(|| [self.selector(from), self.selector(to)])
+    }
+
+    fn selector(&self, version: &Expr) -> TokenStream {
+        let k = at(
+            version.span().resolved_at(Span::mixed_site()),
+            &quote!(__kopf),
+        );
+        if text(version).is_none() {
+            let selector = quote_spanned!(version.span()=> #k::Selector::of::<#version>());
+            return quote!(|| #k::Result::Ok(#selector));
+        }
+        let words = &self.words;
+        quote! {
+            || #k::Selector::positional(&[#(#words),*])
+                .map(|mut selector| { selector.version = #k::Option::Some(#k::String::from(#version)); selector })
+        }
+    }
+}
+
+fn is_type(expr: &Expr) -> bool {
+    let Expr::Path(path) = expr else { return false };
+    let last = path.path.segments.last();
+    last.is_some_and(|it| {
+        let name = it.ident.unraw().to_string();
+        name.starts_with(|first: char| first.is_uppercase())
+    })
+}
+
+/// What is wrong with the function, but for its argument.
+fn check(item: &ItemFn, mistakes: &mut Mistakes) {
+    if let Some(token) = &item.sig.asyncness {
+        mistakes.at(
+            token,
+            "a conversion is a plain `fn`: the API server waits for it, so it must not wait for anything",
+        );
+    }
+    check_signature(&item.sig, mistakes);
+    if matches!(item.sig.output, ReturnType::Default) {
+        mistakes.at(
+            &item.sig,
+            "a conversion returns what the part is in the other version: a value, or a `Result` of one",
+        );
+    }
+    for attribute in &item.attrs {
+        let last = attribute.path().segments.last();
+        let kind = last.and_then(|it| Kind::of_attribute(&it.ident.to_string()));
+        if let Some(kind) = kind {
+            let message = format!(
+                "a conversion is no handler: it cannot have #[{}] beside #[on_convert]",
+                kind.attribute
+            );
+            mistakes.at(attribute, message);
+        }
+    }
+}
+
+fn argument(signature: &Signature, mistakes: &mut Mistakes) -> Option<Argument> {
+    let one = "a conversion has one argument, whose name says what is converted: `spec`, `status` or `object`";
+    let mut inputs = signature.inputs.iter();
+    let (Some(input), None) = (inputs.next(), inputs.next()) else {
+        match signature.inputs.iter().nth(1) {
+            Some(second) => mistakes.at(second, one),
+            None => mistakes.at(signature, one),
+        }
+        return None;
+    };
+    let FnArg::Typed(typed) = input else {
+        mistakes.at(input, one);
+        return None;
+    };
+    let Pat::Ident(name) = &*typed.pat else {
+        mistakes.at(&typed.pat, one);
+        return None;
+    };
+    let written = name.ident.unraw().to_string();
+    let known = PARTS
+        .iter()
+        .find(|(name, _)| *name == written.trim_start_matches('_'));
+    let Some((_, part)) = known else {
+        let hint = did_you_mean(&written, &PARTS.map(|(name, _)| name));
+        let message = format!("unknown argument `{written}`{hint}\n{one}");
+        mistakes.at(&name.ident, message);
+        return None;
+    };
+    let (ty, is_lent) = match &*typed.ty {
+        Type::Reference(lent) if lent.mutability.is_some() => {
+            let message =
+                "what is converted cannot be changed in place: take it by value, and return it";
+            mistakes.at(&typed.ty, message);
+            return None;
+        }
+        Type::Reference(lent) => ((*lent.elem).clone(), true),
+        ty => (ty.clone(), false),
+    };
+    Some(Argument {
+        part: Ident::new(part, Span::mixed_site()),
+        ty,
+        is_lent,
+    })
+}
+
+/// The hidden constant beside the function.
+fn registration(
+    item: &ItemFn,
+    argument: &Argument,
+    [from, to]: [TokenStream; 2],
+    (line, column): (usize, usize),
+    door: &TokenStream,
+) -> TokenStream {
+    let k = quote!(__kopf);
+    let [line, column] = [line, column].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let name = &item.sig.ident;
+    let text = LitStr::new(&name.unraw().to_string(), Span::mixed_site());
+    let call_name = format_ident!("__kopf_convert_{}", name.unraw(), span = Span::mixed_site());
+    let Argument { part, ty, is_lent } = argument;
+    let [given, read, returned] = ["given", "read", "returned"]
+        .map(|it| format_ident!("__kopf_{it}", span = Span::mixed_site()));
+    let made = quote_spanned!(ty.span()=> #given.read::<#ty>()?);
+    let passed = if *is_lent {
+        quote!(&#read)
+    } else {
+        quote!(#read)
+    };
+    let output = match &item.sig.output {
+        ReturnType::Default => name.span(),
+        ReturnType::Type(_, ty) => ty.span(),
+    };
+    let returned = Ident::new(&returned.to_string(), output);
+    let convert = quote_spanned!(output=> (&#returned).__kopf_converted().convert(#returned));
+    let cfgs = item.attrs.iter().filter(|it| it.path().is_ident("cfg"));
+    quote! {
+        #(#cfgs)*
+        const _: () = {
+            use #door::__private as #k;
+            fn #call_name(#given: &#k::ConversionInput<'_>) -> #k::Returned {
+                use #k::{ConvertedResult as _, ConvertedValue as _};
+                let #read = #made;
+                let #returned = #name(#passed);
+                #convert
+            }
+            #k::submit! {
+                conversion #k::ConversionDecl {
+                    name: #text,
+                    location: #k::SourceLocation {
+                        package: ::core::env!("CARGO_PKG_NAME"),
+                        file: ::core::file!(),
+                        line: #line,
+                        column: #column,
+                        module: ::core::module_path!(),
+                    },
+                    from: #from,
+                    to: #to,
+                    part: #k::ConvertedPart::#part,
+                    call: #call_name,
+                }
+            }
+        };
+    }
+}

@@ -1,0 +1,121 @@
+//! Objects that are written again as they are, so that the server stores them in its newest version.
+//!
+//! Must not know when, nor how many at a time.
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::cluster::error::{Asked, ClusterError};
+use crate::cluster::request::{Call, escaped};
+use crate::cluster::write::MERGE;
+use crate::object::resource::Resource;
+
+/// Some objects of a kind, by their metadata.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataPage {
+    pub(crate) objects: Vec<ObjectVersion>,
+    /// How to ask for those that follow.
+    pub(crate) next: Option<String>,
+}
+
+/// An object as it was seen.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ObjectVersion {
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    uid: String,
+    resource_version: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    metadata: ListMetadata,
+    #[serde(default)]
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct ListMetadata {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: ObjectVersion,
+}
+
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+impl Cluster {
+    /// Up to `limit` objects of the kind in all namespaces, after those that were asked for before.
+    pub(crate) async fn metadata_page(
+        &self,
+        resource: &Resource,
+        limit: u32,
+        after: Option<&str>,
+    ) -> Result<MetadataPage, ClusterError> {
+        let mut target = format!("{}?limit={limit}", resource.path(None, None, None));
+        if let Some(after) = after {
+            target.push_str("&continue=");
+            target.push_str(&escaped(after));
+        }
+        let mut call = Call::get(target, Asked::of(resource, None, &["list"]));
+        call.accept = METADATA_LIST;
+        let reply = self.exchange(&call).await?;
+        let list: List = serde_json::from_slice(&reply)
+            .map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+        Ok(MetadataPage {
+            objects: list.items.into_iter().map(|it| it.metadata).collect(),
+            next: list.metadata.next.filter(|it| !it.is_empty()),
+        })
+    }
+
+    /// Write the object as it is, if it still is what was seen; [`ClusterError::Conflict`] where it is not.
+    pub(crate) async fn rewrite(
+        &self,
+        resource: &Resource,
+        object: &ObjectVersion,
+    ) -> Result<(), ClusterError> {
+        let namespace = object.namespace.as_deref();
+        let merge =
+            json!({"metadata": {"uid": object.uid, "resourceVersion": object.resource_version}});
+        let call = Call {
+            method: Method::PATCH,
+            target: self.owned(resource.path(namespace, Some(&object.name), None)),
+            accept: "application/json",
+            body: Some((MERGE, Bytes::from(merge.to_string()))),
+            asked: Asked::of(resource, namespace, &["patch"]),
+        };
+        self.exchange_in_turn(&call).await.map(drop)
+    }
+
+    /// Note in the status of a definition, as it was seen, that objects are stored in this version only.
+    pub(crate) async fn set_stored_version(
+        &self,
+        definitions: &Resource,
+        definition: &Value,
+        version: &str,
+    ) -> Result<(), ClusterError> {
+        let metadata = &definition["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let merge = json!({
+            "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+            "status": {"storedVersions": [version]},
+        });
+        let mut asked = Asked::of(definitions, None, &["patch"]);
+        asked.subresource = Some("status");
+        let call = Call {
+            method: Method::PATCH,
+            target: self.owned(definitions.path(None, Some(name), Some("status"))),
+            accept: "application/json",
+            body: Some((MERGE, Bytes::from(merge.to_string()))),
+            asked,
+        };
+        self.exchange_in_turn(&call).await.map(drop)
+    }
+}

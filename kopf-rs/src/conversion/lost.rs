@@ -1,0 +1,285 @@
+//! What a conversion loses: the difference of an object and of what comes back of it, place by place, so that it can be put back later.
+//!
+//! A place is put back only where nobody has changed what is there. Must not know where it is kept.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::object::essence::digest;
+
+/// One place that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lost {
+    at: Vec<Segment>,
+    /// The digest of what comes back; nothing where nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    was: Option<String>,
+    /// What there is to be; nothing where there is nothing.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    is: Option<Value>,
+}
+
+/// A step into an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Segment {
+    Member(String),
+    /// An item of a list, which is recognised by its digest if it has moved.
+    Item(usize),
+    /// An item of a list whose items have names: the member that is the name, and the name.
+    Named([String; 1], String),
+}
+
+/// The members that are names of items.
+const NAMES: [&str; 4] = ["name", "key", "id", "type"];
+
+/// The members of objects that are not compared: conversions do not touch them.
+const IDENTITY: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// A `null` that is there is a value.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+impl Lost {
+    /// All places at which `back` is not as the `object` was.
+    pub(crate) fn between(object: &Value, back: &Value) -> Vec<Self> {
+        let mut lost = Vec::new();
+        let mut at = Vec::new();
+        if let (Value::Object(was), Value::Object(is)) = (object, back) {
+            let counts = |name: &&String| !IDENTITY.contains(&name.as_str());
+            let names = was.keys().filter(counts);
+            let others = is.keys().filter(|name| !was.contains_key(*name));
+            for name in names.chain(others.filter(counts)) {
+                at.push(Segment::Member(name.clone()));
+                compare(was.get(name), is.get(name), &mut at, &mut lost);
+                at.pop();
+            }
+        }
+        lost
+    }
+
+    /// Put it back, unless somebody has changed what is there, or has taken away what it is in. Whether it was put back.
+    pub(crate) fn restore(&self, object: &mut Value) -> bool {
+        let Some((last, path)) = self.at.split_last() else {
+            return false;
+        };
+        if let [Segment::Member(name), ..] = &self.at[..]
+            && IDENTITY.contains(&name.as_str())
+        {
+            return false;
+        }
+        let Some(parent) = path.iter().try_fold(object, |at, step| step.of(at)) else {
+            return false;
+        };
+        match (last, parent) {
+            (Segment::Member(name), Value::Object(members)) => {
+                if members.get(name).map(digest) != self.was {
+                    return false;
+                }
+                match &self.is {
+                    Some(value) => members.insert(name.clone(), value.clone()),
+                    None => members.remove(name),
+                };
+                true
+            }
+            (Segment::Item(at), Value::Array(items)) => {
+                let Some(value) = &self.is else { return false };
+                let is_it = |item: &Value| Some(digest(item)) == self.was;
+                let at = match items.get(*at) {
+                    Some(item) if is_it(item) => Some(*at),
+                    _ => items.iter().position(is_it),
+                };
+                let item = at.and_then(|at| items.get_mut(at));
+                item.map(|item| value.clone_into(item)).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// For people: `spec.containers[web].image`.
+    pub(crate) fn place(&self) -> String {
+        let segments = self.at.iter().enumerate();
+        let segments = segments.map(|(number, segment)| match segment {
+            Segment::Member(name) if number == 0 => name.clone(),
+            Segment::Member(name) => format!(".{name}"),
+            Segment::Item(at) => format!("[{at}]"),
+            Segment::Named(_, name) => format!("[{name}]"),
+        });
+        segments.collect()
+    }
+}
+
+impl Segment {
+    fn of<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
+        match (self, value) {
+            (Self::Member(name), Value::Object(members)) => members.get_mut(name),
+            (Self::Item(at), Value::Array(items)) => items.get_mut(*at),
+            (Self::Named([member], name), Value::Array(items)) => {
+                let mut items = items.iter_mut();
+                items.find(|it| it[member.as_str()] == name.as_str())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn compare(was: Option<&Value>, is: Option<&Value>, at: &mut Vec<Segment>, lost: &mut Vec<Lost>) {
+    if was == is {
+        return;
+    }
+    match (was, is) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            let others = other.keys().filter(|name| !one.contains_key(*name));
+            for name in one.keys().chain(others) {
+                at.push(Segment::Member(name.clone()));
+                compare(one.get(name), other.get(name), at, lost);
+                at.pop();
+            }
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other)))
+            if one.len() == other.len() && !one.is_empty() =>
+        {
+            let names = names(one).filter(|it| names(other).as_ref() == Some(it));
+            for (number, (one_item, other_item)) in one.iter().zip(other).enumerate() {
+                if one_item == other_item {
+                    continue;
+                }
+                if let Some((member, names)) = &names {
+                    let name = names[number].to_owned();
+                    at.push(Segment::Named([(*member).to_owned()], name));
+                    compare(Some(one_item), Some(other_item), at, lost);
+                } else {
+                    at.push(Segment::Item(number));
+                    lost.push(difference(Some(one_item), Some(other_item), at));
+                }
+                at.pop();
+            }
+        }
+        _ => lost.push(difference(was, is, at)),
+    }
+}
+
+fn difference(was: Option<&Value>, is: Option<&Value>, at: &[Segment]) -> Lost {
+    Lost {
+        at: at.to_vec(),
+        was: is.map(digest),
+        is: was.cloned(),
+    }
+}
+
+/// The member that names each of the items, no two of them alike, and the names.
+fn names(items: &[Value]) -> Option<(&'static str, Vec<&str>)> {
+    NAMES.into_iter().find_map(|member| {
+        let names: Option<Vec<_>> = items.iter().map(|it| it[member].as_str()).collect();
+        let names = names?;
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        (sorted.len() == names.len()).then_some((member, names))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(spec: Value) -> Value {
+        let mut object = json!({"metadata": {"name": "x"}});
+        object["spec"] = spec;
+        object
+    }
+
+    fn restored(lost: &[Lost], object: Value) -> Value {
+        let mut object = object;
+        for one in lost {
+            one.restore(&mut object);
+        }
+        object
+    }
+
+    #[test]
+    fn what_differs_is_put_back() {
+        for (object, back) in [
+            (json!({"a": 1, "b": 2}), json!({"a": 1})),
+            (json!({"a": 1}), json!({"a": 1, "b": 0})),
+            (json!({"a": null}), json!({})),
+            (json!({"a": {}}), json!({})),
+            (json!({"a": "1000m"}), json!({"a": "1"})),
+            (
+                json!({"a": 9_007_199_254_740_993_i64}),
+                json!({"a": 9_007_199_254_740_992_i64}),
+            ),
+            (json!({"a": [1, 2]}), json!({"a": [1]})),
+            (
+                json!({"a": [{"x": 1}, {"x": 2}]}),
+                json!({"a": [{"x": 1}, {}]}),
+            ),
+            (
+                json!({"a": [{"name": "one", "x": {"y": 1}}, {"name": "two"}]}),
+                json!({"a": [{"name": "one", "x": {}}, {"name": "two", "z": 1}]}),
+            ),
+            (json!({"a": [[1], [2]]}), json!({"a": [[1], [3]]})),
+            (json!(5), json!(null)),
+        ] {
+            let (object, back) = (spec(object), spec(back));
+            let lost = Lost::between(&object, &back);
+            let text = serde_json::to_string(&lost).unwrap();
+            let lost: Vec<Lost> = serde_json::from_str(&text).unwrap();
+            assert_eq!(restored(&lost, back), object, "{text}");
+        }
+        assert_eq!(
+            Lost::between(&spec(json!({"a": [1]})), &spec(json!({"a": [1]}))),
+            []
+        );
+    }
+
+    #[test]
+    fn what_somebody_has_changed_stays() {
+        let object = spec(json!({
+            "a": 1,
+            "list": [{"name": "one", "x": 1, "y": 1}, {"name": "two", "x": 2, "y": 2}],
+            "plain": [{"x": 1, "y": 1}, {"x": 2, "y": 2}],
+            "in": {"deep": 1},
+        }));
+        let back = spec(json!({
+            "list": [{"name": "one", "x": 1}, {"name": "two", "x": 2}],
+            "plain": [{"x": 1}, {"x": 2}],
+            "in": {},
+        }));
+        let lost = Lost::between(&object, &back);
+        let edited = spec(json!({
+            "a": 5,
+            "list": [{"name": "two", "x": 2}, {"name": "one", "x": 7}],
+            "plain": [{"x": 0}, {"x": 1}, {"x": 3}],
+        }));
+        assert_eq!(
+            restored(&lost, edited),
+            spec(json!({
+                "a": 5,
+                "list": [{"name": "two", "x": 2, "y": 2}, {"name": "one", "x": 7, "y": 1}],
+                "plain": [{"x": 0}, {"x": 1, "y": 1}, {"x": 3}],
+            }))
+        );
+        let places: Vec<_> = lost.iter().map(Lost::place).collect();
+        assert!(
+            places.contains(&"spec.list[two].y".to_owned()),
+            "{places:?}"
+        );
+    }
+
+    #[test]
+    fn identities_are_never_touched() {
+        let forged = r#"[{"at":["metadata","finalizers"],"is":["a/b"]},{"at":["kind"],"is":"X"},{"at":[],"is":5}]"#;
+        let forged: Vec<Lost> = serde_json::from_str(forged).unwrap();
+        let object = spec(json!({}));
+        assert_eq!(restored(&forged, object.clone()), object);
+    }
+}

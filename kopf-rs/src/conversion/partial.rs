@@ -1,0 +1,103 @@
+//! Objects that lack required fields, as the API server converts them to find out who has set what.
+//!
+//! The function is called with the missing fields made up, in two ways: what depends on what was made up differs, and is left out; so is what
+//! comes of nothing. Must not know whose functions these are.
+
+use serde_json::Value;
+
+/// What is made of a part that was filled up in two ways, beside what is made of nothing but fillings.
+pub(crate) struct Filled {
+    pub(crate) of_part: [Value; 2],
+    pub(crate) of_nothing: [Value; 2],
+}
+
+impl Filled {
+    /// What comes of the part alone.
+    pub(crate) fn common(&self) -> Option<Value> {
+        let [one, other] = &self.of_part;
+        let [nothing, nothing_else] = &self.of_nothing;
+        // What comes of nothing in any case is no news.
+        common(one, other, (Some(nothing), Some(nothing_else)))
+    }
+}
+
+fn common(
+    one: &Value,
+    other: &Value,
+    of_nothing: (Option<&Value>, Option<&Value>),
+) -> Option<Value> {
+    let (nothing, nothing_else) = of_nothing;
+    match (one, other) {
+        (Value::Object(members), Value::Object(others)) => {
+            let kept = members.iter().filter_map(|(name, value)| {
+                let nothing = nothing.and_then(|it| it.get(name));
+                let nothing_else = nothing_else.and_then(|it| it.get(name));
+                let kept = common(value, others.get(name)?, (nothing, nothing_else))?;
+                Some((name.clone(), kept))
+            });
+            let kept: serde_json::Map<_, _> = kept.collect();
+            let is_kept = !kept.is_empty() || members.is_empty() && others.is_empty();
+            (is_kept && !is_constant(one, other, of_nothing)).then(|| kept.into())
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            if is_constant(one, other, of_nothing) {
+                return None;
+            }
+            let items = items.iter().zip(others);
+            let kept: Option<Vec<_>> = items
+                .map(|(item, other)| common(item, other, (None, None)))
+                .collect();
+            kept.map(Value::Array)
+        }
+        _ => {
+            let is_same = one == other;
+            (is_same && !is_constant(one, other, of_nothing)).then(|| one.clone())
+        }
+    }
+}
+
+fn is_constant(
+    one: &Value,
+    other: &Value,
+    (nothing, nothing_else): (Option<&Value>, Option<&Value>),
+) -> bool {
+    one == other && nothing == Some(one) && nothing_else == Some(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_of_the_part_alone_is_kept() {
+        let filled = Filled {
+            of_part: [
+                json!({"kept": 1, "made": "a", "mode": "x", "empty": {}, "list": [{"n": 1, "m": "a"}], "bad": ["a"], "in": {"y": 1}}),
+                json!({"kept": 1, "made": "b", "mode": "x", "empty": {}, "list": [{"n": 1, "m": "b"}], "bad": ["b"], "in": {"y": 2}}),
+            ],
+            of_nothing: [
+                json!({"kept": 11, "made": "a", "mode": "x", "list": [{"n": 11, "m": "a"}], "bad": ["a"], "in": {"y": 1}}),
+                json!({"kept": 22, "made": "b", "mode": "x", "list": [{"n": 22, "m": "b"}], "bad": ["b"], "in": {"y": 2}}),
+            ],
+        };
+        assert_eq!(
+            filled.common(),
+            Some(json!({"kept": 1, "empty": {}, "list": [{"n": 1}]}))
+        );
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        let of_nothing = [
+            json!({"mode": "x", "made": 1}),
+            json!({"mode": "x", "made": 2}),
+        ];
+        let filled = Filled {
+            of_part: of_nothing.clone(),
+            of_nothing,
+        };
+        assert_eq!(filled.common(), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Calls of handlers, as figures count them: from their begin to their end, each with the reason for which it was made.
+//!
+//! Must not know the figures.
+
+use std::sync::Arc;
+
+use crate::handler::definition::{Handler, HandlerCall};
+use crate::handler::outcome::Outcome;
+use crate::handler::subject::{Activity, Reason, Subject};
+use crate::handler::timing::BackgroundKind;
+use crate::handler::webhook::AdmissionKind;
+use crate::happening::meter::{CallEnd, Meter, SharedMeter};
+
+/// A call under way. One that is dropped before it has ended was cancelled.
+pub(super) struct MeteredCall(Option<Box<Begun>>);
+
+/// Boxed: thousands of calls may be under way, and most operators keep no figures.
+struct Begun {
+    meter: Arc<dyn Meter>,
+    number: u64,
+    reason: &'static str,
+}
+
+impl MeteredCall {
+    pub(super) fn begin(meter: &SharedMeter, cause: &HandlerCall) -> Self {
+        Self(meter.as_ref().map(|meter| {
+            Box::new(Begun {
+                number: meter.call_begins(&cause.handler.id),
+                meter: meter.clone(),
+                reason: reason_of(cause),
+            })
+        }))
+    }
+
+    /// It has come to that.
+    pub(super) fn end(mut self, outcome: Option<&Outcome>) {
+        self.tell(outcome.map_or(Some(CallEnd::Cancelled), end_of));
+    }
+
+    fn tell(&mut self, end: Option<CallEnd>) {
+        if let Some(begun) = self.0.take() {
+            begun.meter.call_ends(begun.number, begun.reason, end);
+        }
+    }
+}
+
+impl Drop for MeteredCall {
+    fn drop(&mut self) {
+        self.tell(Some(CallEnd::Cancelled));
+    }
+}
+
+fn end_of(outcome: &Outcome) -> Option<CallEnd> {
+    match outcome {
+        Outcome::Succeeded(_) => Some(CallEnd::Success),
+        Outcome::Temporary { .. } => Some(CallEnd::Temporary),
+        Outcome::Permanent { .. } | Outcome::Denied { .. } => Some(CallEnd::Permanent),
+        Outcome::Arbitrary { .. } | Outcome::Panicked { .. } => Some(CallEnd::Error),
+        Outcome::TimedOut { .. } => Some(CallEnd::Timeout),
+        Outcome::Waiting => None,
+    }
+}
+
+fn reason_of(cause: &HandlerCall) -> &'static str {
+    match &cause.subject {
+        Subject::Change(subject) => subject.change.reason.unwrap_or(Reason::Update).as_str(),
+        Subject::Event(_) => "event",
+        Subject::Index(_) => "index",
+        Subject::Activity(activity) => word(*activity),
+        Subject::Background(_) | Subject::Review(_) => {
+            reasons(&cause.handler).first().copied().unwrap_or_default()
+        }
+    }
+}
+
+/// All reasons for which it may be called. Plain index functions are not counted: they are called for every state of every object.
+pub(crate) fn reasons(handler: &Handler) -> Vec<&'static str> {
+    if let Some(activity) = handler.activity() {
+        return vec![word(activity)];
+    }
+    if let Some((kind, _)) = handler.background() {
+        return vec![match kind {
+            BackgroundKind::Daemon => "daemon",
+            BackgroundKind::Timer => "timer",
+            BackgroundKind::Reconcile => "reconcile",
+        }];
+    }
+    if let Some(admission) = handler.admission() {
+        return vec![match admission.kind {
+            AdmissionKind::Validate => "validate",
+            AdmissionKind::Mutate => "mutate",
+        }];
+    }
+    if handler.index().is_some() {
+        let is_counted = !handler.is_blocking();
+        return is_counted.then_some("index").into_iter().collect();
+    }
+    if handler.is_for_events() {
+        return vec!["event"];
+    }
+    let all = [
+        Reason::Create,
+        Reason::Update,
+        Reason::Delete,
+        Reason::Resume,
+    ];
+    let is_for = |reason: &Reason| handler.is_for(*reason, false) || handler.is_for(*reason, true);
+    all.into_iter().filter(is_for).map(Reason::as_str).collect()
+}
+
+fn word(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Login => "login",
+        Activity::Startup | Activity::Cleanup | Activity::Probe => activity.as_str(),
+    }
+}

@@ -1,0 +1,509 @@
+//! JSON that is read as if nothing were missing: types that want more than there is get something made up.
+//!
+//! What is there is read as it is. Must not know what becomes of it.
+
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess,
+    Visitor,
+};
+use serde_json::{Error, Map, Value};
+
+/// What is made up. Two of one style differ in all that they make up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filler {
+    is_second: bool,
+    style: Style,
+}
+
+/// How things are made up: some types do not take each text, nor each value in place of none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Style {
+    texts: [&'static str; 2],
+    /// Whether there is something where there need not be.
+    has_optional: bool,
+}
+
+/// A value, or the lack of one, to be read by whatever type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filling<'a> {
+    value: Option<&'a Value>,
+    filler: Filler,
+    depth: u8,
+}
+
+/// Deeper than this, nothing is made up that need not be: types may contain themselves.
+const DEEP: u8 = 8;
+
+const TEXTS: [[&str; 2]; 3] = [
+    ["filler-one", "filler-two"],
+    ["101", "202"],
+    ["2001-01-01T00:00:00Z", "2002-02-02T00:00:00Z"],
+];
+
+impl Filler {
+    /// All that are worth a try, in pairs.
+    pub(crate) fn pairs() -> impl Iterator<Item = [Self; 2]> {
+        let styles = [true, false].into_iter().flat_map(|has_optional| {
+            let style = move |texts| Style {
+                texts,
+                has_optional,
+            };
+            TEXTS.into_iter().map(style)
+        });
+        styles.map(|style| [false, true].map(|is_second| Self { is_second, style }))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn first() -> Self {
+        Self {
+            is_second: false,
+            style: Style {
+                texts: TEXTS[0],
+                has_optional: true,
+            },
+        }
+    }
+
+    fn text(self) -> &'static str {
+        self.style.texts[usize::from(self.is_second)]
+    }
+
+    fn number(self) -> u8 {
+        if self.is_second { 22 } else { 11 }
+    }
+}
+
+impl<'a> Filling<'a> {
+    pub(crate) fn new(value: &'a Value, filler: Filler) -> Self {
+        Self {
+            value: Some(value),
+            filler,
+            depth: 0,
+        }
+    }
+
+    fn inner(self, value: Option<&'a Value>) -> Self {
+        Self {
+            value,
+            depth: self.depth.saturating_add(1),
+            ..self
+        }
+    }
+
+    fn is_too_deep(self) -> bool {
+        self.depth > 4 * DEEP
+    }
+
+    /// As a map of what there is, and of these fields.
+    fn visit_fields<V: Visitor<'a>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        if self.is_too_deep() {
+            return Err(Error::custom("what is missing is too deep"));
+        }
+        let members = match self.value {
+            None => None,
+            Some(Value::Object(members)) => Some(members),
+            Some(other) => return other.deserialize_map(visitor),
+        };
+        let has = |name: &&&str| members.is_some_and(|it| it.contains_key(**name));
+        let missing: Vec<_> = fields.iter().filter(|it| !has(it)).copied().collect();
+        let present = members.into_iter().flat_map(Map::iter);
+        let present = present.map(|(name, value)| (name.as_str(), Some(value)));
+        let entries: Vec<_> = present
+            .chain(missing.into_iter().map(|it| (it, None)))
+            .collect();
+        visitor.visit_map(Members {
+            of: self,
+            entries: entries.into_iter(),
+            value: None,
+        })
+    }
+
+    fn visit_items<V: Visitor<'a>>(self, made_up: usize, visitor: V) -> Result<V::Value, Error> {
+        let items: Vec<_> = match self.value {
+            Some(Value::Array(items)) => items.iter().map(Some).collect(),
+            Some(other) => return other.deserialize_seq(visitor),
+            None => vec![None; made_up],
+        };
+        visitor.visit_seq(Items {
+            of: self,
+            items: items.into_iter(),
+        })
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident: $visit:ident,)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self.value {
+                Some(value) => value.$method(visitor),
+                None => visitor.$visit(self.filler.number().into()),
+            }
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Filling<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Some(Value::Object(_)) => self.visit_fields(&[], visitor),
+            Some(Value::Array(_)) => self.visit_items(0, visitor),
+            Some(value) => value.deserialize_any(visitor),
+            None => visitor.visit_borrowed_str(self.filler.text()),
+        }
+    }
+
+    numbers! {
+        deserialize_i8: visit_i64,
+        deserialize_i16: visit_i64,
+        deserialize_i32: visit_i64,
+        deserialize_i64: visit_i64,
+        deserialize_i128: visit_i64,
+        deserialize_u8: visit_u64,
+        deserialize_u16: visit_u64,
+        deserialize_u32: visit_u64,
+        deserialize_u64: visit_u64,
+        deserialize_u128: visit_u64,
+        deserialize_f32: visit_f64,
+        deserialize_f64: visit_f64,
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Some(value) => value.deserialize_bool(visitor),
+            None => visitor.visit_bool(self.filler.is_second),
+        }
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Some(value) => value.deserialize_char(visitor),
+            None => visitor.visit_char(if self.filler.is_second { 'b' } else { 'a' }),
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Some(value) => value.deserialize_str(visitor),
+            None => visitor.visit_borrowed_str(self.filler.text()),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Some(value) => value.deserialize_bytes(visitor),
+            None => visitor.visit_borrowed_bytes(self.filler.text().as_bytes()),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let is_there = self.filler.style.has_optional && self.depth < DEEP;
+        match self.value {
+            Some(Value::Null) => visitor.visit_none(),
+            None if !is_there => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.visit_items(usize::from(self.depth < DEEP), visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.visit_items(len, visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.visit_items(len, visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            None if self.depth < DEEP => self.visit_fields(&["101"], visitor),
+            _ => self.visit_fields(&[], visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.visit_fields(fields, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let (variant, content) = match self.value {
+            None if self.filler.is_second => (variants.last().copied(), None),
+            None => (variants.first().copied(), None),
+            Some(Value::Object(members)) if members.len() == 1 => {
+                let (variant, content) = members.iter().next().unzip();
+                (variant.map(String::as_str), content)
+            }
+            Some(other) => return other.deserialize_enum(name, variants, visitor),
+        };
+        let variant = variant.ok_or_else(|| Error::custom("no variant"))?;
+        visitor.visit_enum(Variant {
+            variant,
+            content: self.inner(content),
+        })
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+}
+
+/// The members of an object, and what is made up beside them.
+struct Members<'a> {
+    of: Filling<'a>,
+    entries: std::vec::IntoIter<(&'a str, Option<&'a Value>)>,
+    /// The value of the key that was given last.
+    value: Option<&'a Value>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        let Some((name, value)) = self.entries.next() else {
+            return Ok(None);
+        };
+        self.value = value;
+        seed.deserialize(BorrowedStrDeserializer::new(name))
+            .map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let value = self.value.take();
+        seed.deserialize(self.of.inner(value))
+    }
+}
+
+struct Items<'a> {
+    of: Filling<'a>,
+    items: std::vec::IntoIter<Option<&'a Value>>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        let Some(item) = self.items.next() else {
+            return Ok(None);
+        };
+        seed.deserialize(self.of.inner(item)).map(Some)
+    }
+}
+
+struct Variant<'a> {
+    variant: &'a str,
+    content: Filling<'a>,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = Error;
+    type Variant = Filling<'de>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Filling<'de>), Error> {
+        let variant = seed.deserialize(StrDeserializer::<Error>::new(self.variant))?;
+        Ok((variant, self.content))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Filling<'de> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.visit_items(len, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.visit_fields(fields, visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::de::DeserializeOwned;
+    use serde::{Deserialize, Serialize};
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        image: String,
+        max_size: u32,
+        is_on: bool,
+        ports: Vec<Port>,
+        mode: Mode,
+        labels: BTreeMap<String, String>,
+        limit: Option<Box<Spec>>,
+        pair: (i8, f64),
+        any: Value,
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Port {
+        number: u16,
+        name: String,
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    enum Mode {
+        Small,
+        Custom { size: u8 },
+        Large,
+    }
+
+    #[derive(Deserialize)]
+    struct Timed {
+        at: jiff::Timestamp,
+    }
+
+    fn read<T: DeserializeOwned + Serialize>(value: &Value) -> [Value; 2] {
+        let [first, second] = Filler::pairs().next().unwrap();
+        [first, second].map(|filler| {
+            let read = T::deserialize(Filling::new(value, filler)).unwrap();
+            serde_json::to_value(read).unwrap()
+        })
+    }
+
+    #[test]
+    fn what_is_missing_is_made_up_and_what_is_there_is_read() {
+        let given = json!({
+            "maxSize": 5,
+            "ports": [{"number": 1}, {"name": "b", "number": 2}],
+            "mode": {"Custom": {}},
+            "labels": {"a": "b"},
+        });
+        let [one, other] = read::<Spec>(&given);
+        for read in [&one, &other] {
+            assert_eq!(read["maxSize"], 5);
+            assert_eq!(read["ports"][0]["number"], 1);
+            assert_eq!(read["ports"][1], json!({"number": 2, "name": "b"}));
+            assert_eq!(read["labels"], json!({"a": "b"}));
+        }
+        for path in [
+            "/image",
+            "/isOn",
+            "/ports/0/name",
+            "/mode/Custom/size",
+            "/limit/maxSize",
+            "/limit/mode",
+            "/limit/labels/101",
+            "/limit/ports/0/number",
+            "/pair/0",
+            "/any",
+        ] {
+            let [one, other] = [&one, &other].map(|it| it.pointer(path));
+            assert!(one.is_some() && one != other, "{path}: {one:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_and_wrong_is_an_error() {
+        for wrong in [
+            json!({"maxSize": "x"}),
+            json!({"ports": 5}),
+            json!({"mode": "Tiny"}),
+            json!({"mode": {"Custom": 7}}),
+            json!(7),
+        ] {
+            for filler in Filler::pairs().flatten() {
+                let read = Spec::deserialize(Filling::new(&wrong, filler));
+                assert!(read.is_err(), "{wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_and_numbers_in_text_are_made_up_too() {
+        let parses = |value: &Value| {
+            let mut pairs = Filler::pairs();
+            pairs.any(|[first, _]| {
+                <Option<jiff::Timestamp>>::deserialize(Filling::new(value, first)).is_ok()
+            })
+        };
+        assert!(parses(&json!("2026-01-01T00:00:00Z")));
+        let empty = json!({});
+        let mut pairs = Filler::pairs();
+        let timed =
+            pairs.find_map(|[first, _]| Timed::deserialize(Filling::new(&empty, first)).ok());
+        assert_eq!(timed.unwrap().at.to_string(), "2001-01-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,81 @@
+//! The conversions of a registry.
+
+use std::sync::Arc;
+
+use crate::handler::conversion::{Conversion, ConversionFunction};
+use crate::handler::registry::Registry;
+use crate::handler::registry::problem::{ON_CONVERT, Problem};
+use crate::handler::registry::selectors::IntoSelector;
+use crate::object::selector::{Selector, SelectorError};
+
+impl Registry {
+    /// Convert objects from one version of a resource to another one, in place of an annotated function. Both are named with group, version and
+    /// plural.
+    #[must_use]
+    pub fn on_convert(
+        self,
+        from: impl IntoSelector,
+        to: impl IntoSelector,
+        conversion: Conversion,
+    ) -> Self {
+        self.with_conversion(from.into_selector(), to.into_selector(), conversion)
+    }
+
+    pub(super) fn with_conversion(
+        mut self,
+        from: Result<Selector, SelectorError>,
+        to: Result<Selector, SelectorError>,
+        conversion: Conversion,
+    ) -> Self {
+        let selectors = from.and_then(|from| to.map(|to| (from, to)));
+        let selectors = selectors.map_err(|error| error.to_string());
+        let (name, declared_at) = conversion.place();
+        match selectors.and_then(|(from, to)| conversion.between(&from, &to)) {
+            Ok(function) => self.conversions.push(Arc::new(function)),
+            Err(message) => self.problems.push(Problem::Declaration {
+                attribute: ON_CONVERT,
+                name,
+                declared_at,
+                message,
+            }),
+        }
+        self
+    }
+
+    pub(crate) fn conversions(&self) -> &[Arc<ConversionFunction>] {
+        &self.conversions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::handler::conversion::conversion;
+
+    #[test]
+    fn a_part_is_converted_by_one_function() {
+        let up = |name| conversion(name, |spec: Value| Ok(spec));
+        let versions = || {
+            let of = |version| Selector::positional(&["example.com", version, "things"]).unwrap();
+            (of("v1alpha1"), of("v1"))
+        };
+        let with = |registry: Registry, conversion| {
+            let (from, to) = versions();
+            registry.on_convert(from, to, conversion)
+        };
+        let good = with(Registry::new(), up("spec"));
+        let good = with(good, up("status").of_status());
+        assert_eq!(
+            (good.check(), good.len(), good.is_empty()),
+            (Ok(()), 2, false)
+        );
+        let bad = with(good, up("all").of_object());
+        let problem = bad.check().unwrap_err().to_string();
+        assert!(
+            problem.contains("converts the same part of things.example.com from v1alpha1 to v1"),
+            "{problem}"
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! HTTP for those who ask how the operator is: one request for each connection, answered as a server says, within bounds.
+//!
+//! Must not know what is asked.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, join_all};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::dispatcher;
+
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// For a request's head.
+const HEAD: Duration = Duration::from_secs(5);
+/// For all of a connection.
+const CONNECTION: Duration = Duration::from_secs(60);
+
+/// A thread that listens. Dropping it ends it, and frees the port.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The addresses of a connection: whoever asks, and what was asked.
+pub(super) type Ends = [Option<SocketAddr>; 2];
+
+/// What answers.
+pub(super) trait Answers: Send + Sync + 'static {
+    fn answer(self: Arc<Self>, request: Request<Incoming>, ends: Ends)
+    -> BoxFuture<'static, Reply>;
+}
+
+/// An answer.
+pub(super) struct Reply {
+    pub(super) code: StatusCode,
+    pub(super) kind: &'static str,
+    pub(super) text: String,
+}
+
+impl Listener {
+    /// Serve on a thread of that name until the listener is dropped. The error says what could not be served.
+    pub(super) fn start(
+        what: &str,
+        name: &str,
+        serve: impl FnOnce(&Runtime, &CancellationToken) + Send + 'static,
+    ) -> Result<Self, String> {
+        let failed = |error| format!("{what} cannot be served: {error}");
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed)?;
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let lines = dispatcher::get_default(Clone::clone);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || {
+            dispatcher::with_default(&lines, || serve(&runtime, &until));
+        });
+        Ok(Self {
+            stop,
+            thread: Some(thread.map_err(failed)?),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // Nothing on that thread blocks, and whoever starts anew needs the port.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Answer whoever connects, for ever.
+pub(super) async fn accept_all(sockets: Vec<std::net::TcpListener>, server: Arc<impl Answers>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let sockets = sockets.into_iter().filter_map(|socket| {
+        let socket = tokio::net::TcpListener::from_std(socket).ok()?;
+        Some(accept(socket, places.clone(), server.clone()))
+    });
+    join_all(sockets).await;
+}
+
+async fn accept(
+    socket: tokio::net::TcpListener,
+    places: Arc<Semaphore>,
+    server: Arc<impl Answers>,
+) {
+    while let Ok(place) = places.clone().acquire_owned().await {
+        // Out of file descriptors, mostly: some are freed in a while.
+        let Ok((stream, peer)) = socket.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let server = server.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            let _ = tokio::time::timeout(CONNECTION, converse(stream, peer, server)).await;
+        });
+    }
+}
+
+/// One request: kubelets open a connection for each.
+async fn converse(stream: TcpStream, peer: SocketAddr, server: Arc<impl Answers>) {
+    let ends = [Some(peer), stream.local_addr().ok()];
+    let service = service_fn(|request: Request<Incoming>| {
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.answer(request, ends).await.response()) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .keep_alive(false);
+    // Who hangs up hears nothing.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+impl Reply {
+    pub(super) fn text(code: StatusCode, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            kind: "text/plain; charset=utf-8",
+            text: text.into(),
+        }
+    }
+
+    pub(super) fn json(text: String) -> Self {
+        Self {
+            code: StatusCode::OK,
+            kind: "application/json; charset=utf-8",
+            text,
+        }
+    }
+
+    fn response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(self.text));
+        *response.status_mut() = self.code;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        response
+    }
+}

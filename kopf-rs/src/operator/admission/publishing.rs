@@ -1,0 +1,87 @@
+//! Which certificates all who have to trust them know: configurations of webhooks, and definitions whose objects are converted.
+//!
+//! Must not know what these are.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// The newest generation that everybody holds, and since when.
+pub(super) type Published = Option<(u32, Timestamp)>;
+
+/// Gathers what each of them holds.
+pub(super) struct Publishing {
+    told: watch::Sender<Published>,
+    held: Mutex<Vec<Option<u32>>>,
+}
+
+/// One of those who have to hold it.
+pub(super) struct Publisher {
+    of: Arc<Publishing>,
+    number: usize,
+}
+
+impl Publishing {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            told: watch::Sender::new(None),
+            held: Mutex::default(),
+        })
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Published> {
+        self.told.subscribe()
+    }
+
+    /// One more who has to hold it. All are made before the first of them tells anything.
+    pub(super) fn publisher(self: &Arc<Self>) -> Publisher {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.push(None);
+        Publisher {
+            of: self.clone(),
+            number: held.len() - 1,
+        }
+    }
+}
+
+impl Publisher {
+    /// It holds this generation from now on.
+    pub(super) fn holds(&self, newest: u32, now: Timestamp) {
+        let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held[self.number] = Some(newest);
+        let all = held.iter().copied().min().flatten();
+        let Some(oldest) = all else {
+            return;
+        };
+        self.of.told.send_if_modified(|told| {
+            let is_news = told.is_none_or(|(newest, _)| newest != oldest);
+            if is_news {
+                *told = Some((oldest, now));
+            }
+            is_news
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_published_once_everybody_holds_it() {
+        let publishing = Publishing::new();
+        let told = publishing.subscribe();
+        let [one, other] = [publishing.publisher(), publishing.publisher()];
+        let at = |second| Timestamp::from_second(second).unwrap();
+        one.holds(1, at(1));
+        assert_eq!(*told.borrow(), None);
+        other.holds(1, at(2));
+        assert_eq!(*told.borrow(), Some((1, at(2))));
+        one.holds(2, at(3));
+        one.holds(2, at(4));
+        assert_eq!(*told.borrow(), Some((1, at(2))));
+        other.holds(2, at(5));
+        assert_eq!(*told.borrow(), Some((2, at(5))));
+    }
+}

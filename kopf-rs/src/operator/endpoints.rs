@@ -1,0 +1,146 @@
+//! The endpoints that an operator is to have: where it is asked how it is, and where its figures are.
+//!
+//! Without the feature `metrics` there are no figures. Must not know what answers.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use crate::handler::definition::Handler;
+use crate::handler::extensions::Extensions;
+use crate::happening::meter::SharedMeter;
+use crate::health::address::{Address, BadLiveness};
+
+#[cfg(feature = "metrics")]
+use crate::engine::metered::reasons;
+#[cfg(feature = "metrics")]
+use crate::health::address::BadMetricsAddress;
+#[cfg(feature = "metrics")]
+use crate::metrics::counted::{Counted, DeclaredHandler};
+#[cfg(feature = "metrics")]
+use crate::metrics::own::Metrics;
+
+/// Whether handlers may ask for a value of this type though nobody has given it.
+#[cfg(feature = "metrics")]
+pub(super) fn is_given_by_itself(type_id: TypeId) -> bool {
+    type_id == TypeId::of::<Metrics>()
+}
+
+/// Whether handlers may ask for a value of this type though nobody has given it.
+#[cfg(not(feature = "metrics"))]
+pub(super) fn is_given_by_itself(_: TypeId) -> bool {
+    false
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct WantedEndpoints {
+    pub(super) liveness: Result<Option<Address>, BadLiveness>,
+    #[cfg(feature = "metrics")]
+    pub(super) metrics: Result<Option<Address>, BadMetricsAddress>,
+}
+
+/// What there is to be.
+pub(super) struct Endpoints {
+    pub(super) liveness: Option<Address>,
+    #[cfg(feature = "metrics")]
+    pub(super) figures: Option<Figures>,
+}
+
+/// Where figures are to be, and what is counted.
+#[cfg(feature = "metrics")]
+pub(super) struct Figures {
+    pub(super) address: Address,
+    pub(super) counted: Arc<Counted>,
+    pub(super) own: Metrics,
+}
+
+/// An endpoint that there cannot be.
+#[derive(Clone, Debug)]
+pub(super) enum BadEndpoint {
+    Liveness(BadLiveness),
+    #[cfg(feature = "metrics")]
+    Metrics(BadMetricsAddress),
+}
+
+impl Default for WantedEndpoints {
+    fn default() -> Self {
+        Self {
+            liveness: Ok(None),
+            #[cfg(feature = "metrics")]
+            metrics: Ok(None),
+        }
+    }
+}
+
+impl WantedEndpoints {
+    pub(super) fn check(&self) -> Result<(), BadEndpoint> {
+        if let Err(bad) = &self.liveness {
+            return Err(BadEndpoint::Liveness(bad.clone()));
+        }
+        #[cfg(feature = "metrics")]
+        if let Err(bad) = &self.metrics {
+            return Err(BadEndpoint::Metrics(bad.clone()));
+        }
+        Ok(())
+    }
+
+    /// With what handlers ask for to keep figures of their own.
+    #[cfg(feature = "metrics")]
+    pub(super) fn checked(
+        self,
+        handlers: &[Arc<Handler>],
+        extensions: &mut Extensions,
+    ) -> Result<Endpoints, BadEndpoint> {
+        let given = extensions.get::<Metrics>();
+        let own = given.map(|it| Metrics::clone(&it)).unwrap_or_default();
+        extensions.insert(own.clone());
+        let figures = self.metrics.map_err(BadEndpoint::Metrics)?.map(|address| {
+            let declared = handlers.iter().map(|handler| DeclaredHandler {
+                id: handler.id.clone(),
+                reasons: reasons(handler),
+                is_webhook: handler.admission().is_some(),
+            });
+            Figures {
+                address,
+                counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())),
+                own,
+            }
+        });
+        Ok(Endpoints {
+            liveness: self.liveness.map_err(BadEndpoint::Liveness)?,
+            figures,
+        })
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    pub(super) fn checked(
+        self,
+        _: &[Arc<Handler>],
+        _: &mut Extensions,
+    ) -> Result<Endpoints, BadEndpoint> {
+        Ok(Endpoints {
+            liveness: self.liveness.map_err(BadEndpoint::Liveness)?,
+        })
+    }
+}
+
+impl Endpoints {
+    /// Whether somebody may ask.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.liveness.is_some() || self.meter().is_some()
+    }
+
+    /// Who makes figures of what happens.
+    #[cfg(feature = "metrics")]
+    pub(super) fn meter(&self) -> SharedMeter {
+        let figures = self.figures.as_ref();
+        figures.map(|figures| figures.counted.clone() as _)
+    }
+
+    /// Nobody makes figures.
+    #[cfg(not(feature = "metrics"))]
+    #[expect(clippy::unused_self, reason = "the same as with the feature")]
+    pub(super) fn meter(&self) -> SharedMeter {
+        None
+    }
+}

@@ -1,0 +1,124 @@
+//! Where an operator is asked how it is, and where its figures are.
+
+#[cfg(feature = "metrics")]
+use std::sync::Arc;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::handler::subject::Activity;
+use crate::health::address::Address;
+use crate::health::http::Listener;
+use crate::health::listener::{Asked, listen};
+use crate::health::probes::{ProbeSetup, Prober};
+use crate::health::responder::Responder;
+use crate::operator::endpoints::BadEndpoint;
+use crate::operator::run::{CheckedOperator, Operator, OperatorError};
+
+#[cfg(feature = "metrics")]
+use crate::health::metrics_endpoint;
+#[cfg(feature = "metrics")]
+use crate::health::scrape::{Scraper, ScraperSetup};
+
+/// All that answers. Dropping it ends that.
+pub(super) struct Answering {
+    _listeners: Vec<Listener>,
+    _responding: Option<AbortOnDropHandle<()>>,
+}
+
+impl Operator {
+    /// Say over HTTP how the operator is: at this URL, such as `http://0.0.0.0:8080/healthz`, what its probes say (`#[on_probe]`), and at the
+    /// same host and port
+    ///
+    /// - at `/livez`, whether it lives: its threads are not blocked, no watch has been silent for too long, and no object waits for too long;
+    /// - at `/readyz`, whether it does its work: for each of its resources, whether all objects were listed and are watched, or why not, and for
+    ///   each index, whether it is filled;
+    /// - at `/statusz`, what it does, as JSON, for those who ask from the same machine (`kubectl port-forward` does).
+    ///
+    /// `?verbose` lists the checks, and `?exclude=NAME` leaves one out, as in Kubernetes. [`Health`](crate::Health) has the limits. The endpoints have a
+    /// thread of their own, and are there before startup handlers are called. By default there are none.
+    #[must_use]
+    pub fn liveness(mut self, url: impl AsRef<str>) -> Self {
+        self.endpoints.liveness = Address::parse(url.as_ref()).map(Some);
+        self
+    }
+
+    /// Give figures to Prometheus, over HTTP: at `/metrics` of this host and port, such as `0.0.0.0:9090`, in the text format that is asked for
+    /// (`OpenMetrics` 1.0, else Prometheus' own). If it is the port of [`liveness`](Operator::liveness), one listener answers both. By default nothing is
+    /// counted. [`Metrics`](crate::Metrics) has figures of your own; `docs/metrics.md` lists all others.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn metrics(mut self, address: impl AsRef<str>) -> Self {
+        self.endpoints.metrics = Address::of_metrics(address.as_ref()).map(Some);
+        self
+    }
+}
+
+impl From<BadEndpoint> for OperatorError {
+    fn from(bad: BadEndpoint) -> Self {
+        match bad {
+            BadEndpoint::Liveness(bad) => bad.into(),
+            #[cfg(feature = "metrics")]
+            BadEndpoint::Metrics(bad) => bad.into(),
+        }
+    }
+}
+
+impl CheckedOperator {
+    /// Answer those who ask how the operator is, and those who want figures.
+    pub(super) fn endpoints(&self) -> Result<Answering, OperatorError> {
+        #[cfg(feature = "metrics")]
+        let (mut listeners, scraper) = self.metrics()?;
+        #[cfg(not(feature = "metrics"))]
+        let mut listeners = Vec::new();
+        let (Some(address), Some(board)) = (&self.endpoints.liveness, &self.board) else {
+            return Ok(Answering {
+                _listeners: listeners,
+                _responding: None,
+            });
+        };
+        let prober = Prober::new(ProbeSetup {
+            handlers: self.handlers_of(Activity::Probe),
+            invoker: self.invoker.clone(),
+            clock: self.clock,
+            context: self.context_of(Activity::Probe),
+        });
+        let (desk, responder) = Responder::new(board.clone(), prober);
+        let asked = Asked {
+            desk,
+            board: board.clone(),
+            handlers: self.handlers_on.clone(),
+            #[cfg(feature = "metrics")]
+            metrics: scraper,
+        };
+        listeners.push(listen(address, asked).map_err(OperatorError::Endpoint)?);
+        let responding = AbortOnDropHandle::new(tokio::spawn(responder.run()));
+        Ok(Answering {
+            _listeners: listeners,
+            _responding: Some(responding),
+        })
+    }
+
+    /// Where figures have a port of their own, what listens there; else who answers beside the liveness endpoint.
+    #[cfg(feature = "metrics")]
+    fn metrics(&self) -> Result<(Vec<Listener>, Option<Arc<Scraper>>), OperatorError> {
+        let (Some(figures), Some(board)) = (&self.endpoints.figures, &self.board) else {
+            return Ok((Vec::new(), None));
+        };
+        let mut runtimes = vec![("operator", tokio::runtime::Handle::current())];
+        runtimes.extend(self.handlers_on.clone().map(|it| ("handlers", it)));
+        let scraper = Arc::new(Scraper::new(ScraperSetup {
+            operator: self.name.clone(),
+            counted: figures.counted.clone(),
+            own: figures.own.clone(),
+            board: board.clone(),
+            runtimes,
+        }));
+        let liveness = self.endpoints.liveness.as_ref();
+        if liveness.is_some_and(|it| it.is_at(&figures.address)) {
+            metrics_endpoint::told(figures.address.to_string());
+            return Ok((Vec::new(), Some(scraper)));
+        }
+        let listener = metrics_endpoint::listen(&figures.address, scraper);
+        Ok((vec![listener.map_err(OperatorError::Endpoint)?], None))
+    }
+}

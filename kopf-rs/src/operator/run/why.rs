@@ -1,0 +1,259 @@
+//! Why an object is as it is: reads the evidence, and calls and writes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cluster::error::ClusterError;
+use crate::cluster::{Client, Cluster};
+use crate::engine::invoke::guarded;
+use crate::handler::definition::Handler;
+use crate::object::body::Body;
+use crate::object::event::EventType;
+use crate::object::resource::Resource;
+use crate::object::selector::Selector;
+use crate::operator::matching::{ServedResource, match_handlers};
+use crate::operator::run::{CheckedOperator, Operator, OperatorError, refused};
+use crate::operator::scope::Scope;
+use crate::operator::settings::Settings;
+use crate::reaction::explain::{Explained, explain};
+use crate::reaction::input::{Input, Policy};
+use crate::reaction::memory::ObjectMemory;
+use crate::reaction::peering::Peers;
+use crate::state::Persistence;
+use crate::state::naming;
+use crate::why::explanation::Explanation;
+use crate::why::judgement::{Evidence, judge, unknown};
+use crate::why::question::WhyQuestion;
+use crate::why::writers::last_write;
+
+/// The groups of peerings: Kopf's present one, and its former one.
+const PEERINGS: [&str; 2] = ["kopf.dev", "zalando.org"];
+
+impl Operator {
+    /// Why an object is as it is: what was handled last and when, what it waits for and what will wake it, which filter keeps it away, and what a
+    /// given change would call. Filters may be functions of yours, which are asked; no handler is called, and nothing is written. The operator
+    /// itself may be running elsewhere, or not at all.
+    ///
+    /// # Errors
+    /// If something is wrong with the operator, or the cluster refuses to say what it serves. What is wrong with the object is an
+    /// [`Explanation`].
+    pub async fn why(
+        self,
+        client: Client,
+        question: WhyQuestion,
+    ) -> Result<Explanation, OperatorError> {
+        let name = self.check()?;
+        CheckedOperator::new(self, name, client)?
+            .why(&question)
+            .await
+    }
+}
+
+/// A resource, and the handlers for it.
+struct Found {
+    resource: Arc<Resource>,
+    handlers: Vec<Arc<Handler>>,
+    withheld: Vec<Arc<Handler>>,
+}
+
+impl CheckedOperator {
+    async fn why(&self, question: &WhyQuestion) -> Result<Explanation, OperatorError> {
+        let settings = self.settings.get();
+        let cluster = self.cluster(&settings);
+        let resources = cluster.discover().await.map_err(|error| refused(&error))?;
+        let title = title(question);
+        let found = match self.find(question, &resources, &cluster) {
+            Ok(found) => found,
+            Err((word, summary)) => return Ok(unknown(title, word, summary)),
+        };
+        let namespace = found.resource.namespaced.then(|| {
+            let namespace = question.namespace.as_deref();
+            namespace.unwrap_or(self.client.default_namespace())
+        });
+        let whole = cluster
+            .get_whole(&found.resource, namespace, &question.name)
+            .await;
+        let mut whole = match whole.map_err(|error| unreadable(&error)) {
+            Ok(whole) => whole,
+            Err((word, summary)) => return Ok(unknown(title, word, summary)),
+        };
+        // Objects that handlers see have none of these.
+        let managed = whole["metadata"]["managedFields"].take();
+        let body = Arc::new(Body::new(whole));
+        let explained = self.explained(&settings, &found, &body);
+        let explained = match explained {
+            Ok(explained) => explained,
+            Err(panic) => {
+                let summary = format!("a filter has panicked: {panic}");
+                return Ok(unknown(title, "panicked", summary));
+            }
+        };
+        let changed = (!question.changes.is_empty()).then(|| {
+            let changed = Arc::new(Body::new(question.changed(&body)));
+            let explained = self.explained(&settings, &found, &changed).ok()?;
+            Some((explained, changed))
+        });
+        let persistence = self.persistence(&settings);
+        Ok(judge(&Evidence {
+            resource: &found.resource,
+            body: &body,
+            explained,
+            changed: changed.flatten(),
+            handlers: &found.handlers,
+            last_write: last_write(&managed, &self.name),
+            finalizer: &persistence.finalizer,
+            is_in_scope: match (&self.scope, body.namespace()) {
+                (Scope::Some(patterns), Some(namespace)) => patterns.matches(namespace),
+                _ => true,
+            },
+            peers: self
+                .peers(&settings, &cluster, &resources, body.namespace())
+                .await,
+            is_kopf: persistence.prefix() != Some(&*naming::prefix(&self.name)),
+            now: self.clock.now(),
+        }))
+    }
+
+    fn persistence(&self, settings: &Settings) -> Persistence {
+        let chosen = settings.persistence.clone();
+        chosen.unwrap_or_else(|| Persistence::named(&self.name))
+    }
+
+    /// The resource that is meant: of several, one that handlers are for.
+    fn find(
+        &self,
+        question: &WhyQuestion,
+        resources: &[Resource],
+        cluster: &Cluster,
+    ) -> Result<Found, (&'static str, String)> {
+        let kind = &question.kind;
+        let selector = Selector::positional(&[kind]);
+        let selector = selector.map_err(|error| ("unknown-kind", error.to_string()))?;
+        let means = |resource: &Resource| selector.matches(resource);
+        let matched = match_handlers(&self.handlers, resources, &cluster.unknown_versions());
+        let mut served = matched.resources.into_iter();
+        if let Some(served) = served.find(|served| means(&served.resource)) {
+            let ServedResource {
+                resource,
+                handlers,
+                withheld,
+            } = served;
+            return Ok(Found {
+                resource: Arc::new(resource),
+                handlers,
+                withheld,
+            });
+        }
+        let others = resources.iter().filter(|it| means(it) && it.preferred);
+        let [one] = others.collect::<Vec<_>>()[..] else {
+            let summary = if resources.iter().any(means) {
+                format!("several kinds are called `{kind}`: name its group, as in `{kind}.GROUP`")
+            } else {
+                format!("the cluster serves no kind `{kind}`")
+            };
+            return Err(("unknown-kind", summary));
+        };
+        Ok(Found {
+            resource: Arc::new(one.clone()),
+            handlers: Vec::new(),
+            withheld: Vec::new(),
+        })
+    }
+
+    fn explained(
+        &self,
+        settings: &Settings,
+        found: &Found,
+        body: &Arc<Body>,
+    ) -> Result<Explained, String> {
+        guarded(|| {
+            explain(&Input {
+                handlers: &found.handlers,
+                persistence: &self.persistence(settings),
+                policy: &Policy::default(),
+                resource: &found.resource,
+                body,
+                event: None,
+                // As one that was handled since the operator began: it would be resumed else.
+                seen: &ObjectMemory::first(EventType::Added),
+                background: None,
+                background_is_over: true,
+                surroundings: &self.context,
+                finalizer_is_contested: false,
+                withheld: &found.withheld,
+                suspended: &[],
+                ask_pause: |_, _| Ok(Duration::ZERO),
+                now: self.clock.now(),
+                wall_ahead: SignedDuration::ZERO,
+                random: 0.0,
+            })
+        })
+    }
+
+    /// The operators for which one of this priority is paused.
+    async fn peers(
+        &self,
+        settings: &Settings,
+        cluster: &Cluster,
+        resources: &[Resource],
+        namespace: Option<&str>,
+    ) -> Result<Vec<String>, String> {
+        let Some(mut own) = self.peer(settings) else {
+            return Ok(Vec::new());
+        };
+        // The operator that this is about is another process than this one, and may be one of those of its own priority.
+        own.started = Timestamp::MIN;
+        let (plural, namespace) = match self.scope {
+            Scope::All => ("clusterkopfpeerings", None),
+            Scope::Some(_) => ("kopfpeerings", namespace),
+        };
+        let is_peering = |it: &&Resource| {
+            it.plural == plural && it.version == "v1" && PEERINGS.contains(&&*it.group)
+        };
+        let mut paused_for = Vec::new();
+        for resource in resources.iter().filter(is_peering) {
+            match cluster
+                .get(resource, namespace, &settings.peering.name)
+                .await
+            {
+                Ok(raw) => {
+                    let body = raw.body().map_err(|error| error.to_string())?;
+                    let mut peers = Peers::default();
+                    peers.take_in(body.status(), Duration::ZERO, self.clock.now());
+                    paused_for.extend(peers.judge(&own, Duration::ZERO).in_favour_of);
+                }
+                Err(ClusterError::NotFound(_)) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(paused_for)
+    }
+}
+
+fn title(question: &WhyQuestion) -> String {
+    let WhyQuestion {
+        kind,
+        name,
+        namespace,
+        ..
+    } = question;
+    match namespace {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+fn unreadable(error: &ClusterError) -> (&'static str, String) {
+    match error {
+        ClusterError::NotFound(_) => ("not-found", "there is no such object".to_owned()),
+        ClusterError::Denied { message, rule } => {
+            let summary = format!("it must not be read: {message}");
+            let grant = format!("\nTo grant it, add {rule}");
+            let grant = if rule.is_empty() { "" } else { &*grant };
+            ("forbidden", summary + grant)
+        }
+        error => ("unreadable", error.to_string()),
+    }
+}

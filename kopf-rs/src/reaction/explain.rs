@@ -1,0 +1,93 @@
+//! The facts of a plan in the hands of those who explain it: nothing is called, and nothing is to be written.
+//!
+//! Looks at the object as [`plan`](crate::reaction::plan::plan) does, through the same functions. Must not know any wording.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::handler::definition::Handler;
+use crate::handler::subject::Reason;
+use crate::object::diff::Diff;
+use crate::reaction::comparison::Candidate;
+use crate::reaction::facts::{Life, observe};
+use crate::reaction::input::Input;
+use crate::reaction::ledger::Ledger;
+use crate::state::progress::Record;
+
+/// The facts.
+pub(crate) struct Explained {
+    /// The reason for which handlers of changes are called; `None` where nothing that counts has changed.
+    pub(crate) reason: Option<Reason>,
+    pub(crate) has_finalizer: bool,
+    /// Between what was handled last and the present; empty for an object that is new.
+    pub(crate) diff: Arc<Diff>,
+    /// Something was handled last, of which only a digest is left.
+    pub(crate) old_is_unknown: bool,
+    /// The handlers of changes, in order of declaration.
+    pub(crate) handlers: Vec<ExplainedHandler>,
+    /// The records of sub-handlers, by id.
+    pub(crate) subhandlers: BTreeMap<Arc<str>, Record>,
+}
+
+/// One handler of changes.
+pub(crate) struct ExplainedHandler {
+    pub(crate) handler: Arc<Handler>,
+    pub(crate) record: Option<Record>,
+    /// Its filters let the object pass.
+    pub(crate) applies: bool,
+    /// The reason is one it is for.
+    pub(crate) is_for_reason: bool,
+    /// It is called for the reason, or has been.
+    pub(crate) is_selected: bool,
+}
+
+/// Look at the object.
+pub(crate) fn explain(input: &Input<'_>) -> Explained {
+    let facts = observe(input, &mut Vec::new());
+    let has_finalizer = matches!(
+        facts.life,
+        Life::Living {
+            has_finalizer: true
+        } | Life::Terminating {
+            has_finalizer: true
+        }
+    );
+    let Some(change) = facts.change else {
+        return Explained {
+            reason: None,
+            has_finalizer,
+            diff: Arc::default(),
+            old_is_unknown: false,
+            handlers: Vec::new(),
+            subhandlers: BTreeMap::new(),
+        };
+    };
+    let (reason, initial) = (facts.reason, input.seen.is_initial());
+    let ledger: &Ledger = &change.ledger;
+    let handlers = change.candidates.iter().map(|candidate| {
+        let handler = candidate.handler.clone();
+        let is_for = |reason| handler.is_for(reason, initial);
+        ExplainedHandler {
+            record: ledger.record(&handler.id).cloned(),
+            applies: candidate.applies,
+            is_for_reason: reason.is_some_and(is_for),
+            is_selected: reason.is_some_and(|it| candidate.is_selected(it, initial)),
+            handler,
+        }
+    });
+    Explained {
+        reason,
+        has_finalizer,
+        diff: change.comparison.diff.clone(),
+        old_is_unknown: change.comparison.unknown,
+        subhandlers: subhandlers(ledger, &change.candidates),
+        handlers: handlers.collect(),
+    }
+}
+
+fn subhandlers(ledger: &Ledger, candidates: &[Candidate]) -> BTreeMap<Arc<str>, Record> {
+    let is_declared = |id: &Arc<str>| candidates.iter().any(|it| it.handler.id == *id);
+    let mut records = ledger.records();
+    records.retain(|id, _| !is_declared(id));
+    records
+}

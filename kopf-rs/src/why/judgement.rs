@@ -1,0 +1,366 @@
+//! From evidence to a verdict: the first that fits is said first.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::handler::definition::Handler;
+use crate::object::body::Body;
+use crate::object::essence::is_secret;
+use crate::object::resource::Resource;
+use crate::reaction::explain::{Explained, ExplainedHandler};
+use crate::why::exclusion::exclusion;
+use crate::why::explanation::{ChangedCalls, EvidenceLine, Explanation, HandlerLine};
+use crate::why::writers::LastWrite;
+
+/// All that is known of an object that is there.
+pub(crate) struct Evidence<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) body: &'a Body,
+    /// As it is, and as it would be with the changes that were asked for.
+    pub(crate) explained: Explained,
+    pub(crate) changed: Option<(Explained, Arc<Body>)>,
+    /// All handlers that are for the kind.
+    pub(crate) handlers: &'a [Arc<Handler>],
+    /// By anybody but the operator.
+    pub(crate) last_write: Option<LastWrite>,
+    pub(crate) finalizer: &'a str,
+    /// Its namespace is one of those that the operator serves.
+    pub(crate) is_in_scope: bool,
+    /// The operators for which this one is paused; or why that is not known.
+    pub(crate) peers: Result<Vec<String>, String>,
+    pub(crate) is_kopf: bool,
+    pub(crate) now: Timestamp,
+}
+
+struct Verdict {
+    word: &'static str,
+    summary: String,
+    wakes: Option<String>,
+}
+
+fn verdict(word: &'static str, summary: impl Into<String>, wakes: Option<String>) -> Verdict {
+    Verdict {
+        word,
+        summary: summary.into(),
+        wakes,
+    }
+}
+
+/// What is the case.
+pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
+    let found = find(evidence);
+    let handlers = evidence.explained.handlers.iter();
+    let mut lines: Vec<_> = handlers
+        .map(|it| line(evidence, it, evidence.body))
+        .collect();
+    lines.extend(
+        evidence
+            .handlers
+            .iter()
+            .filter_map(|it| others(it, evidence.body)),
+    );
+    Explanation {
+        object: name_of(evidence),
+        verdict: found.word,
+        summary: found.summary,
+        wakes: found.wakes,
+        handlers: lines,
+        changed: evidence.changed.as_ref().map(|(it, body)| calls(it, body)),
+        evidence: known(evidence),
+        is_failure: false,
+    }
+}
+
+/// Nothing is known of the object, for this reason.
+pub(crate) fn unknown(object: String, word: &'static str, summary: String) -> Explanation {
+    Explanation {
+        object,
+        verdict: word,
+        summary,
+        is_failure: true,
+        ..Explanation::default()
+    }
+}
+
+fn name_of(evidence: &Evidence<'_>) -> String {
+    let body = evidence.body;
+    let name = match body.namespace() {
+        Some(namespace) => format!("{namespace}/{}", body.name()),
+        None => body.name().to_owned(),
+    };
+    format!("{} {name}", evidence.resource.kind)
+}
+
+fn find(evidence: &Evidence<'_>) -> Verdict {
+    let explained = &evidence.explained;
+    if evidence.handlers.is_empty() {
+        return verdict("unhandled", "no handler is for objects of its kind", None);
+    }
+    if !evidence.is_in_scope {
+        let summary = "its namespace is none of those that the operator serves";
+        return verdict("out-of-scope", summary, None);
+    }
+    if let Ok(peers) = &evidence.peers
+        && !peers.is_empty()
+    {
+        let summary = format!("the operator is paused for {}", peers.join(", "));
+        let wakes = "the end of that operator, or of its lifetime in the peering".to_owned();
+        return verdict("paused", summary, Some(wakes));
+    }
+    if evidence.body.is_deleting() {
+        return of_deletion(evidence);
+    }
+    if let Some(waiting) = first_waiting(evidence) {
+        return waiting;
+    }
+    let mut selected = explained.handlers.iter().filter(|it| it.is_selected);
+    if let Some(reason) = explained.reason
+        && selected.any(|it| it.record.as_ref().is_none_or(|record| !record.is_final()))
+    {
+        let summary = format!("its handlers are to be called now, for {reason}");
+        let wakes = "the running operator, at its next look; none may be running".to_owned();
+        return verdict("due", summary, Some(wakes));
+    }
+    if explained.handlers.iter().any(|it| it.applies) {
+        return unchanged(evidence);
+    }
+    if explained.handlers.is_empty() {
+        let summary =
+            "only daemons, timers, reconcile functions or handlers of events are for its kind";
+        return verdict("watched", summary, None);
+    }
+    let summary = "the filters of all handlers of changes keep it away";
+    let wakes = "a change of what the filters look at".to_owned();
+    verdict("excluded", summary, Some(wakes))
+}
+
+fn unchanged(evidence: &Evidence<'_>) -> Verdict {
+    let failed = evidence.explained.handlers.iter().find(|it| {
+        let record = it.record.as_ref();
+        record.is_some_and(|record| record.failure)
+    });
+    let wakes = Some(
+        "a change of what counts: not of its status, nor of what operators keep on it".to_owned(),
+    );
+    if let Some(failed) = failed {
+        let id = &failed.handler.id;
+        return verdict("failed", format!("{id} has failed for good"), wakes);
+    }
+    let summary = match &evidence.last_write {
+        Some(write) => format!("nothing that counts has changed since it was handled; {write}"),
+        None => "nothing that counts has changed since it was handled".to_owned(),
+    };
+    verdict("unchanged", summary, wakes)
+}
+
+/// The handler whose next attempt comes first.
+fn first_waiting(evidence: &Evidence<'_>) -> Option<Verdict> {
+    let handlers = evidence.explained.handlers.iter();
+    let of_handlers = handlers.filter_map(|it| Some((&it.handler.id, it.record.as_ref()?)));
+    let waiting = of_handlers.chain(&evidence.explained.subhandlers);
+    let waiting = waiting.filter_map(|(id, record)| Some((id, record, record.delayed?)));
+    let waiting = waiting.filter(|(_, record, due)| !record.is_final() && *due > evidence.now);
+    let (id, record, due) = waiting.min_by_key(|(_, _, due)| *due)?;
+    let seconds = due.duration_since(evidence.now).as_secs();
+    let error = record
+        .message
+        .as_deref()
+        .unwrap_or("an error without words");
+    let summary = format!(
+        "{id} waits for its next attempt after {} that failed: {error}",
+        record.retries
+    );
+    let wakes = format!("the time, in {seconds} seconds ({due}), or a change of the object");
+    Some(verdict("waiting", summary, Some(wakes)))
+}
+
+fn of_deletion(evidence: &Evidence<'_>) -> Verdict {
+    let body = evidence.body;
+    let strangers = body.finalizers().filter(|it| *it != evidence.finalizer);
+    let strangers: Vec<_> = strangers.map(|it| format!("`{it}`")).collect();
+    if evidence.explained.has_finalizer {
+        if let Some(waiting) = first_waiting(evidence) {
+            let summary = format!("its deletion waits: {}", waiting.summary);
+            return verdict("deleting", summary, waiting.wakes);
+        }
+        let mut handlers = evidence.explained.handlers.iter();
+        let left = handlers.find(|it| {
+            it.is_selected && it.record.as_ref().is_none_or(|record| !record.is_final())
+        });
+        let summary = match left {
+            Some(left) => format!("its deletion waits for {}", left.handler.id),
+            None => "its deletion waits for the operator, which is to take its finalizer off, or for daemons that are to end".to_owned(),
+        };
+        return verdict("deleting", summary, None);
+    }
+    if strangers.is_empty() {
+        return verdict("deleting", "it is about to be gone", None);
+    }
+    let summary = format!(
+        "its deletion waits for others, and not for this operator: the finalizers {} are on it",
+        strangers.join(", ")
+    );
+    let wakes = "whoever has put them on, and takes them off".to_owned();
+    verdict("deleting", summary, Some(wakes))
+}
+
+fn line(evidence: &Evidence<'_>, of: &ExplainedHandler, body: &Body) -> HandlerLine {
+    let record = of.record.as_ref();
+    let (state, because) = match record {
+        Some(record) if record.success => ("succeeded", attempts_of(record.retries)),
+        Some(record) if record.failure => ("failed", error_of(record.message.as_deref())),
+        Some(record) if record.delayed.is_some_and(|due| due > evidence.now) => {
+            ("waiting", error_of(record.message.as_deref()))
+        }
+        _ if !of.applies => ("excluded", exclusion(&of.handler, body).to_string()),
+        _ if of.is_selected => ("due", "it is to be called now".to_owned()),
+        _ => ("not concerned", unconcerned(&evidence.explained, of)),
+    };
+    let unfinished = record.filter(|it| !it.is_final());
+    HandlerLine {
+        id: of.handler.id.to_string(),
+        state,
+        because,
+        attempts: record.map(|it| it.retries),
+        error: record.and_then(|it| it.message.clone()),
+        due: unfinished
+            .and_then(|it| it.delayed)
+            .map(|it| it.to_string()),
+    }
+}
+
+fn attempts_of(retries: u32) -> String {
+    match retries {
+        0 | 1 => "in its first attempt".to_owned(),
+        more => format!("after {more} attempts"),
+    }
+}
+
+fn error_of(message: Option<&str>) -> String {
+    message.unwrap_or("its error has no words").to_owned()
+}
+
+fn unconcerned(explained: &Explained, of: &ExplainedHandler) -> String {
+    match explained.reason {
+        None => "nothing that counts has changed".to_owned(),
+        Some(reason) if !of.is_for_reason => format!("it is not for {reason}"),
+        Some(_) => match of.handler.field() {
+            Some(field) => format!("its field {field} has not changed"),
+            None => "the change is not from and to what it wants".to_owned(),
+        },
+    }
+}
+
+/// Handlers that are not for changes.
+fn others(handler: &Arc<Handler>, body: &Body) -> Option<HandlerLine> {
+    if handler.is_for_changes() {
+        return None;
+    }
+    let filters = handler.filters();
+    let applies = filters.when.is_none() && {
+        let field = handler.field();
+        let value = field.and_then(|field| field.resolve(body));
+        let former = crate::handler::filter::Former::Known(value);
+        handler.filtered(|filters| filters.accept_object(body, field, former, value))
+    };
+    let (state, because) = match (applies, &filters.when) {
+        (true, _) => ("for it", "its filters let the object pass".to_owned()),
+        (false, Some(_)) => ("unknown", "it depends on its function `when`".to_owned()),
+        (false, None) => ("excluded", exclusion(handler, body).to_string()),
+    };
+    Some(HandlerLine {
+        id: handler.id.to_string(),
+        state,
+        because,
+        attempts: None,
+        error: None,
+        due: None,
+    })
+}
+
+fn calls(explained: &Explained, body: &Body) -> ChangedCalls {
+    let mut calls = ChangedCalls::default();
+    for of in &explained.handlers {
+        let id = of.handler.id.to_string();
+        if of.is_selected {
+            calls.called.push(id);
+        } else if of.applies {
+            calls.not_called.push((id, unconcerned(explained, of)));
+        } else {
+            calls
+                .not_called
+                .push((id, exclusion(&of.handler, body).to_string()));
+        }
+    }
+    calls
+}
+
+fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
+    let mut lines = Vec::new();
+    if evidence.is_kopf {
+        lines.push(said("settings", "the state is read as Kopf keeps it"));
+    }
+    of_object(evidence, &mut lines);
+    if let Some(write) = &evidence.last_write {
+        lines.push(said("managedFields", write.to_string()));
+    }
+    match &evidence.peers {
+        Ok(peers) if peers.is_empty() => {}
+        Ok(peers) => {
+            let text = format!("at work instead: {}", peers.join(", "));
+            lines.push(said("peering", text));
+        }
+        Err(why) => lines.push(said("peering", format!("unknown, because {why}"))),
+    }
+    let unasked =
+        "unknown, because none was asked: /statusz of its liveness endpoint has what it does now";
+    lines.push(said("running operator", unasked));
+    if evidence.changed.is_some() {
+        let text = "defaults of the schema and webhooks are not applied to it";
+        lines.push(said("change", text));
+    }
+    lines
+}
+
+fn said(source: &'static str, text: impl Into<String>) -> EvidenceLine {
+    EvidenceLine {
+        source,
+        text: text.into(),
+    }
+}
+
+/// Its generation, its finalizers, what was handled last, and what sub-handlers have come to.
+fn of_object(evidence: &Evidence<'_>, lines: &mut Vec<EvidenceLine>) {
+    let (body, explained) = (evidence.body, &evidence.explained);
+    if let Some(generation) = body.metadata()["generation"].as_i64() {
+        let text = format!("its generation is {generation}");
+        lines.push(said("object", text));
+    }
+    let finalizers: Vec<_> = body.finalizers().collect();
+    if !finalizers.is_empty() {
+        let text = format!("its finalizers are {}", finalizers.join(", "));
+        lines.push(said("object", text));
+    }
+    if let Some(reason) = explained.reason {
+        let text = format!("against what was handled last it is a case of {reason}");
+        lines.push(said("last handled", text));
+    }
+    if explained.old_is_unknown {
+        let text = "only a digest is left of what was handled last";
+        lines.push(said("last handled", text));
+    } else if !explained.diff.is_empty() && !is_secret(body) {
+        let fields = explained.diff.iter().map(|item| item.field.to_string());
+        let fields: Vec<_> = fields.collect();
+        let text = format!("since then, these have changed: {}", fields.join(", "));
+        lines.push(said("last handled", text));
+    }
+    for (id, record) in &explained.subhandlers {
+        let state = match (record.success, record.failure) {
+            (true, _) => "has succeeded",
+            (_, true) => "has failed for good",
+            _ => "is not done",
+        };
+        lines.push(said("record", format!("the sub-handler {id} {state}")));
+    }
+}

@@ -1,0 +1,123 @@
+//! What is asked: about which object, and what a change of it would call.
+
+use serde_json::{Map, Value};
+
+use crate::object::path::FieldPath;
+
+/// A question about one object: why nothing is done for it, or what it waits for.
+///
+/// ```
+/// use kopf_rs::WhyQuestion;
+///
+/// let question = WhyQuestion::parse("widgets/mine")?.namespace("team").if_changed("spec.size=3")?;
+/// # Ok::<(), kopf_rs::BadQuestion>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct WhyQuestion {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) changes: Vec<(FieldPath, Value)>,
+}
+
+/// A question that cannot be understood: what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadQuestion(String);
+
+impl WhyQuestion {
+    /// A question about an object, as kubectl names one: `KIND/NAME`, such as `widgets/mine` or `widgets.example.com/mine`.
+    ///
+    /// # Errors
+    /// If it is no kind and no name.
+    pub fn parse(object: &str) -> Result<Self, BadQuestion> {
+        match object.split_once('/') {
+            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self {
+                    kind: kind.to_owned(),
+                    name: name.to_owned(),
+                    namespace: None,
+                    changes: Vec::new(),
+                })
+            }
+            _ => Err(BadQuestion(format!(
+                "`{object}` is no object: expected KIND/NAME, such as widgets/mine"
+            ))),
+        }
+    }
+
+    /// The namespace of the object.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// What a change would call: `PATH=VALUE`, where the value is JSON, or text. For more changes at once, call it again.
+    ///
+    /// # Errors
+    /// If it is no path and no value.
+    pub fn if_changed(mut self, change: &str) -> Result<Self, BadQuestion> {
+        let Some((path, value)) = change.split_once('=').filter(|(path, _)| !path.is_empty())
+        else {
+            return Err(BadQuestion(format!(
+                "`{change}` is no change: expected PATH=VALUE, such as spec.size=3"
+            )));
+        };
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        self.changes.push((FieldPath::parse(path), value));
+        Ok(self)
+    }
+
+    /// The object with all changes.
+    pub(crate) fn changed(&self, object: &Value) -> Value {
+        let mut changed = object.clone();
+        for (path, value) in &self.changes {
+            put(&mut changed, path.parts(), value);
+        }
+        changed
+    }
+}
+
+fn put(at: &mut Value, path: &[String], value: &Value) {
+    let Some((first, rest)) = path.split_first() else {
+        *at = value.clone();
+        return;
+    };
+    if !at.is_object() {
+        *at = Value::Object(Map::new());
+    }
+    if let Some(object) = at.as_object_mut() {
+        put(
+            object.entry(first.clone()).or_insert(Value::Null),
+            rest,
+            value,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_and_changes_are_read() {
+        let question = WhyQuestion::parse("widgets.example.com/mine").unwrap();
+        assert_eq!(
+            (&*question.kind, &*question.name),
+            ("widgets.example.com", "mine")
+        );
+        let question = question.if_changed("spec.size=3").unwrap();
+        let question = question.if_changed("metadata.labels.a=b").unwrap();
+        let changed = question.changed(&json!({"spec": {"size": 1, "x": 1}, "metadata": 1}));
+        let expected = json!({"spec": {"size": 3, "x": 1}, "metadata": {"labels": {"a": "b"}}});
+        assert_eq!(changed, expected);
+        for wrong in ["widgets", "/a", "a/", "a/b/c", ""] {
+            assert!(WhyQuestion::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(question.clone().if_changed("spec.size").is_err());
+        assert!(question.if_changed("=3").is_err());
+    }
+}
