@@ -57,6 +57,8 @@ pub(super) struct Attempts {
     pub(super) end: Option<AttemptsEnd>,
     /// Of a level-triggered handler: how many calls in a row have changed what it is called for.
     pub(super) own_changes: u8,
+    /// What tells the essence that the last of them wanted from others.
+    pub(super) own_essence: u64,
     /// Of a level-triggered handler: it wants to be called again at once, as was told.
     pub(super) at_once: bool,
     /// What the last one has come to, where that is an error.
@@ -293,6 +295,7 @@ impl BackgroundRun {
     /// An attempt is made. When the first one was.
     pub(super) fn attempted(&mut self, now: Timestamp) -> Timestamp {
         let (own_changes, at_once) = (self.own_changes(), self.asks_at_once());
+        let own_essence = self.attempts.as_ref().map_or(0, |it| it.own_essence);
         self.attempts.take_if(|it| it.end.is_some());
         let attempts = self.attempts.get_or_insert_with(|| {
             Box::new(Attempts {
@@ -300,6 +303,7 @@ impl BackgroundRun {
                 started: now,
                 end: None,
                 own_changes,
+                own_essence,
                 at_once,
                 error: None,
             })

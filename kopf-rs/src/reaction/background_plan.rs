@@ -20,6 +20,7 @@ use crate::handler::subject::{BackgroundSubject, Subject};
 use crate::handler::timing::{Pause, Timing};
 use crate::happening::background::BackgroundHandling;
 use crate::happening::handling::Handling;
+use crate::object::essence::Essence;
 use crate::object::patch::Patch;
 use crate::reaction::background::{
     BackgroundMemory, BackgroundRun, Dirty, Phase, Running, after, asked, exited, is_reconcile,
@@ -144,7 +145,11 @@ pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan, told: &mut
 /// What tells the essence from others, fields of daemons and timers included.
 fn essence(input: &Input<'_>, handlers: &[&Arc<Handler>]) -> u64 {
     let fields = handlers.iter().filter_map(|it| it.field());
-    let essence = input.persistence.essence_of(input.body, fields);
+    digest(&input.persistence.essence_of(input.body, fields))
+}
+
+/// What tells an essence from others.
+pub(super) fn digest(essence: &Essence) -> u64 {
     let mut hasher = DefaultHasher::new();
     essence.digest().hash(&mut hasher);
     hasher.finish()
@@ -376,7 +381,7 @@ impl Looking<'_, '_> {
     ) -> Option<BackgroundRun> {
         let now = self.input.now;
         if has_changed && is_wanted && is_reconcile(&run.handler) {
-            run.object_changed(self.input.event.is_some(), now);
+            run.object_changed(self.input.event.is_some(), self.memory.essence, now);
         }
         match &mut run.phase {
             Phase::Runs(running) => {

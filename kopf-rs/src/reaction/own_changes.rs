@@ -14,11 +14,12 @@ use crate::object::diff::Diff;
 use crate::object::patch::{Patch, apply};
 use crate::object::path::FieldPath;
 use crate::reaction::background::{BackgroundMemory, BackgroundRun, is_reconcile, is_same};
+use crate::reaction::background_plan::digest;
 use crate::state::Persistence;
 
 /// So many such calls may follow each other at once, as for other handlers (row 30 of `docs/coming-from-kopf.md`).
 const FREE: u8 = 20;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl BackgroundMemory {
@@ -33,16 +34,17 @@ impl BackgroundMemory {
         if !is_reconcile(&call.handler) {
             return;
         }
-        let field = self.own_change(call.body(), patch, persistence);
+        let own = self.own_change(call.body(), patch, persistence);
         let mut runs = self.runs.iter_mut();
         let run = runs.find(|run| is_same(&run.handler, &call.handler));
         let Some(attempts) = run.and_then(|run| run.attempts.as_mut()) else {
             return;
         };
-        let Some(field) = field else {
+        let Some((field, essence)) = own else {
             attempts.own_changes = 0;
             return;
         };
+        attempts.own_essence = essence;
         attempts.own_changes = attempts.own_changes.saturating_add(1);
         if attempts.own_changes == FREE {
             told.push(Handling::Background(BackgroundHandling::ChangesItself {
@@ -53,13 +55,13 @@ impl BackgroundMemory {
         }
     }
 
-    /// Where the patch changes what handlers are called for.
+    /// Where the patch changes what handlers are called for, and what tells the essence that it wants from others.
     fn own_change(
         &self,
         body: &Body,
         patch: &Patch,
         persistence: &Persistence,
-    ) -> Option<FieldPath> {
+    ) -> Option<(FieldPath, u64)> {
         let fields = || self.runs.iter().filter_map(|run| run.handler.field());
         let is_status = |field: &FieldPath| field.parts().first().is_some_and(|it| it == "status");
         let is_of_status = patch.functions().is_empty()
@@ -78,7 +80,8 @@ impl BackgroundMemory {
         let before = persistence.essence_of(body, fields());
         let after = persistence.essence_of(&Body::new(wanted), fields());
         let diff = Diff::between(Some(before.value()), Some(after.value()));
-        diff.iter().next().map(|item| item.field.clone())
+        let first = diff.iter().next()?;
+        Some((first.field.clone(), digest(&after)))
     }
 }
 

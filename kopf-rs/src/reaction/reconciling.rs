@@ -17,6 +17,7 @@ use crate::reaction::background::{
     is_reconcile, timing,
 };
 use crate::reaction::judge::Judge;
+use crate::reaction::own_changes::FIRST_PAUSE;
 use crate::state::progress::Record;
 
 /// After so many failures, changes of children wait for the next attempt: a child that changes all the time would drive the retries.
@@ -71,11 +72,17 @@ impl BackgroundRun {
         }
     }
 
-    /// The object has changed. By somebody else: then what has failed so far counts no more. What a call that has failed has changed itself calls
-    /// nobody before the time.
-    pub(super) fn object_changed(&mut self, by_somebody_else: bool, now: Timestamp) {
+    /// The object has changed, to what `essence` tells from others. The reply of an own write shows the changes of others, too, and their watch
+    /// events are not looked at then. By somebody else: then what has failed so far counts no more. What a call that has failed has changed
+    /// itself calls nobody before the time.
+    pub(super) fn object_changed(&mut self, is_news: bool, essence: u64, now: Timestamp) {
         let own_pause = self.own_pause();
-        let has_failed = self.attempts.as_ref().is_some_and(|it| it.has_failed());
+        let by_somebody_else = is_news || self.own_changes() == 0;
+        let attempts = self.attempts.as_ref();
+        let has_failed = attempts.is_some_and(|it| it.has_failed());
+        // More than its own change: admission webhooks may be why, so it is not called at once.
+        let by_both = attempts
+            .is_some_and(|it| it.end == Some(AttemptsEnd::GaveUp) && it.own_essence != essence);
         match &mut self.phase {
             Phase::Runs(running) => running.dirty = Dirty::Object,
             Phase::Waits(at) if by_somebody_else => {
@@ -83,6 +90,9 @@ impl BackgroundRun {
                 self.end_attempts(AttemptsEnd::Succeeded, now);
             }
             Phase::Waits(at) if !has_failed => *at = (*at).min(after(now, own_pause).into()),
+            Phase::Waits(at) if by_both => {
+                *at = (*at).min(after(now, own_pause.max(FIRST_PAUSE)).into());
+            }
             Phase::Waits(_) | Phase::Scheduled(_) | Phase::AwaitsChange | Phase::Ended { .. } => {}
         }
     }
@@ -116,7 +126,7 @@ impl BackgroundRun {
         match dirty {
             Dirty::Clean => {}
             Dirty::Child => self.child_changed(judge.now),
-            Dirty::Object => self.object_changed(true, judge.now),
+            Dirty::Object => self.object_changed(true, 0, judge.now),
         }
     }
 
@@ -165,6 +175,7 @@ impl BackgroundRun {
     /// What has failed counts no more. Nothing is remembered where there is nothing to remember.
     pub(super) fn end_attempts(&mut self, end: AttemptsEnd, now: Timestamp) {
         let own_changes = self.own_changes();
+        let own_essence = self.attempts.as_ref().map_or(0, |it| it.own_essence);
         let at_once = end == AttemptsEnd::Succeeded && self.asks_at_once();
         let error = self.attempts.take().and_then(|it| it.error);
         let is_worth_it = end == AttemptsEnd::GaveUp || own_changes > 0 || at_once;
@@ -174,6 +185,7 @@ impl BackgroundRun {
                 started: now,
                 end: Some(end),
                 own_changes,
+                own_essence,
                 at_once,
                 error: error.filter(|_| end == AttemptsEnd::GaveUp),
             })

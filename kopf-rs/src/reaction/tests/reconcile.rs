@@ -326,3 +326,33 @@ fn one_that_always_changes_its_object_is_told_and_slowed_down() {
     world.update(json!({"spec": {"a": 2}})).ends("r", "ok");
     assert_eq!(world.calls(), "r#0 r#0", "a single change of its own");
 }
+
+#[test]
+fn the_reply_of_a_write_may_show_what_others_have_changed() {
+    for outcome in ["p", "e"] {
+        let mut world = World::of("reconcile:r");
+        world.create(json!({}));
+        let synced = json!({"status": {"reason": "Refused"}});
+        world.wants.insert("r".to_owned(), synced);
+        // Written before the status is, and seen with its reply first.
+        world.edit(json!({"spec": {"a": 1}}));
+        world.ends("r", outcome);
+        assert_eq!(world.calls(), "r#0 r#0", "{outcome}");
+    }
+}
+
+#[test]
+fn the_reply_of_a_change_of_its_own_may_show_those_of_others() {
+    let wants = json!({"metadata": {"labels": {"refused": "true"}}});
+    let mut world = World::of("reconcile:r");
+    world.create(json!({}));
+    world.wants.insert("r".to_owned(), wants);
+    world.ends("r", "p");
+    assert_eq!((world.calls(), world.due()), ("r#0".into(), Some(9 * HOUR)));
+    world.update(json!({"metadata": {"labels": {"refused": null}}}));
+    world.edit(json!({"spec": {"a": 1}}));
+    world.ends("r", "p");
+    assert_eq!((world.calls(), world.due()), ("r#0".into(), Some(0)));
+    world.wake().ends("r", "p");
+    assert_eq!((world.calls(), world.due()), ("r#0".into(), Some(9 * HOUR)));
+}
