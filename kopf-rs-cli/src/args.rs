@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, Subcommand as Subcommands};
 use kopf_rs_flags::Flags;
+use kopf_rs_flags::pause::{Freeze, Resume};
 
 const ABOUT: &str = "Run Kubernetes operators written as annotated Rust functions";
 
@@ -40,6 +41,16 @@ The last argument is the object. Nothing is called or written.
 
 Exit codes: 0 explained; 1 there is no such object or kind, or it must not be read; 2 flags or handlers are wrong.";
 
+const FREEZE_EXAMPLES: &str = "\
+Examples:
+  kopf-rs freeze -P default -t 10m -n team -m 'the database moves'
+                                                operators for the namespace team pause for ten minutes
+  kopf-rs resume -P default -n team             or until this is said, by the same user on the same machine
+
+Operators of Kopf are asked as well. The operators must take part in a peering of this name: see --peering of `kopf-rs run`.
+
+Exit codes: 0 they are asked; 1 there is no such peering, or it cannot be written; 2 flags are wrong.";
+
 const SERVER_EXAMPLES: &str = "\
 Examples:
   kopf-rs apiserver                             in memory, on a free port; prints the line for kubectl
@@ -69,6 +80,12 @@ pub(crate) enum Subcommand {
     /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
     #[command(after_help = WHY_EXAMPLES)]
     Why(Box<Run>),
+    /// Ask running operators to pause, as Kopf's command does
+    #[command(after_help = FREEZE_EXAMPLES)]
+    Freeze(Freeze),
+    /// Take back what `kopf-rs freeze` has asked for
+    #[command(after_help = FREEZE_EXAMPLES)]
+    Resume(Resume),
     /// Run a Kubernetes API server of its own: no nodes, ready at once
     #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
     ApiServer(ApiServerFlags),

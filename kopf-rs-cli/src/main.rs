@@ -1,4 +1,4 @@
-//! The program `kopf-rs`: builds handler crates and single `.rs` files into operators, and runs them; and an API server to try them on.
+//! The program `kopf-rs`: builds handler crates and single `.rs` files into operators, and runs them; asks running ones to pause; and an API server to try them on.
 //!
 //! It generates a tiny crate that links the user's code with `kopf_rs::cli`, builds it with cargo and then becomes it, so
 //! that signals and exit codes are the operator's own. Must not know Kubernetes: what an operator does is the library's.
@@ -45,6 +45,9 @@ fn main() -> ExitCode {
                 forwarded.extend(["--why".into(), object.into()]);
             }
             start(&run, &forwarded)
+        }
+        Subcommand::Freeze(_) | Subcommand::Resume(_) => {
+            run::pause(typed.get(1..).unwrap_or_default())
         }
         Subcommand::ApiServer(_) => server::run(typed.get(2..).unwrap_or_default()),
     };

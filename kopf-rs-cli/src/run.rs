@@ -64,6 +64,33 @@ pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box
     become_program(operator(&program, &folder, operator_args))
 }
 
+/// Build the program that asks operators to pause, and become it.
+pub(crate) fn pause(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    let folder = PathBuf::from(".");
+    let kopf = own_kopf();
+    let around = alone(&folder, &kopf);
+    let runner = Runner::pausing(&around.target, around.inherited, &kopf);
+    runner.write()?;
+    if !around.target.join("debug").join(&runner.name).is_file() {
+        eprintln!(
+            "Building what asks operators to pause: this takes some minutes where no operator was built yet, once."
+        );
+    }
+    let built = Build {
+        what: "what asks operators to pause",
+        manifest: &runner.folder.join("Cargo.toml"),
+        program: &runner.name,
+        folder: &around.folder,
+        target: &around.target,
+        args: Vec::new(),
+        stand_ins: Vec::new(),
+    }
+    .run()?;
+    let mut command = Command::new(built);
+    command.args(args);
+    become_program(command)
+}
+
 fn build_program(
     program: &Program,
     run: &Run,
@@ -166,12 +193,17 @@ fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
             .map(|real| Kopf::at(&real))
             .ok_or_else(|| RunError::NoKopfThere(folder.clone()));
     }
+    Ok(own_kopf())
+}
+
+/// The checkout this program was built from, else its version.
+fn own_kopf() -> Kopf {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kopf-rs");
-    Ok(if checkout.join("Cargo.toml").is_file() {
+    if checkout.join("Cargo.toml").is_file() {
         Kopf::at(&checkout)
     } else {
         Kopf::version(concat!("=", env!("CARGO_PKG_VERSION")))
-    })
+    }
 }
 
 fn kopf_of_script(script: &Script) -> Option<Kopf> {

@@ -43,6 +43,12 @@ pub(crate) struct Runner {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kopf(pub(crate) Table);
 
+/// What operators are linked with, as those of the examples' programs: so that the framework is built once for all of them.
+const FEATURES: [&str; 4] = ["cli", "embedded", "metrics", "mimalloc"];
+
+/// The name of the program that asks operators to pause.
+const PAUSING: &str = "kopf-run-pause";
+
 /// A generated crate that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {error}\n  the operator is built there: set CARGO_TARGET_DIR to a folder that can be written", .path.display())]
@@ -136,8 +142,7 @@ impl Runner {
         };
         let mut dependencies = Table::new();
         let mut names = Names::default();
-        // Those of the examples' programs: so that the framework is built once for all of them.
-        let mut features = vec!["cli", "embedded", "metrics", "mimalloc"];
+        let mut features = FEATURES.to_vec();
         for (at, source) in sources.iter().enumerate() {
             let dependency = match source {
                 Source::Library(library) => {
@@ -160,6 +165,25 @@ impl Runner {
         runner.add("src/main.rs", main);
         let manifest = root_manifest(&runner.name, dependencies, inherited);
         runner.add("Cargo.toml", manifest);
+        runner
+    }
+
+    /// A program without handlers, which asks running operators to pause.
+    pub(crate) fn pausing(target: &Path, mut inherited: Inherited, kopf: &Kopf) -> Self {
+        let mut runner = Self {
+            folder: target.join("kopf-run").join("pause"),
+            name: PAUSING.to_owned(),
+            files: Vec::new(),
+            locks: std::mem::take(&mut inherited.locks),
+            stand_ins: Vec::new(),
+        };
+        let features = [&FEATURES[..], &["inventory", "k8s-latest"]].concat();
+        let dependencies = Table::from_iter([("kopf-rs".to_owned(), kopf.linked(&features))]);
+        let manifest = root_manifest(PAUSING, dependencies, inherited);
+        runner.add("Cargo.toml", manifest);
+        let main = "// Written by `kopf-rs freeze`: changes are lost.\n\n\
+             fn main() -> std::process::ExitCode {\n    kopf_rs::cli::pause()\n}\n";
+        runner.add("src/main.rs", main.to_owned());
         runner
     }
 

@@ -13,6 +13,10 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Command, ValueEnum, error::ErrorKind};
 
+use crate::pause::DEV;
+
+pub mod pause;
+
 /// What was typed. One field group per heading of the help.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
@@ -158,13 +162,10 @@ pub struct PeeringFlags {
 }
 
 impl PeeringFlags {
-    /// The priority of `--dev`, as in Kopf.
-    const DEV: i64 = 666;
-
     /// The priority that was typed.
     #[must_use]
     pub fn priority(&self) -> Option<i64> {
-        self.dev.then_some(Self::DEV).or(self.priority)
+        self.dev.then_some(DEV).or(self.priority)
     }
 }
 
@@ -172,7 +173,8 @@ impl PeeringFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Health")]
 pub struct HealthFlags {
-    /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz and /statusz of the same port
+    /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz and /statusz of the same port; with --why, ask
+    /// the running operator there
     #[arg(
         short = 'L',
         long,

@@ -8,6 +8,7 @@
 mod embedded;
 pub(crate) mod lines;
 mod manifests;
+mod pause;
 mod signals;
 mod why;
 
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Args, Command, FromArgMatches};
+use clap::{Args, Command, FromArgMatches, Parser};
+use kopf_rs_flags::pause::PauseCommand;
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -31,6 +33,7 @@ use crate::cluster::{Client, Cluster};
 use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::noting::{EndNote, NotesAt};
 use crate::operator::run::{Operator, OperatorError, Report};
+use crate::operator::scope::BadPattern;
 use crate::operator::settings::{Settings, SettingsError};
 use crate::state::Persistence;
 use crate::why::question::BadQuestion;
@@ -158,6 +161,23 @@ pub fn run_program(
     })
 }
 
+/// Ask running operators to pause, or to go on: the programs `kopf-rs freeze` and `kopf-rs resume`. Give what it returns to `main`'s caller.
+///
+/// It exits with 0 once they are asked, with 1 where there is no peering or it cannot be written, and with 2 where its flags are wrong.
+#[must_use]
+pub fn pause() -> ExitCode {
+    let pause = PauseCommand::parse().pause;
+    let who = pause.who();
+    lines::install(who.verbosity, &who.lines);
+    match pause::run(&pause) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(error.as_ref(), who.lines.log_format);
+            code_of(error.as_ref())
+        }
+    }
+}
+
 fn start(
     name: Option<&str>,
     title: &'static str,
@@ -235,7 +255,8 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let manifest = error
         .downcast_ref()
         .is_some_and(ManifestError::is_wrong_usage);
-    let settings = error.is::<SettingsError>() || error.is::<BadQuestion>();
+    let settings =
+        error.is::<SettingsError>() || error.is::<BadQuestion>() || error.is::<BadPattern>();
     if operator || manifest || settings || error.is::<RegistryError>() {
         ExitCode::from(WRONG_USAGE)
     } else {

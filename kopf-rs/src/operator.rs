@@ -10,13 +10,15 @@ pub(crate) mod definition;
 mod endpoints;
 pub(crate) mod follow;
 mod given;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod login;
 pub(crate) mod matching;
 #[cfg(not(feature = "cli"))]
 mod no_program;
 pub(crate) mod noting;
 pub(crate) mod observe;
+#[cfg(feature = "cli")]
+pub(crate) mod pausing;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scope;

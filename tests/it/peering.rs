@@ -1,6 +1,7 @@
 //! Several operators for the same objects: one is active, the others are paused, as the records in a peering object say.
 
 mod kopf;
+mod pause;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

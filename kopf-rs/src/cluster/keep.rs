@@ -30,8 +30,24 @@ impl Cluster {
         resource: &Resource,
         label: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        let collection = resource.path(None, None, None);
-        let target = format!("{collection}?labelSelector={}", escaped(label));
+        self.list_all(resource, &format!("labelSelector={}", escaped(label)))
+            .await
+    }
+
+    /// All objects of a kind in the cluster that have this name: one in each namespace at most.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn list_named(
+        &self,
+        resource: &Resource,
+        name: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let selector = escaped(&format!("metadata.name={name}"));
+        self.list_all(resource, &format!("fieldSelector={selector}"))
+            .await
+    }
+
+    async fn list_all(&self, resource: &Resource, query: &str) -> Result<Vec<Value>, ClusterError> {
+        let target = format!("{}?{query}", resource.path(None, None, None));
         let call = Call::get(target, Asked::of(resource, None, &["list"]));
         let mut list = read(&self.exchange(&call).await?)?;
         match list["items"].take() {

@@ -14,9 +14,24 @@ const VARIABLE: &str = "POD_ID";
 
 /// `$POD_ID`, else `user@host/time of the start/three characters`.
 pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
-    if let Some(told) = std::env::var(VARIABLE).ok().filter(|it| !it.is_empty()) {
-        return told;
-    }
+    told().unwrap_or_else(|| {
+        let time = started.strftime("%Y%m%d%H%M%S");
+        let tail: String = (0..3).map(|_| character(rng)).collect();
+        format!("{}/{time}/{tail}", user_at_host())
+    })
+}
+
+/// The name of who is no operator, and is to be known again: `$POD_ID`, else `user@host`.
+#[cfg(feature = "cli")]
+pub(crate) fn person() -> String {
+    told().unwrap_or_else(user_at_host)
+}
+
+fn told() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|it| !it.is_empty())
+}
+
+fn user_at_host() -> String {
     let user = ["LOGNAME", "USER", "LNAME", "USERNAME"]
         .iter()
         .find_map(|it| std::env::var(it).ok().filter(|it| !it.is_empty()));
@@ -25,9 +40,7 @@ pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
     let host = host
         .trim_end_matches(".localdomain")
         .trim_end_matches(".local");
-    let time = started.strftime("%Y%m%d%H%M%S");
-    let tail: String = (0..3).map(|_| character(rng)).collect();
-    format!("{user}@{host}/{time}/{tail}")
+    format!("{user}@{host}")
 }
 
 fn character(rng: &Rng) -> char {

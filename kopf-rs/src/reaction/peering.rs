@@ -11,6 +11,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
+use crate::object::resource::Resource;
+
+/// Kopf's group, and the one that its kinds had first.
+const GROUPS: [&str; 2] = ["kopf.dev", "zalando.org"];
+
 /// The value of `engine` in the records of this framework.
 const ENGINE: &str = "kopf-rs";
 
@@ -49,6 +54,17 @@ struct Record {
     is_of_this_engine: bool,
     /// When the operator was started; absent in records that only ask others to pause.
     started: Option<Timestamp>,
+    /// Why others are asked to pause, in a person's words.
+    message: Option<String>,
+}
+
+/// What a person asks of operators, who is none.
+#[derive(Clone, Debug)]
+#[cfg(feature = "cli")]
+pub(crate) struct PauseRequest {
+    pub(crate) priority: i64,
+    pub(crate) lifetime: Duration,
+    pub(crate) message: Option<String>,
 }
 
 /// What follows from the records.
@@ -78,17 +94,12 @@ impl OwnPeer {
             "engine": ENGINE,
             "started": self.started.to_string(),
         });
-        self.change(record)
+        change(&self.identity, record)
     }
 
     /// The change that takes its record away.
     pub(crate) fn farewell(&self) -> Value {
-        self.change(Value::Null)
-    }
-
-    fn change(&self, record: Value) -> Value {
-        let records = Map::from_iter([(self.identity.clone(), record)]);
-        json!({"status": records})
+        farewell(&self.identity)
     }
 
     /// Whether this operator pauses for a live peer.
@@ -105,6 +116,51 @@ impl OwnPeer {
             None => true,
         }
     }
+}
+
+// === impl PauseRequest ===
+
+#[cfg(feature = "cli")]
+impl PauseRequest {
+    /// The change that asks for it under this name. It names no start: operators of the same priority pause, too.
+    pub(crate) fn change(&self, identity: &str, now: Timestamp) -> Value {
+        let mut record = json!({
+            "priority": self.priority,
+            "lifetime": self.lifetime.as_secs(),
+            "lastseen": now.to_string(),
+            "engine": ENGINE,
+        });
+        if let Some(message) = &self.message {
+            record["message"] = json!(message);
+        }
+        change(identity, record)
+    }
+}
+
+/// The kind of the peering objects of operators for the whole cluster, or for some namespaces.
+pub(crate) fn plural(is_clusterwide: bool) -> &'static str {
+    if is_clusterwide {
+        "clusterkopfpeerings"
+    } else {
+        "kopfpeerings"
+    }
+}
+
+/// Whether the resource is that kind, of either group.
+pub(crate) fn is_peering(resource: &Resource, is_clusterwide: bool) -> bool {
+    resource.plural == plural(is_clusterwide)
+        && resource.version == "v1"
+        && GROUPS.contains(&&*resource.group)
+}
+
+/// The change that takes the record of that name away.
+pub(crate) fn farewell(identity: &str) -> Value {
+    change(identity, Value::Null)
+}
+
+fn change(identity: &str, record: Value) -> Value {
+    let records = Map::from_iter([(identity.to_owned(), record)]);
+    json!({"status": records})
 }
 
 /// The change that takes the records of dead peers away from the object, if it is still in this version.
@@ -185,6 +241,10 @@ impl Record {
             lastseen: time("lastseen"),
             is_of_this_engine: written.get("engine").is_some_and(|it| it == ENGINE),
             started: time("started"),
+            message: written
+                .get("message")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
         }
     }
 }
@@ -202,6 +262,9 @@ impl Display for Shown<'_> {
         )?;
         if let Some(lastseen) = record.lastseen {
             write!(f, ", lastseen='{lastseen}'")?;
+        }
+        if let Some(message) = &record.message {
+            write!(f, ", message={message:?}")?;
         }
         f.write_str(">")
     }
@@ -324,6 +387,24 @@ mod tests {
             wall(),
         );
         assert_eq!(peers.judge(&own(5), seconds(0)).dead, ["other"]);
+    }
+
+    #[test]
+    #[cfg(feature = "cli")]
+    fn a_request_to_pause_tells_why() {
+        let request = PauseRequest {
+            priority: 5,
+            lifetime: Duration::from_secs(90),
+            message: Some("the \"bank\" moves".to_owned()),
+        };
+        let asked = request.change("alice@laptop", wall());
+        let mut peers = Peers::default();
+        peers.take_in(&asked["status"], seconds(0), wall());
+        let verdict = peers.judge(&own(5), seconds(0));
+        let shown = "<Peer alice@laptop: priority=5, lifetime=90, lastseen='2026-01-01T12:00:00Z', message=\"the \\\"bank\\\" moves\">";
+        assert_eq!(verdict.in_favour_of, [shown], "of the same priority, too");
+        let taken_back = farewell("alice@laptop");
+        assert_eq!(taken_back, json!({"status": {"alice@laptop": null}}));
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn kopf(test: &TestOperator, arguments: &[&str]) -> Option<Program> {
     Some(Program::start(command, PATIENCE))
 }
 
-fn run_kopf(test: &TestOperator, priority: &str) -> Option<Program> {
+pub(super) fn run_kopf(test: &TestOperator, priority: &str) -> Option<Program> {
     let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "kopf", "peering.py"]
         .iter()
         .collect();
@@ -39,7 +39,7 @@ fn run_kopf(test: &TestOperator, priority: &str) -> Option<Program> {
     kopf(test, &flags)
 }
 
-async fn said(program: &Program, text: &str) {
+pub(super) async fn said(program: &Program, text: &str) {
     let lines = program.lines();
     lines.until(text, |line| line.contains(text)).await;
 }

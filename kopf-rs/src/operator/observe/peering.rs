@@ -25,12 +25,9 @@ use crate::object::resource::Resource;
 use crate::operator::follow::follow_in_task;
 use crate::operator::observe::backbone::places;
 use crate::operator::settings::Peering;
-use crate::reaction::peering::{OwnPeer, Peers, Verdict, without};
+use crate::reaction::peering::{OwnPeer, Peers, Verdict, is_peering, without};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
-
-/// Kopf's group, and the one that its kinds had first.
-const GROUPS: [&str; 2] = ["kopf.dev", "zalando.org"];
 
 /// A record that others have taken away is written anew, but not more often than that.
 const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
@@ -153,14 +150,8 @@ impl Peerings {
             return;
         };
         self.are_places_known = are_known;
-        let plural = match namespaces {
-            None => "clusterkopfpeerings",
-            Some(_) => "kopfpeerings",
-        };
-        let is_peering = |it: &&Resource| {
-            it.plural == plural && it.version == "v1" && GROUPS.contains(&&*it.group)
-        };
         let mut wanted = BTreeMap::new();
+        let is_peering = |it: &&Resource| is_peering(it, namespaces.is_none());
         for resource in resources.iter().filter(is_peering) {
             let resource = Arc::new(resource.clone());
             let group = &resource.group;

@@ -1,0 +1,187 @@
+//! The flags of `kopf-rs freeze` and `kopf-rs resume`: Kopf's commands of these names.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{LineFlags, Verbosity, time};
+
+/// The priority of `--dev`, as in Kopf.
+pub(crate) const DEV: i64 = 666;
+
+/// `freeze` or `resume`, with what belongs to it.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kopf-rs", version)]
+pub struct PauseCommand {
+    /// Which of the two.
+    #[command(subcommand)]
+    pub pause: Pause,
+}
+
+/// What running operators are asked for.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Pause {
+    /// Ask running operators to pause
+    Freeze(Freeze),
+    /// Take back what `freeze` has asked for
+    Resume(Resume),
+}
+
+/// `freeze`
+#[derive(Args, Clone, Debug)]
+pub struct Freeze {
+    /// Who is asked, and by whom.
+    #[command(flatten)]
+    pub who: Who,
+    /// The peering of the operators
+    #[arg(
+        short = 'P',
+        long,
+        env = "KOPF_FREEZE_PEERING",
+        value_name = "NAME",
+        hide_env_values = true
+    )]
+    pub peering: String,
+    /// Operators with a lower priority pause, and those with the same
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "NUMBER",
+        default_value_t = 100,
+        allow_negative_numbers = true
+    )]
+    pub priority: i64,
+    /// The same as --priority 666: above operators that run with --dev
+    #[arg(long, conflicts_with = "priority")]
+    pub dev: bool,
+    /// How long they pause unless they are resumed before, such as 90s, 10m or 1h; without a unit, it is in seconds
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time)]
+    pub lifetime: Duration,
+    /// Why, for those who read the logs of the operators
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    pub message: Option<String>,
+}
+
+/// `resume`
+#[derive(Args, Clone, Debug)]
+pub struct Resume {
+    /// Who is asked, and by whom.
+    #[command(flatten)]
+    pub who: Who,
+    /// The peering of the operators
+    #[arg(
+        short = 'P',
+        long,
+        env = "KOPF_RESUME_PEERING",
+        value_name = "NAME",
+        hide_env_values = true
+    )]
+    pub peering: String,
+}
+
+/// What both have.
+#[derive(Args, Clone, Debug)]
+pub struct Who {
+    /// Ask the operators that serve the whole cluster (the default)
+    #[arg(short = 'A', long, conflicts_with = "namespaces")]
+    pub all_namespaces: bool,
+    /// Ask the operators that serve the namespaces which match the pattern, such as `team-*,!team-test`; repeat for more
+    #[arg(short = 'n', long = "namespace", value_name = "PATTERN")]
+    pub namespaces: Vec<String>,
+    /// Who asks: `resume` takes back only what `freeze` has asked for under the same name [default: `$POD_ID`, else user@host]
+    #[arg(short = 'i', long, value_name = "NAME")]
+    pub id: Option<String>,
+    /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Use this context of the kubeconfig instead of its current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// How much is logged.
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+    /// What a log line looks like.
+    #[command(flatten)]
+    pub lines: LineFlags,
+}
+
+// === impl Freeze ===
+
+impl Freeze {
+    /// The priority that was typed.
+    #[must_use]
+    pub fn priority(&self) -> i64 {
+        if self.dev { DEV } else { self.priority }
+    }
+}
+
+// === impl Pause ===
+
+impl Pause {
+    /// Who is asked, and by whom.
+    #[must_use]
+    pub fn who(&self) -> &Who {
+        match self {
+            Self::Freeze(it) => &it.who,
+            Self::Resume(it) => &it.who,
+        }
+    }
+
+    /// The name of the peering.
+    #[must_use]
+    pub fn peering(&self) -> &str {
+        match self {
+            Self::Freeze(it) => &it.peering,
+            Self::Resume(it) => &it.peering,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Pause, clap::Error> {
+        let typed = std::iter::once("kopf-rs").chain(line.split(' '));
+        PauseCommand::try_parse_from(typed).map(|it| it.pause)
+    }
+
+    fn freeze(line: &str) -> Freeze {
+        match parse(line) {
+            Ok(Pause::Freeze(freeze)) => freeze,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn kopfs_options_are_taken() {
+        let given = freeze("freeze -n a -n b -i me -P default -p 7 -t 60 -m why -v");
+        assert_eq!(given.who.namespaces, ["a", "b"]);
+        assert_eq!(given.who.id.as_deref(), Some("me"));
+        assert_eq!((given.priority(), given.lifetime.as_secs()), (7, 60));
+        assert_eq!(given.message.as_deref(), Some("why"));
+        let defaults = freeze("freeze -A --peering=default --lifetime=5m");
+        assert_eq!(
+            (defaults.priority(), defaults.lifetime.as_secs()),
+            (100, 300)
+        );
+        assert_eq!(freeze("freeze -P x -t 1 --dev").priority(), 666);
+        assert!(parse("resume -P x --id me -n a").is_ok());
+    }
+
+    #[test]
+    fn what_is_missing_or_contradicts_is_refused() {
+        for line in [
+            "freeze -P x",
+            "freeze -t 6",
+            "freeze -P x -t soon",
+            "freeze -P x -t 6 --dev -p 7",
+            "freeze -P x -t 6 -A -n a",
+            "resume",
+            "resume -P x -t 6",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

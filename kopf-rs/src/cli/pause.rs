@@ -1,0 +1,86 @@
+//! `kopf-rs freeze` and `kopf-rs resume`: asks running operators to pause, or to go on, and exits.
+
+use std::error::Error;
+
+use jiff::Timestamp;
+use kopf_rs_flags::pause::{Pause, Who};
+use tokio::runtime::Builder;
+
+use crate::cluster::Cluster;
+use crate::cluster::connect::{self, ConnectOptions};
+use crate::operator::identity::person;
+use crate::operator::pausing::{Asked, PeeringQuestion};
+use crate::operator::scope::{Patterns, Scope};
+
+/// Ask what was typed.
+pub(super) fn run(pause: &Pause) -> Result<(), Box<dyn Error>> {
+    ask(&question(pause)?, pause.who())
+}
+
+fn question(pause: &Pause) -> Result<PeeringQuestion, Box<dyn Error>> {
+    let who = pause.who();
+    let scope = if who.namespaces.is_empty() {
+        Scope::All
+    } else {
+        Scope::Some(Patterns::parse(&who.namespaces)?)
+    };
+    let question = PeeringQuestion {
+        name: pause.peering().to_owned(),
+        identity: who.id.clone().unwrap_or_else(person),
+        scope,
+        pause: None,
+    };
+    Ok(match pause {
+        Pause::Freeze(it) => question.pausing(it.priority(), it.lifetime, it.message.clone()),
+        Pause::Resume(_) => question,
+    })
+}
+
+fn ask(question: &PeeringQuestion, who: &Who) -> Result<(), Box<dyn Error>> {
+    let options = ConnectOptions {
+        kubeconfig: who.kubeconfig.clone(),
+        context: who.context.clone(),
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (asked, missing) = runtime.block_on(async {
+        let connection = connect::connect(&options).await?;
+        let cluster = Cluster::new(connection.client);
+        Ok::<_, Box<dyn Error>>(question.ask(&cluster, Timestamp::now()).await?)
+    })?;
+    for asked in &asked {
+        tell(question, asked);
+    }
+    match missing {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
+}
+
+fn tell(question: &PeeringQuestion, asked: &Asked) {
+    let PeeringQuestion {
+        name,
+        identity,
+        pause,
+        ..
+    } = question;
+    let place = match &asked.namespace {
+        Some(namespace) => format!("the peering '{name}' of the namespace '{namespace}'"),
+        None => format!("the peering '{name}' of the whole cluster"),
+    };
+    if let Some(pause) = pause {
+        let (priority, seconds) = (pause.priority, pause.lifetime.as_secs());
+        tracing::info!(
+            "Operators in {place} with a priority up to {priority} are asked to pause for {seconds} seconds, by '{identity}'."
+        );
+    } else if asked.is_done {
+        tracing::info!("Operators in {place} are asked no more to pause, by '{identity}'.");
+    } else {
+        let others = match &asked.others[..] {
+            [] => "Nobody has a record there.".to_owned(),
+            others => format!("There are records of: {}.", others.join(", ")),
+        };
+        tracing::warn!(
+            "'{identity}' has not asked operators in {place} to pause: nothing is taken back. {others} --id says who has asked."
+        );
+    }
+}
