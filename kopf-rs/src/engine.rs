@@ -67,7 +67,7 @@ use crate::engine::indexing::objects::facts::IndexFacts;
 use crate::engine::key::Key;
 use crate::engine::last_errors::{LastError, LastErrors};
 use crate::engine::memory::{Memory, Version};
-use crate::engine::queue::facts::QueueFacts;
+use crate::engine::queue::facts::{ObjectFacts, QueueFacts};
 use crate::engine::queue::{StreamId, WorkerStart};
 use crate::engine::report::report_of_operator;
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -302,6 +302,11 @@ impl Engine {
             versions.into_iter().any(|it| it.covers(version))
         };
         self.0.queue.facts(is_handled)
+    }
+
+    /// What the queue knows of the object of that uid.
+    pub(crate) fn object_facts(&self, uid: &str) -> Option<ObjectFacts> {
+        self.0.queue.object_facts(uid)
     }
 
     /// Which indices are filled, and what the others lack.

@@ -1,5 +1,7 @@
 //! Why an object is as it is, as `--why` says it: by its annotations, its managed fields and the handlers of the program, while no operator runs.
 
+mod running;
+
 use kopf_rs::{
     Explanation, Operator, PRESENT, Persistence, Registry, Settings, TemporaryError, WhyQuestion,
     handler,

@@ -23,6 +23,9 @@ pub(super) fn explain(
     if let [namespace] = &flags.scope.namespaces[..] {
         question = question.namespace(namespace);
     }
+    if let Some(endpoint) = &flags.health.liveness {
+        question = question.endpoint(endpoint);
+    }
     for change in &flags.why.changes {
         question = question.if_changed(change)?;
     }

@@ -43,6 +43,7 @@ pub(crate) struct Check {
 pub(crate) struct Query {
     verbose: bool,
     exclude: Vec<String>,
+    uid: Option<String>,
 }
 
 /// What an endpoint answers.
@@ -226,10 +227,16 @@ impl Query {
             match part.split_once('=').unwrap_or((part, "")) {
                 ("verbose", _) => asked.verbose = true,
                 ("exclude", name) => asked.exclude.push(name.to_owned()),
+                ("uid", uid) => asked.uid = Some(uid.to_owned()),
                 _ => {}
             }
         }
         asked
+    }
+
+    /// The object that is asked about.
+    pub(crate) fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
     }
 }
 

@@ -149,7 +149,7 @@ impl Server {
         match request.uri().path() {
             LIVEZ => self.checked(LIVEZ, &self.asked(Ask::Live).await, &asked),
             READYZ => self.checked(READYZ, &self.asked(Ask::Ready).await, &asked),
-            STATUSZ if is_from_here(request.headers(), ends) => self.status().await,
+            STATUSZ if is_from_here(request.headers(), ends) => self.status(asked.uid()).await,
             STATUSZ => forbidden("for this machine only: use kubectl port-forward"),
             path if path == self.path => self.probe(&asked).await,
             _ => Reply::text(StatusCode::NOT_FOUND, "404: Not Found\n"),
@@ -174,11 +174,12 @@ impl Server {
         checks
     }
 
-    async fn status(&self) -> Reply {
+    async fn status(&self, uid: Option<&str>) -> Reply {
         if !self.board.bounds().status {
             return forbidden("switched off by `health.status`");
         }
-        match self.ask(Ask::Status).await {
+        let uid = uid.map(str::to_owned);
+        match self.ask(|answer| Ask::Status(uid, answer)).await {
             Ok(status) => Reply::json(format!("{status:#}\n")),
             Err(trouble) => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{trouble}\n")),
         }

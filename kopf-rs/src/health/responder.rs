@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::health::board::{Board, Phase};
 use crate::health::checks::{Check, Facts};
 use crate::health::probes::{Probed, Prober};
-use crate::health::status::status;
+use crate::health::status::{status, status_of};
 
 /// Results of probes are good for so long, as in Kopf.
 const FRESH: Duration = Duration::from_secs(10);
@@ -30,7 +30,8 @@ const WAITING: usize = 16;
 pub(super) enum Ask {
     Live(oneshot::Sender<Vec<Check>>),
     Ready(oneshot::Sender<Vec<Check>>),
-    Status(oneshot::Sender<Value>),
+    /// Of all, or of the object of this uid.
+    Status(Option<String>, oneshot::Sender<Value>),
     /// `None` while startup handlers are called: probes may need what these make.
     Probes(oneshot::Sender<Option<Arc<Probed>>>),
 }
@@ -112,10 +113,14 @@ impl Responder {
         match ask {
             Ask::Live(answer) => drop(answer.send(self.facts(now).live(now))),
             Ask::Ready(answer) => drop(answer.send(self.facts(now).ready(now))),
-            Ask::Status(answer) => {
+            Ask::Status(uid, answer) => {
                 let board = self.board.clone();
                 let facts = self.facts(now);
-                drop(answer.send(status(&board.known(), facts, now)));
+                let known = board.known();
+                drop(answer.send(match uid {
+                    Some(uid) => status_of(&known, facts, &uid, now),
+                    None => status(&known, facts, now),
+                }));
             }
             Ask::Probes(answer) => self.probe(answer),
         }

@@ -1,4 +1,4 @@
-//! What the operator does, as JSON for people and programs: `/statusz`.
+//! What the operator does, and what it does for one object, as JSON for people and programs: `/statusz`.
 //!
 //! Names objects and errors, so it is for this machine only: the listener sees to that.
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::engine::Engine;
+use crate::engine::memory::Version;
 use crate::engine::queue::facts::QueueFacts;
 use crate::health::board::{Known, Listing, Phase, WatchFacts};
 use crate::health::checks::{Check, Facts};
@@ -62,6 +63,51 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
         },
         "lastErrors": engine.map(errors).unwrap_or_default(),
         "failedForGood": engine.map(failures).unwrap_or_default(),
+    })
+}
+
+/// The same of one object: what is done for it now, and what it waits for.
+pub(super) fn status_of(known: &Known, facts: &Facts, uid: &str, now: Instant) -> Value {
+    let engine = known.engine.as_ref();
+    let of_object = engine.and_then(|it| it.object_facts(uid));
+    let calls = facts.calls.iter().filter(|it| it.uid == uid);
+    let waits = of_object.as_ref().and_then(|it| it.waits.as_ref());
+    // What one of the running calls was given does not wait.
+    let is_given = |version: &Version| calls.clone().any(|it| it.version.covers(version));
+    let waits = waits.filter(|(_, version)| !is_given(version));
+    let name = of_object.as_ref().map(|it| &*it.object.name);
+    let is_about = |object: &str| name.is_some_and(|name| name == object);
+    let in_background = engine.map(Engine::calls_in_background).unwrap_or_default();
+    let in_background = in_background.iter().filter(|call| {
+        let about = call.logger.about();
+        about.is_some_and(|about| about.uid == uid)
+    });
+    let errors = engine.map(Engine::last_errors).unwrap_or_default();
+    json!({
+        "operator": known.name,
+        "uid": uid,
+        "isKnown": of_object.is_some(),
+        "paused": facts.is_paused,
+        "resource": of_object.as_ref().map(|it| &it.object.resource),
+        "object": name,
+        "watches": facts.watches.iter().map(|it| watch(it, now)).collect::<Vec<_>>(),
+        "atWork": of_object.as_ref().is_some_and(|it| it.is_busy),
+        "waitsSeconds": waits.map(|(from, _)| since(*from, now)),
+        "requestsFail": of_object.as_ref().is_some_and(|it| it.is_held_up),
+        "dueInSeconds": of_object.as_ref().and_then(|it| it.due)
+            .map(|due| rounded(due.saturating_duration_since(now))),
+        "handlersInFlight": calls.clone().map(|call| json!({
+            "handler": call.handler,
+            "seconds": since(call.since, now),
+        })).collect::<Vec<_>>(),
+        "daemonsAndTimersInFlight": in_background.map(|call| json!({
+            "handler": call.handler.id,
+            "stopping": call.stopped.reason().is_some(),
+        })).collect::<Vec<_>>(),
+        "lastErrors": errors.iter().filter(|it| is_about(&it.object)).map(|error| json!({
+            "time": error.at.to_string(),
+            "line": error.line,
+        })).collect::<Vec<_>>(),
     })
 }
 

@@ -57,6 +57,7 @@ use crate::state::{BadPersistence, Persistence};
 
 mod admission;
 mod answering;
+mod asking;
 mod logged_in;
 mod peer;
 mod policies;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::handler::definition::Handler;
 use crate::object::body::Body;
@@ -11,6 +12,7 @@ use crate::object::resource::Resource;
 use crate::reaction::explain::{Explained, ExplainedHandler};
 use crate::why::exclusion::exclusion;
 use crate::why::explanation::{ChangedCalls, EvidenceLine, Explanation, HandlerLine};
+use crate::why::running::{self, activity, obstacle};
 use crate::why::writers::LastWrite;
 
 /// All that is known of an object that is there.
@@ -29,6 +31,10 @@ pub(crate) struct Evidence<'a> {
     pub(crate) is_in_scope: bool,
     /// The operators for which this one is paused; or why that is not known.
     pub(crate) peers: Result<Vec<String>, String>,
+    /// What the running operator says of the object; or why that is not known. `None`: nobody was asked.
+    pub(crate) running: Option<Result<Value, String>>,
+    /// Its Kubernetes Events, the newest first; or why they are not known.
+    pub(crate) events: Result<Vec<String>, String>,
     pub(crate) is_kopf: bool,
     pub(crate) now: Timestamp,
 }
@@ -107,6 +113,12 @@ fn find(evidence: &Evidence<'_>) -> Verdict {
         let summary = format!("the operator is paused for {}", peers.join(", "));
         let wakes = "the end of that operator, or of its lifetime in the peering".to_owned();
         return verdict("paused", summary, Some(wakes));
+    }
+    let running = evidence.running.as_ref().and_then(|it| it.as_ref().ok());
+    let namespace = evidence.body.namespace();
+    let obstacle = running.and_then(|it| obstacle(it, evidence.resource, namespace));
+    if let Some(found) = obstacle.or_else(|| running.and_then(activity)) {
+        return verdict(found.word, found.summary, found.wakes);
     }
     if evidence.body.is_deleting() {
         return of_deletion(evidence);
@@ -313,9 +325,21 @@ fn known(evidence: &Evidence<'_>) -> Vec<EvidenceLine> {
         }
         Err(why) => lines.push(said("peering", format!("unknown, because {why}"))),
     }
-    let unasked =
-        "unknown, because none was asked: /statusz of its liveness endpoint has what it does now";
-    lines.push(said("running operator", unasked));
+    match &evidence.events {
+        Ok(events) => lines.extend(events.iter().map(|it| said("Event", it))),
+        Err(why) => lines.push(said("Event", format!("unknown, because {why}"))),
+    }
+    let source = "running operator";
+    match &evidence.running {
+        Some(Ok(value)) => {
+            lines.extend(running::lines(value).into_iter().map(|it| said(source, it)));
+        }
+        Some(Err(why)) => lines.push(said(source, format!("unknown, because {why}"))),
+        None => {
+            let unasked = "unknown, because none was asked: --liveness says where";
+            lines.push(said(source, unasked));
+        }
+    }
     if evidence.changed.is_some() {
         let text = "defaults of the schema and webhooks are not applied to it";
         lines.push(said("change", text));

@@ -18,6 +18,8 @@ pub struct WhyQuestion {
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
     pub(crate) changes: Vec<(FieldPath, Value)>,
+    /// The liveness endpoint of the running operator.
+    pub(crate) endpoint: Option<String>,
 }
 
 /// A question that cannot be understood: what was expected.
@@ -38,6 +40,7 @@ impl WhyQuestion {
                     name: name.to_owned(),
                     namespace: None,
                     changes: Vec::new(),
+                    endpoint: None,
                 })
             }
             _ => Err(BadQuestion(format!(
@@ -50,6 +53,14 @@ impl WhyQuestion {
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Ask the running operator, too: the URL of its liveness endpoint as it is reached on this machine, such as `http://127.0.0.1:8080/healthz`.
+    /// It answers only where it is asked from its own machine or through `kubectl port-forward`. By default, nobody is asked.
+    #[must_use]
+    pub fn endpoint(mut self, url: impl Into<String>) -> Self {
+        self.endpoint = Some(url.into());
         self
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError};
-use crate::cluster::request::Call;
+use crate::cluster::request::{Call, escaped};
 use crate::cluster::write::MERGE;
 use crate::object::resource::Resource;
 
@@ -48,6 +48,23 @@ impl Cluster {
     ) -> Result<(), ClusterError> {
         self.send_event(Method::PATCH, (namespace, Some(name)), patch)
             .await
+    }
+
+    /// The Events about the object of that uid; those of objects of the whole cluster are in `default`.
+    pub(crate) async fn events_about(
+        &self,
+        namespace: Option<&str>,
+        uid: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let namespace = namespace.unwrap_or("default");
+        let selector = escaped(&format!("regarding.uid={uid}"));
+        let collection = EVENTS.path(Some(namespace), None, None);
+        let target = format!("{collection}?fieldSelector={selector}&limit=100");
+        let asked = Asked::of(&EVENTS, Some(namespace), &["list"]);
+        let reply = self.exchange(&Call::get(target, asked)).await?;
+        let list: Value = serde_json::from_slice(&reply)
+            .map_err(|error| ClusterError::Invalid(format!("the reply is no list: {error}")))?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
     async fn send_event(

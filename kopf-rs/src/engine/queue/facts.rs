@@ -44,6 +44,20 @@ pub(crate) struct Waiting {
     pub(crate) is_held_up: bool,
 }
 
+/// What the queue knows of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectFacts {
+    pub(crate) object: QueuedObject,
+    /// It has a worker.
+    pub(crate) is_busy: bool,
+    /// Since when a state of it waits to be looked at, and which version that is.
+    pub(crate) waits: Option<(Instant, Version)>,
+    /// Requests about it fail and are repeated.
+    pub(crate) is_held_up: bool,
+    /// It rests until then.
+    pub(crate) due: Option<Instant>,
+}
+
 /// An object as the queue knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedObject {
@@ -57,6 +71,20 @@ pub(crate) struct QueuedObject {
 const NAMED: usize = 10;
 
 impl Queue {
+    /// One object now; `None` where it is not known.
+    pub(crate) fn object_facts(&self, uid: &str) -> Option<ObjectFacts> {
+        let state = self.lock();
+        let slot = state.slots.get(&Key::of_uid(uid))?;
+        let waits = slot.waits_since();
+        Some(ObjectFacts {
+            object: state.named(slot),
+            is_busy: !slot.is_at_rest(),
+            is_held_up: waits.as_ref().is_some_and(|it| it.1.is_some()),
+            waits: waits.map(|(since, _, version)| (since, version)),
+            due: slot.due(),
+        })
+    }
+
     /// Its contents now. States that are handled already, as `is_handled` says of a uid and a version, do not count as waiting.
     pub(crate) fn facts(&self, is_handled: impl Fn(&str, &Version) -> bool) -> QueueFacts {
         let state = self.lock();

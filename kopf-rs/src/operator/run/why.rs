@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster};
@@ -14,22 +15,21 @@ use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 use crate::operator::matching::{ServedResource, match_handlers};
+use crate::operator::run::asking::ask;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, refused};
 use crate::operator::scope::Scope;
 use crate::operator::settings::Settings;
 use crate::reaction::explain::{Explained, explain};
 use crate::reaction::input::{Input, Policy};
 use crate::reaction::memory::ObjectMemory;
-use crate::reaction::peering::Peers;
+use crate::reaction::peering::{Peers, is_peering};
 use crate::state::Persistence;
 use crate::state::naming;
+use crate::why::events::recent;
 use crate::why::explanation::Explanation;
 use crate::why::judgement::{Evidence, judge, unknown};
 use crate::why::question::WhyQuestion;
 use crate::why::writers::last_write;
-
-/// The groups of peerings: Kopf's present one, and its former one.
-const PEERINGS: [&str; 2] = ["kopf.dev", "zalando.org"];
 
 impl Operator {
     /// Why an object is as it is: what was handled last and when, what it waits for and what will wake it, which filter keeps it away, and what a
@@ -111,6 +111,8 @@ impl CheckedOperator {
             peers: self
                 .peers(&settings, &cluster, &resources, body.namespace())
                 .await,
+            running: running(question, &body).await,
+            events: events(&cluster, &body).await,
             is_kopf: persistence.prefix() != Some(&*naming::prefix(&self.name)),
             now: self.clock.now(),
         }))
@@ -205,14 +207,10 @@ impl CheckedOperator {
         };
         // The operator that this is about is another process than this one, and may be one of those of its own priority.
         own.started = Timestamp::MIN;
-        let (plural, namespace) = match self.scope {
-            Scope::All => ("clusterkopfpeerings", None),
-            Scope::Some(_) => ("kopfpeerings", namespace),
-        };
-        let is_peering = |it: &&Resource| {
-            it.plural == plural && it.version == "v1" && PEERINGS.contains(&&*it.group)
-        };
+        let is_clusterwide = matches!(self.scope, Scope::All);
+        let namespace = namespace.filter(|_| !is_clusterwide);
         let mut paused_for = Vec::new();
+        let is_peering = |it: &&Resource| is_peering(it, is_clusterwide);
         for resource in resources.iter().filter(is_peering) {
             match cluster
                 .get(resource, namespace, &settings.peering.name)
@@ -230,6 +228,16 @@ impl CheckedOperator {
         }
         Ok(paused_for)
     }
+}
+
+async fn running(question: &WhyQuestion, body: &Body) -> Option<Result<Value, String>> {
+    Some(ask(question.endpoint.as_deref()?, body.uid()).await)
+}
+
+async fn events(cluster: &Cluster, body: &Body) -> Result<Vec<String>, String> {
+    let events = cluster.events_about(body.namespace(), body.uid()).await;
+    let events = events.map_err(|error| error.to_string())?;
+    Ok(recent(&events))
 }
 
 fn title(question: &WhyQuestion) -> String {
