@@ -5,9 +5,7 @@ use kopf_rs::prelude::*;
 #[on_create("shops.example.com")]
 #[on_update("shops.example.com", field = "spec.items")]
 async fn stock(#[from(spec.items)] items: Vec<String>, subs: Subhandlers) -> HandlerResult<usize> {
-    for item in &items {
-        subs.add(fill::id(item).param(item));
-    }
+    subs.extend(items.iter().map(|item| fill::id(item).param(item)));
     subs.execute().await?;
     Ok(items.len())
 }

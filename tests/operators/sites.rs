@@ -1,8 +1,6 @@
 //! A `ConfigMap` for each site, deleted with it.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs::prelude::*;
-use kube::api::{Api, DeleteParams, PostParams};
 
 #[on_startup]
 fn configure(settings: StartupSettings) {
@@ -12,23 +10,20 @@ fn configure(settings: StartupSettings) {
 }
 
 #[on_create("sites.example.com", retries = 5)]
-async fn publish(cause: &Cause, client: Client, patch: &mut Patch) -> HandlerResult {
-    let pages = &cause.body().spec()["pages"];
-    let map = json!({"metadata": {"name": cause.name()}, "data": pages});
-    let api = Api::<ConfigMap>::namespaced(client, cause.namespace().unwrap_or_default());
-    api.create(&PostParams::default(), &serde_json::from_value(map)?)
-        .await?;
+async fn publish(spec: &Value, name: &str, children: Children, patch: &mut Patch) -> HandlerResult {
+    let pages = &spec["pages"];
+    let metadata = json!({"name": name});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": pages});
+    children.apply(&map).await?;
     patch.set("status.pages", pages.as_object().map_or(0, Map::len));
     Ok(())
 }
 
 #[on_delete("sites.example.com")]
-async fn withdraw(name: &str, namespace: &str, client: Client) -> HandlerResult {
-    let api = Api::<ConfigMap>::namespaced(client, namespace);
-    match api.delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => retry!(10, "{name} stays: {error}"),
-        Ok(_) => {}
+async fn withdraw(name: &str, children: Children) -> HandlerResult {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    if let Err(error) = children.delete(&map).await {
+        retry!(10, "{name} stays: {error}");
     }
     info!("{name} is withdrawn");
     Ok(())

@@ -1,11 +1,10 @@
 //! A claim for each volume, which grows with it.
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kopf_rs::prelude::*;
-use kube::api::{Api, Patch, PatchParams, PostParams};
 
 #[on_create("volumes.example.com")]
-async fn create(spec: &Value, name: &str, namespace: &str, client: Client) -> HandlerResult<Value> {
+#[on_update("volumes.example.com", field = "spec.size")]
+async fn claim(spec: &Value, name: &str, children: Children) -> HandlerResult<Value> {
     let Some(size) = spec["size"].as_str() else {
         fail!("spec.size must be set, and not {}", spec["size"]);
     };
@@ -18,18 +17,8 @@ async fn create(spec: &Value, name: &str, namespace: &str, client: Client) -> Ha
             "resources": {"requests": {"storage": size}},
         },
     });
-    let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
-    api.create(&PostParams::default(), &serde_json::from_value(claim)?)
-        .await?;
-    info!("claim {name} is made");
+    if children.apply(&claim).await?.is_created() {
+        info!("claim {name} is made");
+    }
     Ok(json!({"claim": name}))
-}
-
-#[on_update("volumes.example.com", field = "spec.size")]
-async fn resize(new: &Value, name: &str, namespace: &str, client: Client) -> HandlerResult {
-    let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
-    let patch = json!({"spec": {"resources": {"requests": {"storage": new}}}});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-        .await?;
-    Ok(())
 }

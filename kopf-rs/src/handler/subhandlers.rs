@@ -124,6 +124,11 @@ impl Subhandlers {
         self.group().callbacks.push(handler.into_callback());
     }
 
+    /// Register several, as with [`Subhandlers::add`]: `subs.extend(items.iter().map(|item| fill::id(item).param(item)))`.
+    pub fn extend<T: IntoSubhandler>(&self, handlers: impl IntoIterator<Item = T>) {
+        handlers.into_iter().for_each(|handler| self.add(handler));
+    }
+
     /// Failed sub-handlers do not fail the parent, as in Kopf.
     pub fn ignore_failures(&self) {
         self.group().tolerant = true;
