@@ -89,7 +89,7 @@ pub struct Who {
     /// Ask the operators that serve the namespaces which match the pattern, such as `team-*,!team-test`; repeat for more
     #[arg(short = 'n', long = "namespace", value_name = "PATTERN")]
     pub namespaces: Vec<String>,
-    /// Who asks: `resume` takes back only what `freeze` has asked for under the same name [default: `$POD_ID`, else user@host]
+    /// Who asks: `resume` takes back only what `freeze` has asked for under the same name (default: `$POD_ID`, else user@host)
     #[arg(short = 'i', long, value_name = "NAME")]
     pub id: Option<String>,
     /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
