@@ -117,6 +117,8 @@ fn failing_once(test: &TestOperator) -> Registry {
 async fn figures_are_written_in_the_format_that_is_asked_for(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let scraped = Scraped::start(&test, failing_once(&test)).await;
+    // Series come while it starts.
+    scraped.until("kopf_rs_active", 1).await;
     let open = scrape(scraped.port, OPEN).await;
     assert_eq!(open.code, 200);
     assert_eq!(
