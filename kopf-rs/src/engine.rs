@@ -158,11 +158,13 @@ impl Engine {
 
     /// The operator is paused from now on: what [`Engine::suspend`] ends will be watched again.
     pub(crate) fn pause(&self) {
+        self.0.setup.children.pause(true);
         self.0.queue.pause();
     }
 
     /// The pause is over.
     pub(crate) fn resume(&self) {
+        self.0.setup.children.pause(false);
         self.0.queue.resume();
     }
 

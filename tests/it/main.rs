@@ -13,6 +13,7 @@ mod blocking;
 mod child_contests;
 mod child_histories;
 mod child_lives;
+mod child_refusals;
 mod child_sets;
 mod child_troubles;
 mod children;

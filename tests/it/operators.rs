@@ -114,26 +114,31 @@ fn an_operator_takes_few_more_lines_than_its_twin() {
 }
 
 /// Kubebuilder's types make the definition, as those of `WebApp` do here. `VoteConfig` has it in YAML, and so it is left out on both sides.
+/// `MySQLCluster` is mostly the objects that it makes, and they take as many lines in either language: half of them cannot be had.
 #[test]
 fn an_operator_of_a_tutorial_takes_half_the_lines() {
-    for (name, files) in [
-        ("webapp", &["types.go", "controller.go"][..]),
-        ("voteconfig", &["controller.go"][..]),
+    for (name, files, at_most) in [
+        ("webapp", &["types.go", "controller.go"][..], 0.5),
+        ("voteconfig", &["controller.go"][..], 0.5),
+        ("mysqlcluster", &["types.go", "controller.go"][..], 0.75),
     ] {
         let in_go = files
             .iter()
             .map(|file| lines_of(&format!("tests/operators/go/{name}/{file}")));
         let in_go: usize = in_go.sum();
         let ours = lines_of(&format!("examples/{name}/src/lib.rs"));
-        say(&format!("{name:>10}: {in_go} lines in Go, {ours} here"));
-        assert!(2 * ours <= in_go, "{name}: {ours} lines, {in_go} in Go");
+        say(&format!("{name:>12}: {in_go} lines in Go, {ours} here"));
+        assert!(
+            ratio(ours, in_go) <= at_most,
+            "{name}: {ours} lines, {in_go} in Go"
+        );
     }
 }
 
 #[test]
 fn the_operators_in_go_compile() {
     let sources = root().join("tests/operators/go");
-    for name in ["webapp", "voteconfig"] {
+    for name in ["webapp", "voteconfig", "mysqlcluster"] {
         match go_program(&sources, name) {
             Ok(_) => {}
             Err(ToolError::Missing(missing)) => {

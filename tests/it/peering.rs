@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kopf_rs::{Operator, Registry, Settings, handler};
+use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
 use crate::operating::{TestOperator, Working};
+use crate::owned::map;
 
 scenarios! {
     a_record_comes_and_goes_with_its_operator [memory tcp];
@@ -27,6 +29,7 @@ scenarios! {
     signs_of_life_come_before_the_lifetime_is_over [memory];
     a_record_that_others_take_away_is_written_again [memory];
     an_operator_without_permission_works_and_says_so [tcp];
+    a_pause_between_an_apply_and_a_deletion_leaves_children_to_others [memory tcp];
 }
 
 const PEERINGS: &str = "kopfpeerings";
@@ -407,4 +410,58 @@ async fn an_operator_without_permission_works_and_says_so(cluster: TestCluster) 
     test.create("one", json!({})).await;
     test.calls_until("c one").await;
     working.stop().await;
+}
+
+/// Lets all be there that the object lists, and nothing else.
+fn keeping(test: &TestOperator) -> Registry {
+    let keep = || {
+        let keep = test.handler("keep", |context| async move {
+            let wanted: Vec<Value> = context.read("spec.children")?;
+            context.children()?.set(&wanted).await?;
+            Ok(Value::Null)
+        });
+        keep.owns("configmaps")
+    };
+    Registry::new()
+        .on_create(test.selector(), keep())
+        .on_update(test.selector(), keep())
+}
+
+/// CH60: what is deleted, and by whom, is for the operator to say that is active.
+async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(cluster: TestCluster) {
+    let test = with_peering(cluster).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let working = test.start(keeping(&test));
+    let wanted = |name: &str| json!({"children": [map(name, &json!({}))]});
+    let there = |object: Option<&Value>| object.is_some();
+    let gone = |object: Option<&Value>| object.is_none();
+    test.create("one", wanted("before")).await;
+    let made = test.cluster.until("it is made", "configmaps", "before", there);
+    made.await;
+    test.line("Handler 'keep' succeeded").await;
+    let delay = Fault::delay_answer(Duration::from_secs(4));
+    let delays = server.fault(delay.on(Verb::Patch).plural("configmaps"));
+    test.patch("one", json!({"spec": wanted("after")})).await;
+    let made = test.cluster.until("it is made", "configmaps", "after", there);
+    made.await;
+    write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
+    test.line("Pausing operations in favour of [<Peer higher")
+        .await;
+    test.line("the operator is paused in favour of another one: it writes no children until it goes on")
+        .await;
+    drop(delays);
+    let deleted = || {
+        let asked = test.cluster.asked().into_iter();
+        let by_operator = asked.filter(|it| it.user_agent != TestCluster::USER_AGENT);
+        let of_children = by_operator.filter(|it| it.path.contains("/configmaps/"));
+        of_children.filter(|it| it.verb == "delete").count()
+    };
+    assert_eq!(deleted(), 0);
+    assert!(test.cluster.get("configmaps", "before").await.is_some());
+    write(&test, "higher", Value::Null).await;
+    let deletion = test.cluster.until("it is deleted", "configmaps", "before", gone);
+    deletion.await;
+    working.stop().await;
+    assert_eq!(deleted(), 1);
+    assert!(test.cluster.get("configmaps", "after").await.is_some());
 }

@@ -1,5 +1,7 @@
 //! The whole operator on an API server in memory, under virtual time.
 
+use std::time::Duration;
+
 use kopf_rs::Registry;
 use kopf_rs::testing::{Fault, TestCluster, TestOperator, Verb, WorkloadOptions};
 
@@ -81,6 +83,20 @@ async fn servers_are_ready_and_filled() {
             .is_none()
     );
     assert_eq!(operator.stop().await.failed, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_rest_nothing_is_asked() {
+    let (cluster, operator) = settled().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = || {
+        let requests = cluster.requests();
+        requests.iter().filter(|it| it.verb != Verb::Watch).count()
+    };
+    let before = asked();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(asked(), before);
+    operator.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

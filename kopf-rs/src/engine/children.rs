@@ -14,6 +14,7 @@ mod watched;
 
 use std::fmt;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub(crate) struct ChildApplier {
     begun: Instant,
     /// When a kind was last looked for.
     looked: Mutex<Option<Instant>>,
+    /// Another operator is active.
+    is_paused: AtomicBool,
 }
 
 /// Wakes the owner with this uid for a child of this kind.
@@ -86,6 +89,7 @@ impl ChildApplier {
             wake: OnceLock::new(),
             begun: Instant::now(),
             looked: Mutex::default(),
+            is_paused: AtomicBool::new(false),
         }
     }
 
@@ -117,6 +121,20 @@ impl ChildApplier {
                 Err(_) => Err(ChildError::NoOperator),
             }
         })
+    }
+
+    /// Another operator is active from now on, or is no more: children are its business.
+    pub(super) fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// Asked before each write, and not only of the first: a pause may begin between the apply of a set and its deletions.
+    fn may_write(&self) -> Result<(), ChildError> {
+        if self.is_paused.load(Ordering::Relaxed) {
+            Err(ChildError::Paused)
+        } else {
+            Ok(())
+        }
     }
 
     /// The label of all children, as a selector.

@@ -93,6 +93,10 @@ pub(crate) enum ChildError {
     NoOperator,
     #[error("the owner is being deleted: no children are applied any more")]
     OwnerTerminating,
+    #[error(
+        "the operator is paused in favour of another one: it writes no children until it goes on"
+    )]
+    Paused,
     #[error("{0} is being deleted: it is applied again once it is gone")]
     Terminating(ChildName),
     #[error("{0} was deleted by somebody else meanwhile")]
@@ -171,7 +175,7 @@ impl ChildError {
             | Self::Unwatched(_)
             | Self::Refused { .. } => None,
             Self::Unstable { wait, .. } | Self::Contested { wait, .. } => Some(*wait),
-            Self::Vanished(_) => Some(Duration::from_secs(1)),
+            Self::Paused | Self::Vanished(_) => Some(Duration::from_secs(1)),
             Self::Terminating(_) => Some(Duration::from_secs(5)),
             Self::KindMissing { .. }
             | Self::RefusedForNow { .. }

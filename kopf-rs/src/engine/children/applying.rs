@@ -174,6 +174,7 @@ impl ChildApplier {
         let mut step = self.first_step(task, of_owner, wanted);
         let mut pauses = pauses();
         for _ in 0..TRIES {
+            self.may_write()?;
             let tried = match step.clone() {
                 Step::TwoAuthors { first } => {
                     return Err(ChildError::TwoAuthors {

@@ -102,6 +102,7 @@ impl ChildApplier {
         let _writing = Writing::begin(self, target);
         let mut pauses = pauses();
         for _ in 0..TRIES {
+            self.may_write()?;
             let tried = match known.take() {
                 Some(version) => self.delete_version(target, version).await.map(|()| true),
                 None => match self.meant(target, judge).await {
@@ -156,6 +157,7 @@ impl ChildApplier {
         let _writing = Writing::begin(self, target);
         let mut pauses = pauses();
         for _ in 0..TRIES {
+            self.may_write()?;
             let tried = match self.meant(target, &judge).await {
                 Ok(Meant::This(found)) => self.let_go(target, &task.owner, &found).await,
                 Ok(Meant::Nothing { .. }) => Ok(None),
