@@ -129,7 +129,9 @@ async fn a_webhook_refuses_a_child_until_it_is_gone(cluster: TestCluster) {
     test.create("one", json!({"children": [child]})).await;
     told(&test, "ChildRefused", "no such thing").await;
     assert_eq!(test.cluster.get("configmaps", "child").await, None);
-    test.cluster.delete(WEBHOOKS, test.cluster.namespace()).await;
+    test.cluster
+        .delete(WEBHOOKS, test.cluster.namespace())
+        .await;
     until(&test, "it is made", |it| it["data"]["a"] == "1").await;
     healed(&test).await;
     working.stop().await;
@@ -153,7 +155,9 @@ async fn a_webhook_refuses_a_deletion_until_it_is_gone(cluster: TestCluster) {
     let working = start(&test);
     test.calls.until(4).await;
     assert!(test.cluster.get("configmaps", "child").await.is_some());
-    test.cluster.delete(WEBHOOKS, test.cluster.namespace()).await;
+    test.cluster
+        .delete(WEBHOOKS, test.cluster.namespace())
+        .await;
     let gone = |object: Option<&Value>| object.is_none();
     test.cluster
         .until("it is deleted", "configmaps", "child", gone)

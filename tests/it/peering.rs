@@ -436,19 +436,25 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     let there = |object: Option<&Value>| object.is_some();
     let gone = |object: Option<&Value>| object.is_none();
     test.create("one", wanted("before")).await;
-    let made = test.cluster.until("it is made", "configmaps", "before", there);
+    let made = test
+        .cluster
+        .until("it is made", "configmaps", "before", there);
     made.await;
     test.line("Handler 'keep' succeeded").await;
     let delay = Fault::delay_answer(Duration::from_secs(4));
     let delays = server.fault(delay.on(Verb::Patch).plural("configmaps"));
     test.patch("one", json!({"spec": wanted("after")})).await;
-    let made = test.cluster.until("it is made", "configmaps", "after", there);
+    let made = test
+        .cluster
+        .until("it is made", "configmaps", "after", there);
     made.await;
     write(&test, "higher", json!({"priority": 1, "lifetime": 3600})).await;
     test.line("Pausing operations in favour of [<Peer higher")
         .await;
-    test.line("the operator is paused in favour of another one: it writes no children until it goes on")
-        .await;
+    test.line(
+        "the operator is paused in favour of another one: it writes no children until it goes on",
+    )
+    .await;
     drop(delays);
     let deleted = || {
         let asked = test.cluster.asked().into_iter();
@@ -459,7 +465,9 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     assert_eq!(deleted(), 0);
     assert!(test.cluster.get("configmaps", "before").await.is_some());
     write(&test, "higher", Value::Null).await;
-    let deletion = test.cluster.until("it is deleted", "configmaps", "before", gone);
+    let deletion = test
+        .cluster
+        .until("it is deleted", "configmaps", "before", gone);
     deletion.await;
     working.stop().await;
     assert_eq!(deleted(), 1);
