@@ -129,12 +129,8 @@ impl ChildApplier {
     }
 
     /// Asked before each write, and not only of the first: a pause may begin between the apply of a set and its deletions.
-    fn may_write(&self) -> Result<(), ChildError> {
-        if self.is_paused.load(Ordering::Relaxed) {
-            Err(ChildError::Paused)
-        } else {
-            Ok(())
-        }
+    fn may_write(&self) -> bool {
+        !self.is_paused.load(Ordering::Relaxed)
     }
 
     /// The label of all children, as a selector.

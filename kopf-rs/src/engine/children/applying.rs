@@ -174,7 +174,9 @@ impl ChildApplier {
         let mut step = self.first_step(task, of_owner, wanted);
         let mut pauses = pauses();
         for _ in 0..TRIES {
-            self.may_write()?;
+            if !self.may_write() {
+                return Err(ChildError::Paused);
+            }
             let tried = match step.clone() {
                 Step::TwoAuthors { first } => {
                     return Err(ChildError::TwoAuthors {

@@ -102,7 +102,9 @@ impl ChildApplier {
         let _writing = Writing::begin(self, target);
         let mut pauses = pauses();
         for _ in 0..TRIES {
-            self.may_write()?;
+            if !self.may_write() {
+                return Err(ChildError::Paused);
+            }
             let tried = match known.take() {
                 Some(version) => self.delete_version(target, version).await.map(|()| true),
                 None => match self.meant(target, judge).await {
@@ -157,7 +159,9 @@ impl ChildApplier {
         let _writing = Writing::begin(self, target);
         let mut pauses = pauses();
         for _ in 0..TRIES {
-            self.may_write()?;
+            if !self.may_write() {
+                return Err(ChildError::Paused);
+            }
             let tried = match self.meant(target, &judge).await {
                 Ok(Meant::This(found)) => self.let_go(target, &task.owner, &found).await,
                 Ok(Meant::Nothing { .. }) => Ok(None),
