@@ -24,6 +24,8 @@ pub(super) fn refused(child: &ChildName, error: &ClusterError) -> ChildError {
             format!("{message}\nTo grant it, add {rule}")
         }
         ClusterError::Denied { message, .. } | ClusterError::Invalid(message) => message.clone(),
+        // That the server cannot answer now is not so.
+        ClusterError::Busy { message, .. } if is_for_good(error) => message.clone(),
         error => error.to_string(),
     };
     let is_refusal = matches!(
@@ -123,6 +125,11 @@ mod tests {
             let is_for_good = matches!(refused, ChildError::Refused { .. });
             assert_eq!(is_for_good, for_good, "{refused}");
         }
+        let unfit = refused(
+            &child,
+            &busy("failed to create typed patch object: .spec.x"),
+        );
+        assert!(!unfit.to_string().contains("now"), "{unfit}");
         let conflict = FieldConflict {
             field: ".spec.replicas".to_owned(),
             message: "conflict with \"kubectl\"".to_owned(),
