@@ -125,11 +125,6 @@ mod tests {
             let is_for_good = matches!(refused, ChildError::Refused { .. });
             assert_eq!(is_for_good, for_good, "{refused}");
         }
-        let unfit = refused(
-            &child,
-            &busy("failed to create typed patch object: .spec.x"),
-        );
-        assert!(!unfit.to_string().contains("now"), "{unfit}");
         let conflict = FieldConflict {
             field: ".spec.replicas".to_owned(),
             message: "conflict with \"kubectl\"".to_owned(),
@@ -142,5 +137,25 @@ mod tests {
         );
         let second = ClusterError::Invalid(format!("metadata.ownerReferences: {CONTROLLER}."));
         assert!(refused_as_first(&child, &second).is_some());
+    }
+
+    #[test]
+    fn what_does_not_fit_the_schema_is_not_told_as_a_trouble_of_the_server() {
+        let child = ChildName {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: None,
+            name: "d".to_owned(),
+        };
+        let error = ClusterError::Busy {
+            code: 500,
+            message: format!("{SCHEMA} patch object: .spec.x: field not declared in schema"),
+            retry_after: None,
+        };
+        let unfit = refused(&child, &error).to_string();
+        assert!(
+            unfit.contains(".spec.x") && !unfit.contains("now"),
+            "{unfit}"
+        );
     }
 }
