@@ -35,6 +35,9 @@ pub struct Flags {
     /// Which of several operators is at work.
     #[command(flatten)]
     pub peering: PeeringFlags,
+    /// Which of its instances is at work.
+    #[command(flatten)]
+    pub lease: LeaseFlags,
     /// How it tells that it is well.
     #[command(flatten)]
     pub health: HealthFlags,
@@ -167,6 +170,24 @@ impl PeeringFlags {
     pub fn priority(&self) -> Option<i64> {
         self.dev.then_some(DEV).or(self.priority)
     }
+}
+
+/// `--lease`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Several instances of this operator")]
+pub struct LeaseFlags {
+    /// Be at work only while this instance holds the Lease of this name, and stand by otherwise: for a Deployment with several replicas
+    /// [default: the operator's name]
+    #[arg(
+        long,
+        env = "KOPF_RS_LEASE",
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        hide_env_values = true
+    )]
+    pub lease: Option<String>,
 }
 
 /// Who may ask how the operator is.

@@ -404,6 +404,11 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
         peering.name.clone_from(name);
         peering.mandatory = true;
     }
+    if let Some(name) = &flags.lease.lease {
+        settings.lease.enabled = true;
+        let name = Some(name).filter(|it| !it.is_empty());
+        settings.lease.name = name.cloned().or(settings.lease.name);
+    }
     operator = operator.settings(settings);
     if let Some(name) = flags.state.name.as_deref().or(name) {
         operator = operator.name(name);

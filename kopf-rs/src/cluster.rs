@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
+use crate::cluster::fence::Fence;
 use crate::cluster::pruned::Pruned;
 use crate::cluster::reach::Reachability;
 use crate::happening::meter::SharedMeter;
@@ -26,7 +27,9 @@ pub(crate) mod discover;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod fence;
 pub(crate) mod keep;
+pub(crate) mod lease;
 pub(crate) mod login;
 #[cfg(any(feature = "cli", test))]
 pub(crate) mod manifest;
@@ -51,6 +54,8 @@ pub use kube::Client;
 pub(crate) struct Cluster {
     client: Client,
     shared: Arc<Shared>,
+    /// What all its writes have to pass.
+    fence: Option<Fence>,
 }
 
 /// How we appear to the server, and how hard we lean on it.
@@ -138,6 +143,7 @@ impl Cluster {
         );
         Self {
             client,
+            fence: None,
             shared: Arc::new(Shared {
                 operator: settings.operator.clone(),
                 agent: HeaderValue::from_str(&agent)
@@ -162,6 +168,19 @@ impl Cluster {
                 unknown: Mutex::default(),
             }),
         }
+    }
+
+    /// The same connection, but all writes pass this gate, and are bound to the version of the object that they are made for.
+    pub(crate) fn fenced(&self, fence: Option<Fence>) -> Self {
+        Self {
+            fence,
+            ..self.clone()
+        }
+    }
+
+    /// The number of the term that writes are made in, zero where there is none now; `None` where they need none.
+    pub(crate) fn term(&self) -> Option<u64> {
+        Some(self.fence.as_ref()?.term().unwrap_or_default())
     }
 
     /// The random numbers of the operator.

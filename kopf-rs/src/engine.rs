@@ -117,7 +117,24 @@ impl Engine {
                 self.0.may_rest(kind, memory, raw)
             };
             let queue = &self.0.queue;
-            queue.feed(stream, event, quiet, |start| start_worker(&self.0, start));
+            let gone = queue.feed(stream, event, quiet, |start| start_worker(&self.0, start));
+            for key in gone {
+                self.0.indexing.forget(&key);
+            }
+        }
+    }
+
+    /// Another instance is at work from now on: handlers, daemons and timers end as for a pause, watches and indices go on.
+    pub(crate) fn stand_by(&self) {
+        for start in self.0.queue.stand_by() {
+            start_worker(&self.0, start);
+        }
+    }
+
+    /// This instance is at work from now on.
+    pub(crate) fn take_over(&self) {
+        for start in self.0.queue.take_over() {
+            start_worker(&self.0, start);
         }
     }
 

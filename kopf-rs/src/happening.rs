@@ -11,6 +11,7 @@ pub(crate) mod converting;
 pub(crate) mod duplicates;
 pub(crate) mod handling;
 pub(crate) mod health;
+pub(crate) mod leasing;
 pub(crate) mod login;
 pub(crate) mod meter;
 pub(crate) mod migrating;
@@ -35,6 +36,7 @@ use crate::happening::converting::Converting;
 use crate::happening::duplicates::DuplicateOperator;
 use crate::happening::handling::Handling;
 use crate::happening::health::Health;
+use crate::happening::leasing::Leasing;
 use crate::happening::login::Login;
 use crate::happening::migrating::Migrating;
 use crate::happening::patching::Patching;
@@ -162,6 +164,8 @@ pub(crate) enum Happening {
     // === discovery and watches ===
     Serving(Serving),
     /// Among several operators for the same objects.
+    /// About the Lease that the operator's instances share.
+    Leasing(Leasing),
     Peering(Peering),
 }
 

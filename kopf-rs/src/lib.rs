@@ -138,8 +138,8 @@ pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
 pub use crate::operator::settings::admission::{Admission, AdmissionServer};
 pub use crate::operator::settings::{
-    Background, Execution, Health, Networking, Peering, Posting, Queueing, Scanning, Settings,
-    StartupSettings, StatusSettings, Watching,
+    Background, Execution, Health, LeaseSettings, Networking, Peering, Posting, Queueing, Scanning,
+    Settings, StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};
 pub use crate::why::explanation::Explanation;

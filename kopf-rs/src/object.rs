@@ -15,6 +15,7 @@ pub(crate) mod identity;
 pub(crate) mod inconsistency;
 pub(crate) mod label_selector;
 pub(crate) mod labels;
+pub(crate) mod lease;
 pub(crate) mod login;
 pub(crate) mod operations;
 pub(crate) mod outline;

@@ -11,6 +11,7 @@ mod endpoints;
 pub(crate) mod follow;
 mod given;
 pub(crate) mod identity;
+pub(crate) mod leasing;
 pub(crate) mod login;
 pub(crate) mod matching;
 #[cfg(not(feature = "cli"))]

@@ -55,6 +55,7 @@ pub(crate) mod comparison;
 pub(crate) mod contested_children;
 pub(crate) mod cycle;
 pub(crate) mod decision;
+pub(crate) mod election;
 mod error_class;
 pub(crate) mod event_series;
 pub(crate) mod exiting;

@@ -12,6 +12,7 @@ mod duplicates;
 pub(crate) mod event_words;
 pub(crate) mod handling;
 mod health;
+mod leasing;
 mod login;
 mod migrating;
 mod patching;
@@ -44,6 +45,7 @@ impl Line<'_> {
             Happening::OutageOver { .. } => Level::INFO,
             Happening::Handling(handling) => handling::level(handling),
             Happening::Serving(serving) => serving::level(serving),
+            Happening::Leasing(leasing) => leasing::level(leasing),
             Happening::Peering(peering) => peering::level(peering),
             Happening::Patching(patching) => patching::level(patching),
             Happening::Child(child) => children::level(child),
@@ -120,6 +122,7 @@ impl fmt::Display for Line<'_> {
             }
             Happening::Handling(handling) => handling::write(f, handling),
             Happening::Serving(serving) => serving::write(f, serving),
+            Happening::Leasing(leasing) => leasing::write(f, leasing),
             Happening::Peering(peering) => peering::write(f, peering),
             Happening::Patching(patching) => patching::write(f, patching),
             Happening::Child(child) => children::write(f, child),

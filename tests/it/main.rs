@@ -57,6 +57,7 @@ mod posting;
 mod random;
 mod readme;
 mod reconcile;
+mod replicas;
 mod resume;
 mod retry;
 mod rights;

@@ -64,7 +64,7 @@ impl Cluster {
             body: Some((APPLY, Bytes::from(request.body.to_string()))),
             asked: Asked::of(resource, namespace, &["create", "patch"]),
         };
-        let (code, reply) = self.exchange_in_turn_coded(&call).await?;
+        let (code, reply) = self.exchange_in_turn_coded(&call, None).await?;
         Ok(ApplyReply {
             created: code == 201,
             object: read(&reply)?,

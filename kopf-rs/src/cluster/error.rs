@@ -48,6 +48,11 @@ pub(crate) enum ClusterError {
     /// No answer: connection refused, reset, timed out. The request may have been carried out.
     #[error("unreachable: {0}")]
     Unreachable(String),
+    /// This instance does not hold the Lease any more, or has acquired it anew since the request was thought of.
+    #[error(
+        "not sent: another instance of the operator may be at work, since this one does not hold the Lease any more"
+    )]
+    Fenced,
 }
 
 /// What a server says of what is not there.

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
 use crate::cluster::credentials::ConnectionInfo;
+use crate::cluster::fence::copy_of;
 use crate::cluster::login::review::review;
 use crate::cluster::stack::is_distrust;
 use crate::object::login::{LoginReason, LoginSetback};
@@ -156,7 +157,7 @@ impl Vault {
         let (parts, body) = request.into_parts();
         loop {
             let session = self.session().await?;
-            let Some(copy) = body.try_clone() else {
+            let Some(copy) = copy_of(&parts, &body).await else {
                 // What is streamed cannot be sent twice.
                 let request = Request::from_parts(parts, body);
                 return Ok(session.client.send(request).await?);

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::Cluster;
 use crate::cluster::error::{Asked, ClusterError, Status};
+use crate::cluster::fence::Pass;
 use crate::happening::meter::{Meter, SharedMeter};
 use crate::rt::backoff::Backoff;
 
@@ -60,10 +61,15 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn request(&self, cluster: &Cluster) -> Result<Request<Body>, ClusterError> {
+    fn content(&self) -> Bytes {
+        let content = self.body.as_ref().map(|(_, content)| content.clone());
+        content.unwrap_or_default()
+    }
+
+    fn request(&self, cluster: &Cluster, target: &str) -> Result<Request<Body>, ClusterError> {
         let mut request = Request::builder()
             .method(self.method.clone())
-            .uri(self.target.as_str())
+            .uri(target)
             .header(ACCEPT, self.accept)
             .header(USER_AGENT, cluster.shared.agent.clone());
         let mut content = Body::empty();
@@ -80,9 +86,28 @@ impl<'a> Call<'a> {
 impl Cluster {
     /// Send once; the body of the answer, which is 2xx, is still to be read.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Body>, ClusterError> {
+        self.open_with(call, None).await
+    }
+
+    /// The same with the pass that a write needs where there is a gate.
+    async fn open_with(
+        &self,
+        call: &Call<'_>,
+        pass: Option<&Pass>,
+    ) -> Result<Response<Body>, ClusterError> {
         let metering = Metering::begin(&self.shared.meter, call);
-        let answer = self.client.send(call.request(self)?).await;
+        let request = match pass {
+            None => call.request(self, &call.target)?,
+            Some(pass) => {
+                let request = call.request(self, &pass.limited(&call.target))?;
+                pass.guard(request, call.content()).await
+            }
+        };
+        let answer = self.client.send(request).await;
         let answer = answer.map_err(|error| {
+            if let Some(why) = pass.and_then(Pass::why_kept_back) {
+                return why;
+            }
             self.shared.reach.unanswered();
             no_answer(&error)
         })?;
@@ -102,17 +127,27 @@ impl Cluster {
 
     /// Send once; the whole body of the answer, which is 2xx.
     pub(super) async fn exchange(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
-        Ok(self.exchange_coded(call).await?.1)
+        Ok(self.exchange_coded(call, None).await?.1)
     }
 
-    /// The same, and the code of the answer.
-    async fn exchange_coded(&self, call: &Call<'_>) -> Result<(u16, Bytes), ClusterError> {
+    /// The same, and the code of the answer. A write is one of the term of that number; `None`: of whichever there is.
+    async fn exchange_coded(
+        &self,
+        call: &Call<'_>,
+        term: Option<u64>,
+    ) -> Result<(u16, Bytes), ClusterError> {
+        let is_write = call.method != Method::GET;
+        let fence = self.fence.as_ref().filter(|_| is_write);
+        let pass = fence.map(|it| it.pass(term)).transpose()?;
         let exchange = async {
-            let answer = self.open(call).await?;
+            let answer = self.open_with(call, pass.as_ref()).await?;
             let code = answer.status().as_u16();
             Ok((code, read(answer.into_body()).await?))
         };
         let patience = self.shared.request_timeout;
+        let patience = pass
+            .as_ref()
+            .map_or(patience, |it| patience.min(it.patience));
         timeout(patience, exchange).await.unwrap_or_else(|_| {
             let seconds = patience.as_secs_f64();
             Err(ClusterError::Unreachable(format!(
@@ -143,19 +178,20 @@ impl Cluster {
 
     /// Writes wait for a slot; nobody holds one while it pauses.
     pub(super) async fn exchange_in_turn(&self, call: &Call<'_>) -> Result<Bytes, ClusterError> {
-        Ok(self.exchange_in_turn_coded(call).await?.1)
+        Ok(self.exchange_in_turn_coded(call, None).await?.1)
     }
 
-    /// The same, and the code of the answer.
+    /// The same, and the code of the answer. A write is one of the term of that number; `None`: of whichever there is.
     pub(super) async fn exchange_in_turn_coded(
         &self,
         call: &Call<'_>,
+        term: Option<u64>,
     ) -> Result<(u16, Bytes), ClusterError> {
         if call.method == Method::GET {
-            return self.exchange_coded(call).await;
+            return self.exchange_coded(call, None).await;
         }
         let slot = self.shared.writes.acquire().await;
-        let answer = self.exchange_coded(call).await;
+        let answer = self.exchange_coded(call, term).await;
         drop(slot);
         answer
     }

@@ -206,7 +206,7 @@ async fn write(
             is_bound: false,
         };
         if changes.has(part) {
-            answers.push(cluster.patch(request).await);
+            answers.push(cluster.patch(request, None).await);
         }
     }
     answers

@@ -65,9 +65,19 @@ pub(crate) struct PatchRequest<'a> {
 impl Cluster {
     /// Send it, and the reply is the new state. On another object of the name: [`ClusterError::OtherObject`] or
     /// [`ClusterError::Conflict`]. A reply in the version of `facts` says that nothing has changed.
-    pub(crate) async fn patch(&self, request: PatchRequest<'_>) -> Result<Raw, ClusterError> {
-        let call = self.call(request)?;
-        object(&self.exchange_in_turn(&call).await?)
+    ///
+    /// Where a Lease must be held, this is a write of the term of that number; `None`: of whichever there is.
+    pub(crate) async fn patch(
+        &self,
+        request: PatchRequest<'_>,
+        term: Option<u64>,
+    ) -> Result<Raw, ClusterError> {
+        let is_bound = request.is_bound || self.fence.is_some();
+        let call = self.call(PatchRequest {
+            is_bound,
+            ..request
+        })?;
+        object(&self.exchange_in_turn_coded(&call, term).await?.1)
     }
 
     fn call<'a>(&self, request: PatchRequest<'a>) -> Result<Call<'a>, ClusterError> {

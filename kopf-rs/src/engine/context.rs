@@ -35,6 +35,8 @@ pub(super) struct WorkerContext {
     turn: TurnPermit,
     /// Where a call for the object may have ended the operator abruptly: its turn.
     suspect: Option<SuspectsTurn>,
+    /// The term of the Lease in which the last turn has begun, where there is one.
+    term: Option<u64>,
 }
 
 /// The place in the worker limit.
@@ -74,6 +76,7 @@ impl WorkerContext {
             place: Place::Left,
             turn: TurnPermit::default(),
             suspect: None,
+            term: None,
         }
     }
 
@@ -100,7 +103,16 @@ impl WorkerContext {
                 notes.begin_turn(suspect);
             }
         };
-        shared.gate.admit(ready).await.is_some()
+        let may_begin = shared.gate.admit(ready).await.is_some();
+        if may_begin {
+            self.term = shared.setup.cluster.term();
+        }
+        may_begin
+    }
+
+    /// The term that what is done in this turn belongs to, where there are terms.
+    pub(super) fn term(&self) -> Option<u64> {
+        self.term
     }
 
     /// Wait until what has come in meanwhile is indexed, without anything that others wait for. `false` where nothing is to begin any more.
@@ -211,8 +223,7 @@ impl WorkerContext {
 
     /// Whether a state waits to be looked at.
     pub(super) fn has_state(&self) -> bool {
-        let has_state = |mailbox: &Mailbox| mailbox.state().is_some();
-        self.shared.queue.peek(&self.key, has_state) == Some(true)
+        self.shared.queue.peek(&self.key, Mailbox::has_state) == Some(true)
     }
 
     /// Whether another call may begin within a turn that has begun already.

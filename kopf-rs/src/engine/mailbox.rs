@@ -32,6 +32,8 @@ pub(crate) enum Letter {
     ChildrenChanged(Box<ChangedChildren>),
     /// A daemon or timer of it is due, and it was at rest: what it is like has to be read.
     Due(Origin),
+    /// Another instance was at work until now: what it has made of the object has to be read, however new the last state is.
+    TakenOver(Origin),
 }
 
 /// A call of a daemon or timer that has ended.
@@ -85,6 +87,7 @@ pub(crate) struct Mailbox {
     returned: Vec<ReturnedCall>,
     children: Option<Box<ChangedChildren>>,
     due: Option<Origin>,
+    taken_over: Option<Origin>,
     /// The last state that was read is a deletion.
     ended: bool,
 }
@@ -125,6 +128,7 @@ impl Mailbox {
             Letter::Returned(calls) => self.returned.extend(calls),
             Letter::ChildrenChanged(children) => self.children_changed(children),
             Letter::Due(origin) => self.due = Some(origin),
+            Letter::TakenOver(origin) => self.taken_over = Some(origin),
         }
     }
 
@@ -149,6 +153,9 @@ impl Mailbox {
         }
         let unwatched = std::mem::take(&mut self.unwatched);
         self.unread = None;
+        if !unwatched && let Some(origin) = self.taken_over.take() {
+            return Some(Letter::TakenOver(origin));
+        }
         self.ended |= self.is_deletion();
         let state = self.state.take().map(Letter::State);
         let letter = state.or(unwatched.then_some(Letter::Unwatched));
@@ -161,6 +168,11 @@ impl Mailbox {
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.state.take_if(|state| state.is_absence());
+    }
+
+    /// The object is no more: nothing of it is to be taken over.
+    pub(crate) fn is_not_taken_over(&mut self) {
+        self.taken_over = None;
     }
 
     /// The calls that have ended, without anything else.
@@ -178,6 +190,7 @@ impl Mailbox {
         let children = || self.children.as_ref().map(|it| it.origin.clone());
         let known = state.or_else(returned).or_else(children);
         let known = known.or_else(|| self.due.clone());
+        let known = known.or_else(|| self.taken_over.clone());
         known.or_else(|| self.unread.clone())
     }
 
@@ -188,7 +201,13 @@ impl Mailbox {
 
     pub(crate) fn is_empty(&self) -> bool {
         let has_calls = !self.returned.is_empty() || self.due.is_some();
-        self.state.is_none() && !self.unwatched && !has_calls && self.children.is_none()
+        let has_state = self.has_state() || self.unwatched;
+        !has_state && !has_calls && self.children.is_none()
+    }
+
+    /// Whether there is a state to be looked at, or one to be read.
+    pub(crate) fn has_state(&self) -> bool {
+        self.state.is_some() || self.taken_over.is_some()
     }
 
     /// The newest state.

@@ -84,6 +84,11 @@ impl Memory {
         }
     }
 
+    /// Whether another instance that takes over has to look at the object, though nothing has changed.
+    pub(crate) fn asks_for_something(&self) -> bool {
+        self.background().is_some() || self.seen.is_unfinished()
+    }
+
     /// Its daemons and timers, where it has any.
     pub(crate) fn background(&self) -> Option<&ObjectBackground> {
         self.lately.background.as_deref()

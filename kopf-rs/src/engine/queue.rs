@@ -23,6 +23,8 @@ use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 
 pub(crate) mod facts;
+mod slot;
+mod standby;
 
 /// Which watch an event comes from.
 pub(crate) type StreamId = u32;
@@ -57,6 +59,10 @@ struct State {
     is_paused: bool,
     /// What is remembered of objects from before the pause.
     paused: BTreeMap<Key, Memory>,
+    /// Another instance is at work: the objects that are to be looked at once this one is.
+    standby: Option<BTreeSet<Key>>,
+    /// Objects that are gone without a worker of theirs.
+    gone: Vec<Key>,
     busy: usize,
     /// How many events have told of objects.
     events: u64,
@@ -83,6 +89,8 @@ struct Busy {
     stale: bool,
     /// When the worker has last had to wait for the server, since it has last taken a letter.
     held_up: Option<Instant>,
+    /// It was deleted while another instance was at work.
+    is_gone: bool,
 }
 
 struct Stream {
@@ -122,28 +130,31 @@ impl Queue {
     }
 
     /// Take in what a watch tells, as long as it is open. Never blocks. Hands the workers that are to be started to `start`.
-    /// No worker is started for a state of a resting object that `quiet` says needs none.
+    /// No worker is started for a state of a resting object that `quiet` says needs none. The objects that are gone without that a worker has
+    /// been told.
     pub(crate) fn feed(
         &self,
         stream: StreamId,
         event: WatchEvent,
         quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
         mut start: impl FnMut(WorkerStart),
-    ) {
+    ) -> Vec<Key> {
         let mut state = self.lock();
         let Some(found) = state.streams.get_mut(&stream) else {
-            return;
+            return Vec::new();
         };
         match event {
             WatchEvent::Object(event, raw) => {
                 let worker = state.object(stream, event, raw, quiet);
                 state.events += 1;
                 let is_hundredth = state.events.is_multiple_of(100);
+                let gone = std::mem::take(&mut state.gone);
                 drop(state);
                 if is_hundredth {
                     self.many.notify_one();
                 }
                 worker.into_iter().for_each(start);
+                return gone;
             }
             WatchEvent::Listing(asked) => {
                 found.mark += 1;
@@ -153,10 +164,12 @@ impl Queue {
                 found.synced = true;
                 found.troubled = false;
                 let mark = found.mark;
-                let gone = state.conclude(stream, mark);
+                let deleted = state.conclude(stream, mark);
+                let gone = std::mem::take(&mut state.gone);
                 drop(state);
-                gone.into_iter().for_each(&mut start);
+                deleted.into_iter().for_each(&mut start);
                 self.changed.notify_waiters();
+                return gone;
             }
             WatchEvent::Silent | WatchEvent::Bookmark => {}
             WatchEvent::Resumed => found.troubled = false,
@@ -165,6 +178,7 @@ impl Queue {
                 self.changed.notify_waiters();
             }
         }
+        Vec::new()
     }
 
     /// From now on, the objects of streams that are closed are remembered: they will be watched again.
@@ -182,8 +196,10 @@ impl Queue {
         self.lock().is_paused = false;
     }
 
+    /// Whether others are at work, for a while.
     pub(crate) fn is_paused(&self) -> bool {
-        self.lock().is_paused
+        let state = self.lock();
+        state.is_paused || state.standby.is_some()
     }
 
     /// A watch that is ended: its objects are not watched any more. What is at rest is forgotten, and workers are told.
@@ -369,11 +385,21 @@ impl Queue {
     /// The object is no more, and the worker is done with it. Where it is there again meanwhile, the worker goes on with the memory of an
     /// object that has just been seen for the first time.
     pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
+        if let Some(mailbox) = self.lock().mailbox(key) {
+            mailbox.is_not_taken_over();
+        }
         self.remove_but_for(key, Memory::first)
     }
 
     /// The object is not watched any more, and the worker is done with it. Where it is watched again meanwhile, the memory is handed back.
     pub(crate) fn forget(&self, key: &Key, memory: Memory) -> Option<Memory> {
+        let memory = match self.lock().keep(key, memory) {
+            Ok(()) => {
+                self.changed.notify_waiters();
+                return None;
+            }
+            Err(memory) => memory,
+        };
         let mut memory = Some(memory);
         let again = self.remove_but_for(key, |_| memory.take().unwrap_or_default());
         if let Some(memory) = memory {
@@ -394,7 +420,8 @@ impl Queue {
         let mut state = self.lock();
         let again = state
             .mailbox(key)
-            .and_then(|mailbox| Some(mailbox.state()?.event));
+            .filter(|mailbox| mailbox.has_state())
+            .map(|mailbox| mailbox.state().map_or(EventType::Listed, |it| it.event));
         if let Some(event) = again {
             return Some(memory(event));
         }
@@ -479,7 +506,11 @@ impl State {
                 stream,
                 mark: found.mark,
                 name: full_name(facts.namespace.as_deref(), &facts.name),
-                work: Work::Resting(remembered.unwrap_or_else(|| Memory::first(event))),
+                work: Work::Resting(remembered.unwrap_or_else(|| {
+                    // What was there when this instance takes over is resumed, as at a start.
+                    let is_at_work = self.standby.is_none();
+                    Memory::first(if is_at_work { event } else { EventType::Listed })
+                })),
             }),
         };
         (slot.stream, slot.mark) = (stream, found.mark);
@@ -501,6 +532,9 @@ impl State {
             let is_new = event == EventType::Added || was_paused;
             if !is_new && quiet(&state.kind, memory, &state.raw) {
                 memory.version = Version::of(&state.raw.facts().resource_version);
+                if let Some(noted) = &mut self.standby {
+                    noted.remove(&key);
+                }
                 return None;
             }
         }
@@ -509,6 +543,7 @@ impl State {
 
     /// Put a letter in; a worker that is to be started for the object. Lost where nothing is known of it.
     fn deliver(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
+        let letter = self.unless_standing_by(key, letter)?;
         let worker = self.slots.get_mut(key)?.post(key, letter)?;
         self.busy += 1;
         Some(worker)
@@ -610,78 +645,6 @@ impl Stream {
             synced: false,
             troubled: false,
         }
-    }
-}
-
-// === impl Slot ===
-
-impl Slot {
-    /// Put the letter in; a worker is due where there is none yet.
-    fn post(&mut self, key: &Key, letter: Letter) -> Option<WorkerStart> {
-        match &mut self.work {
-            Work::Busy(busy) => {
-                busy.stale &= !matches!(letter, Letter::State(_));
-                busy.mailbox.post(letter);
-                busy.wake.notify_one();
-                None
-            }
-            Work::Resting(memory) => {
-                let memory = std::mem::take(memory);
-                let wake = Arc::new(Notify::new());
-                let mut mailbox = Mailbox::default();
-                mailbox.post(letter);
-                self.work = Work::Busy(Box::new(Busy {
-                    mailbox,
-                    wake: wake.clone(),
-                    stale: false,
-                    held_up: None,
-                }));
-                let key = key.clone();
-                Some(WorkerStart { key, memory, wake })
-            }
-        }
-    }
-
-    fn is_at_rest(&self) -> bool {
-        matches!(self.work, Work::Resting(_))
-    }
-
-    /// When it is due, if it rests until then.
-    fn due(&self) -> Option<Instant> {
-        match &self.work {
-            Work::Resting(memory) => memory.due(),
-            Work::Busy(_) => None,
-        }
-    }
-
-    /// What is known of it: its name.
-    fn origin(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Origin> {
-        let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
-        let mut metadata = serde_json::json!({"name": name, "uid": key.uid()});
-        if !namespace.is_empty() {
-            metadata["namespace"] = namespace.into();
-        }
-        let object = serde_json::json!({
-            "apiVersion": kind.resource.api_version(),
-            "kind": kind.resource.kind,
-            "metadata": metadata,
-        });
-        Some(Origin {
-            raw: Raw::parse(&object.to_string()).ok()?,
-            kind: kind.clone(),
-        })
-    }
-
-    fn deletion(&self, key: &Key, kind: &Arc<ResourceHandlers>) -> Option<Pending> {
-        let Origin { raw, kind } = self.origin(key, kind)?;
-        Some(Pending {
-            event: EventType::Deleted,
-            raw,
-            kind,
-            arrived: Instant::now(),
-            listing: None,
-            concluded: true,
-        })
     }
 }
 

@@ -373,6 +373,10 @@ impl Worker {
                 self.know(state.raw);
                 self.due = self.cycle(Some(state.event)).await;
             }
+            Turn::Letter(Letter::TakenOver(origin)) => {
+                self.kind = origin.kind;
+                self.due = self.taken_over().await;
+            }
             Turn::Letter(Letter::Returned(calls)) => self.returned(calls),
             Turn::Letter(Letter::ChildrenChanged(children)) => self.children_changed(&children),
             Turn::Background => self.due = self.background_alone().await,
@@ -395,6 +399,17 @@ impl Worker {
             self.changed = None;
         }
         self.memory.lately.pace.ended(Instant::now());
+    }
+
+    /// Another instance was at work until now: read what it has left, and begin as at the operator's start. What this one remembers of an
+    /// unfinished cycle is void.
+    async fn taken_over(&mut self) -> Due {
+        let seen = std::mem::take(&mut self.memory.seen);
+        self.memory.seen = seen.before_a_pause();
+        self.trouble = Trouble::default();
+        self.writer = Writer::new(&self.context);
+        self.unwritten_outcome = false;
+        self.look_for_it(Some(EventType::Listed)).await
     }
 
     /// The same uid is there again: as an object that has just been seen for the first time.

@@ -305,6 +305,11 @@ impl Worker {
     pub(super) fn has_given_up(&self, error: &ClusterError) {
         let resource = &self.kind.resource;
         let text = discreet(resource, error.to_string());
+        if matches!(error, ClusterError::Fenced) {
+            // Not lost: whoever is at work makes the attempt again.
+            self.report(Patching::NotSent);
+            return;
+        }
         let lost = &self.shared().lost_outcomes;
         lost.add(
             error.outage(resource),

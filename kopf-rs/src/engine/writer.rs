@@ -184,7 +184,7 @@ async fn send(
         if job.has_lost_status() {
             report_lost_status(cluster, job);
         }
-        let answer = cluster.patch(patch).await;
+        let answer = cluster.patch(patch, context.term()).await;
         note_status(context, job, patch, &answer);
         return answer;
     }

@@ -12,17 +12,32 @@ use crate::object::resource::Resource;
 #[derive(Clone, Debug)]
 pub(crate) enum Patching {
     /// This part of the patch is about to be sent.
-    Begins { patch: Arc<Patch>, part: PatchPart },
+    Begins {
+        patch: Arc<Patch>,
+        part: PatchPart,
+    },
     /// Others have changed the object: what is to be written is planned anew.
-    Outdated { patch: Arc<Patch> },
+    Outdated {
+        patch: Arc<Patch>,
+    },
     /// The object is not there, or not in this version any more.
     Skipped,
     /// The server refuses the content, which is cut short here.
-    Refused { message: String, patch: String },
+    Refused {
+        message: String,
+        patch: String,
+    },
     /// The operator stops before the write was done.
-    GivenUp { error: String },
+    /// Another instance may be at work: what was to be written is dropped.
+    NotSent,
+    GivenUp {
+        error: String,
+    },
     /// A handler wants to change fields that are not its own.
-    Foreign { fields: Vec<String>, owner: Owner },
+    Foreign {
+        fields: Vec<String>,
+        owner: Owner,
+    },
     /// A function that this handler has put into its patch.
     FunctionPanicked {
         handler: Option<Arc<str>>,
@@ -34,9 +49,14 @@ pub(crate) enum Patching {
         fields: Vec<Inconsistency>,
     },
     /// The definition has lost its status subresource. Told once per resource.
-    StatusSubresourceLost { resource: Box<Resource> },
+    StatusSubresourceLost {
+        resource: Box<Resource>,
+    },
     /// The handlers of one kind have changed an object so often in a row that there are pauses from now on.
-    SelfTriggered { resource: Box<Resource>, times: u8 },
+    SelfTriggered {
+        resource: Box<Resource>,
+        times: u8,
+    },
 }
 
 /// The part of a patch that goes into a request.

@@ -27,6 +27,8 @@ pub(crate) struct Known {
     pub(crate) phase: Phase,
     /// Other operators are at work in its place.
     pub(crate) is_paused: bool,
+    /// The Lease that its instances share, where they do.
+    pub(crate) lease: Option<LeaseFacts>,
     pub(crate) engine: Option<Engine>,
     /// The cluster has said what it serves.
     pub(crate) discovered: bool,
@@ -39,6 +41,22 @@ pub(crate) struct Known {
     next_watch: u64,
     /// What watches that have ended have told, by resource.
     past: BTreeMap<String, WatchCounts>,
+}
+
+/// What is known of the Lease that the instances of an operator share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseFacts {
+    /// `namespace/name`
+    pub(crate) lease: String,
+    /// How this instance is called in it.
+    pub(crate) identity: String,
+    /// How this instance stands, in a word.
+    pub(crate) state: &'static str,
+    pub(crate) holder: Option<String>,
+    /// How often it has changed hands.
+    pub(crate) transitions: u64,
+    /// Why this instance will not be at work, whatever others do.
+    pub(crate) lacks: Option<String>,
 }
 
 /// How long things may take, and what may be known.
@@ -135,6 +153,7 @@ impl Board {
             bounds,
             phase: Phase::Starting,
             is_paused: false,
+            lease: None,
             engine: None,
             discovered: false,
             knows_namespaces: false,
@@ -163,6 +182,11 @@ impl Board {
     /// Other operators are at work in its place, or are not any more.
     pub(crate) fn pauses(&self, is_paused: bool) {
         self.known().is_paused = is_paused;
+    }
+
+    /// The Lease is like this.
+    pub(crate) fn leases(&self, lease: LeaseFacts) {
+        self.known().lease = Some(lease);
     }
 
     /// The cluster has said what it serves.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::engine::calls_in_flight::CallInFlight;
 use crate::engine::indexing::objects::facts::{IndexFacts, IndexLack};
 use crate::engine::queue::facts::{QueueFacts, Waiting};
-use crate::health::board::{Bounds, Listing, Phase, WatchCounts, WatchFacts, reason};
+use crate::health::board::{Bounds, LeaseFacts, Listing, Phase, WatchCounts, WatchFacts, reason};
 
 /// All that is known at a moment.
 #[derive(Clone, Debug)]
@@ -19,6 +19,7 @@ pub(crate) struct Facts {
     pub(crate) bounds: Bounds,
     pub(crate) phase: Phase,
     pub(crate) is_paused: bool,
+    pub(crate) lease: Option<LeaseFacts>,
     pub(crate) discovered: bool,
     pub(crate) knows_namespaces: bool,
     pub(crate) unserved: Vec<(String, &'static str)>,
@@ -90,6 +91,11 @@ impl Facts {
         ];
         if self.phase != Phase::Serving {
             return checks;
+        }
+        if let Some(lease) = &self.lease {
+            let lacks = lease.lacks.as_ref();
+            let lacks = lacks.map(|why| format!("handlers cannot be called: {why}"));
+            checks.push(Check::new("lease", lacks));
         }
         let discovery = unless(self.discovered, "the cluster has not said what it serves");
         checks.push(Check::new("discovery", discovery));

@@ -182,6 +182,7 @@ pub(super) fn look(board: &Board) -> Facts {
         bounds: known.bounds,
         phase: known.phase,
         is_paused: known.is_paused,
+        lease: known.lease.clone(),
         discovered: known.discovered,
         knows_namespaces: known.knows_namespaces,
         unserved: known.unserved.clone(),

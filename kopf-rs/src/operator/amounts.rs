@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use crate::operator::settings::{Settings, SettingsError};
+use crate::operator::settings::{LeaseSettings, Settings, SettingsError};
+
+/// Shorter terms would end by a slow answer.
+const SHORTEST: Duration = Duration::from_secs(5);
 
 /// The names of settings that are zero and must not be: something would never work, or be repeated without a pause.
 ///
@@ -47,6 +50,7 @@ fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
         networking,
         scanning,
         peering,
+        lease,
         health,
         admission,
         ..
@@ -78,6 +82,9 @@ fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
         ),
         ("scanning.interval", Some(scanning.interval)),
         ("peering.lifetime", Some(peering.lifetime)),
+        ("lease.duration", Some(lease.duration)),
+        ("lease.renew_deadline", Some(lease.renew_deadline)),
+        ("lease.retry_period", Some(lease.retry_period)),
         ("health.probe_timeout", Some(health.probe_timeout)),
         ("health.beat_timeout", Some(health.beat_timeout)),
         ("health.late_after", Some(health.late_after)),
@@ -92,16 +99,76 @@ fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
 /// What is wrong with them.
 pub(super) fn check_amounts(settings: &Settings) -> Result<(), SettingsError> {
     match zeros(settings).first() {
-        None => Ok(()),
+        None => check_lease(&settings.lease),
         Some(name) => Err(SettingsError::new(format!(
             "`{name}` is 0: expected more than 0"
         ))),
     }
 }
 
+/// Each time leaves room for the next shorter one.
+fn check_lease(lease: &LeaseSettings) -> Result<(), SettingsError> {
+    let wrong = |name: &str, found: Duration, expected: String| {
+        let found = found.as_secs_f64();
+        Err(SettingsError::new(format!(
+            "`{name}` is {found} seconds: expected {expected}"
+        )))
+    };
+    let LeaseSettings {
+        duration,
+        renew_deadline,
+        retry_period,
+        ..
+    } = *lease;
+    if duration < SHORTEST || duration.subsec_nanos() > 0 {
+        let expected = "whole seconds, at least 5".to_owned();
+        return wrong("lease.duration", duration, expected);
+    }
+    if renew_deadline > duration - Duration::from_secs(1) {
+        let most = (duration - Duration::from_secs(1)).as_secs_f64();
+        let expected = format!("at most {most}, a second less than `lease.duration`");
+        return wrong("lease.renew_deadline", renew_deadline, expected);
+    }
+    if retry_period > renew_deadline / 2 {
+        let most = (renew_deadline / 2).as_secs_f64();
+        let expected = format!("at most {most}, half of `lease.renew_deadline`");
+        return wrong("lease.retry_period", retry_period, expected);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_of_a_lease_that_leave_no_room_are_refused() {
+        let told = |change: fn(&mut LeaseSettings)| {
+            let settings = Settings::with(|settings| change(&mut settings.lease));
+            let told = check_amounts(&settings);
+            told.map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(told(|_| {}), "");
+        assert_eq!(
+            told(|it| it.duration = Duration::from_millis(7500)),
+            "`lease.duration` is 7.5 seconds: expected whole seconds, at least 5"
+        );
+        assert_eq!(
+            told(|it| it.renew_deadline = Duration::from_secs(15)),
+            "`lease.renew_deadline` is 15 seconds: expected at most 14, a second less than `lease.duration`"
+        );
+        assert_eq!(
+            told(|it| it.retry_period = Duration::from_secs(6)),
+            "`lease.retry_period` is 6 seconds: expected at most 5, half of `lease.renew_deadline`"
+        );
+        let short = Settings::with(|settings| {
+            settings.lease.duration = seconds(5);
+            settings.lease.renew_deadline = seconds(3);
+            settings.lease.retry_period = seconds(1);
+        });
+        assert_eq!(check_amounts(&short), Ok(()));
+    }
 
     #[test]
     fn zeros_that_mean_nothing_are_named() {

@@ -43,7 +43,8 @@ fn user_at_host() -> String {
     format!("{user}@{host}")
 }
 
-fn character(rng: &Rng) -> char {
+/// A letter or a digit, at random.
+pub(super) fn character(rng: &Rng) -> char {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let at = rng.jitter(Duration::from_secs(36)).as_secs();
     let found = usize::try_from(at).ok().and_then(|at| CHARACTERS.get(at));

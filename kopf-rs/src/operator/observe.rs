@@ -32,6 +32,7 @@ use crate::object::event::EventType;
 use crate::object::resource::Resource;
 use crate::operator::admission::managed::Found;
 use crate::operator::follow::{follow, follow_in_task};
+use crate::operator::leasing::Role;
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::report::{report_resumed, report_serving};
 use crate::operator::scope::Scope;
@@ -45,6 +46,7 @@ use crate::wording::Line;
 
 mod backbone;
 mod children;
+mod leading;
 pub(crate) mod peering;
 mod schedule;
 #[cfg(test)]
@@ -53,6 +55,7 @@ mod tests;
 use children::{ChildWatches, OwnedKinds, WatchWith};
 
 use backbone::{Namespaces, custom_resource_definitions, namespaces, places};
+use leading::Leading;
 use peering::{PeeringSetup, Peerings};
 use schedule::{DiscoverySchedule, Event, is_served};
 
@@ -66,6 +69,8 @@ pub(crate) struct ObserverSetup {
     pub(crate) clock: Clock,
     /// What it says of itself to other operators; `None`: nothing.
     pub(crate) peer: Option<OwnPeer>,
+    /// Whether this instance is at work, where instances share a Lease.
+    pub(crate) role: Option<watch::Receiver<Role>>,
     /// Where it tells what it serves, if somebody may ask.
     pub(crate) board: Option<Board>,
     /// Those that the API server asks: it is told where their kinds are not served.
@@ -85,6 +90,7 @@ pub(crate) struct Observer {
     children: ChildWatches,
     peerings: Peerings,
     is_paused: bool,
+    leading: Leading,
     /// The streams of watches that were ended for a pause.
     suspended: BTreeMap<Place, StreamId>,
     /// Those of namespaces that are gone, until then.
@@ -164,6 +170,7 @@ impl Observer {
                 clock: setup.clock,
             }),
             is_paused: false,
+            leading: Leading::new(setup.role.clone(), &setup.engine),
             suspended: BTreeMap::new(),
             pace,
             resources: Vec::new(),
@@ -201,12 +208,13 @@ impl Observer {
             if self.namespaces.are_known() && !self.is_paused {
                 engine.are_watched();
             }
-            let may_settle = once && self.is_complete() && !self.is_paused;
+            let may_settle = once && self.is_complete() && self.is_at_work();
             tokio::select! {
                 biased;
                 Some(news) = self.news.recv() => self.on_news(news),
                 event = self.discovery.event() => self.on_discovery(event),
                 () = self.peerings.changed() => self.look_at_peers(),
+                role = self.leading.changed() => self.on_role(role),
                 Some(()) = end_of_grace(&self.ending) => self.end_first(),
                 () = engine.settled(), if may_settle => return Ok(self.report_of_unserved()),
             }
@@ -344,7 +352,7 @@ impl Observer {
 
     /// Pause, or go on, where the peers have changed.
     fn look_at_peers(&mut self) {
-        if self.peerings.is_paused() != self.is_paused {
+        if self.leading.leads() && self.peerings.is_paused() != self.is_paused {
             self.reconcile();
         }
         self.peerings.tell_pause();
@@ -353,9 +361,11 @@ impl Observer {
     fn pause_for_peers(&mut self) {
         let namespaces = self.namespaces.some();
         let are_known = self.namespaces.are_known();
-        self.peerings
-            .reconcile(&self.resources, namespaces, are_known);
-        let is_paused = self.peerings.is_paused();
+        let leads = self.leading.leads();
+        // Who stands by is no peer: all instances of an operator have one record.
+        let kinds = if leads { &*self.resources } else { &[] };
+        self.peerings.reconcile(kinds, namespaces, are_known);
+        let is_paused = leads && self.peerings.is_paused();
         match (self.is_paused, is_paused) {
             (false, true) => self.setup.engine.pause(),
             (true, false) => self.setup.engine.resume(),

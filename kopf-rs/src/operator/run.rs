@@ -16,16 +16,13 @@ use crate::cluster::login::Vault;
 use crate::cluster::{Client, Cluster, ClusterSettings};
 use crate::conversion::graph::Conversions;
 use crate::engine::Engine;
-use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::children::ChildApplier;
 use crate::engine::failures::Failure;
 use crate::engine::invoke::Invoker;
 #[cfg(feature = "cli")]
 use crate::engine::invoke::take_over_panics;
-use crate::engine::last_errors::LastErrors;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::posting::EventPosting;
-use crate::engine::shared::{Limits, Setup};
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::extensions::Extensions;
@@ -42,12 +39,11 @@ use crate::operator::activity::Activities;
 use crate::operator::admission::managed::Found;
 use crate::operator::amounts::check_amounts;
 use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
+use crate::operator::leasing::LeaseTask;
 use crate::operator::noting::NotesAt;
-use crate::operator::observe::{Observer, ObserverSetup};
 use crate::operator::scope::{BadPattern, Patterns, Scope};
 use crate::operator::selection::check_selectors;
 use crate::operator::settings::{Settings, SettingsError, StartupSettings};
-use crate::reaction::input::Policy;
 use crate::rt::clock::Clock;
 #[cfg(feature = "cli")]
 use crate::rt::printed::own_streams;
@@ -58,7 +54,9 @@ use crate::state::{BadPersistence, Persistence};
 mod admission;
 mod answering;
 mod asking;
+mod leasing;
 mod logged_in;
+mod parts;
 mod peer;
 mod policies;
 mod posting;
@@ -509,10 +507,13 @@ impl CheckedOperator {
                 return Ok(Report::default());
             }
         }
-        let served = self.serve(until).await;
+        let mut lease = None;
+        let served = self.serve(until, &mut lease).await;
         let cleaned = self.cleanup().await;
         let patience = self.settings.get().queueing.exit_timeout;
         self.posting.finish(patience).await;
+        // Nothing is called or written any more.
+        OptionFuture::from(lease.map(LeaseTask::give_back)).await;
         let report = served?;
         cleaned.map_err(OperatorError::Cleanup)?;
         Ok(report)
@@ -564,20 +565,25 @@ impl CheckedOperator {
         activities.run(handlers).await.map_err(named)
     }
 
-    /// From the first request to the last.
-    async fn serve(&self, until: impl Future) -> Result<Report, OperatorError> {
+    /// From the first request to the last, but for those of `lease`, which outlives all others.
+    async fn serve(
+        &self,
+        until: impl Future,
+        lease: &mut Option<LeaseTask>,
+    ) -> Result<Report, OperatorError> {
         let settings = self.settings.get();
         check(&settings)?;
         let cluster = self.cluster(&settings);
         self.post_events(&settings, &cluster);
-        self.children.start(&cluster);
+        let (fenced, role) = self.elect(&settings, &cluster, lease);
+        self.children.start(&fenced);
         let bounds = settings.health.bounds();
         let found = watch::Sender::new(None);
         let mut admission = self
             .admission(&settings, &cluster, found.subscribe())
             .await?;
         let _policies = self.keep_policies(&settings, &cluster, found.subscribe());
-        let (engine, mut observer) = self.parts(settings, cluster, found);
+        let (engine, mut observer) = self.parts(settings, fenced, found, role);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
             board.serves(engine.clone(), bounds);
@@ -618,64 +624,6 @@ impl CheckedOperator {
             meter: self.endpoints.meter(),
         };
         Cluster::with_settings(self.client.clone(), &settings)
-    }
-
-    /// Its engine, and the observer that feeds it.
-    pub(super) fn parts(
-        &self,
-        settings: Settings,
-        cluster: Cluster,
-        found: watch::Sender<Option<Found>>,
-    ) -> (Engine, Observer) {
-        let engine = Engine::new(self.setup(&settings, cluster.clone()));
-        let observer = Observer::new(ObserverSetup {
-            engine: engine.clone(),
-            cluster,
-            handlers: self.handlers.clone(),
-            scope: self.scope.clone(),
-            clock: self.clock,
-            peer: self.peer(&settings),
-            settings,
-            board: self.board.clone(),
-            admission_handlers: self.admission_handlers.clone(),
-            found,
-        });
-        (engine, observer)
-    }
-
-    fn setup(&self, settings: &Settings, cluster: Cluster) -> Setup {
-        let (execution, networking) = (&settings.execution, &settings.networking);
-        Setup {
-            cluster,
-            clock: self.clock,
-            persistence: settings
-                .persistence
-                .clone()
-                .unwrap_or_else(|| Persistence::named(&self.name)),
-            policy: Policy {
-                spreads_first_calls: !self.once,
-                lifecycle: execution.lifecycle.clone(),
-                backoff: execution.backoff(),
-                cancellation_polling: settings.background.cancellation_polling,
-                shows_outcomes: settings.status.conditions,
-            },
-            limits: Limits {
-                workers: settings.queueing.worker_limit,
-                blocking: execution.max_workers,
-                reconciles: execution.max_reconciles,
-                backoff: (networking.first_backoff, networking.longest_backoff),
-                exit: settings.queueing.exit_timeout,
-            },
-            extensions: self.context.extensions.clone(),
-            children: self.children.clone(),
-            handlers: self.handlers_on.clone(),
-            calls: self.board.as_ref().map(|_| CallsInFlight::default()),
-            last_errors: self.board.as_ref().map(|_| LastErrors::default()),
-            notes: self.notes.clone(),
-            memo: self.context.memo.clone(),
-            once: self.once,
-            meter: self.endpoints.meter(),
-        }
     }
 }
 

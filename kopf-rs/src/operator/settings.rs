@@ -10,6 +10,7 @@ use crate::engine::posting::queue::PostingGates;
 use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
 use crate::health::board::Bounds;
+use crate::object::lease::LeaseTimes;
 use crate::object::posted_event::Reporter;
 use crate::operator::selection_map::SelectorMap;
 use crate::operator::settings::admission::Admission;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub status: StatusSettings,
     /// Which of several operators for the same objects handles them.
     pub peering: Peering,
+    /// Whether one instance of the operator is at work at a time.
+    pub lease: LeaseSettings,
     /// When the operator says that it is not well.
     pub health: Health,
     /// How the API server asks admission handlers.
@@ -77,6 +80,29 @@ pub struct Peering {
     pub lifetime: Duration,
     /// Write no log lines about signs of life. Default: `false`.
     pub stealth: bool,
+}
+
+/// Whether one instance of the operator is at work at a time: the one that holds a Lease (`coordination.k8s.io/v1`). The others stand by.
+///
+/// An instance that could not renew the Lease writes nothing any more, however long it was frozen. Clocks of instances may be apart, but must
+/// not run at speeds that differ by a tenth. `docs/replicas.md` tells the rest.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LeaseSettings {
+    /// Take part: no handler is called before this instance holds the Lease. Default: `false`.
+    pub enabled: bool,
+    /// The name of the Lease. Default: `None`, for the operator's name.
+    pub name: Option<String>,
+    /// The namespace of the Lease. Default: `None`, for that of the operator's Pod, or that of the kubeconfig's context.
+    pub namespace: Option<String>,
+    /// Others take the Lease when it was not renewed for this time, in whole seconds, at least 5. Default: 15 seconds.
+    pub duration: Duration,
+    /// After this time without a renewal, the holder calls no handler any more; after two fifths of the rest of `duration`, it writes
+    /// nothing. Less than `duration`. Default: 10 seconds.
+    pub renew_deadline: Duration,
+    /// The time between two renewals, and between two looks of those that stand by, who see it sooner where they may watch the Lease. At most
+    /// half of `renew_deadline`. Default: 2 seconds.
+    pub retry_period: Duration,
 }
 
 /// How handlers are picked, retried and run.
@@ -411,6 +437,29 @@ impl Default for Peering {
             priority: 0,
             lifetime: Duration::from_secs(60),
             stealth: false,
+        }
+    }
+}
+
+impl LeaseSettings {
+    pub(super) fn times(&self) -> LeaseTimes {
+        LeaseTimes {
+            duration: self.duration,
+            renew_deadline: self.renew_deadline,
+            retry: self.retry_period,
+        }
+    }
+}
+
+impl Default for LeaseSettings {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            name: None,
+            namespace: None,
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
         }
     }
 }

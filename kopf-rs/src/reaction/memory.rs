@@ -103,6 +103,10 @@ impl ObjectMemory {
         }
         self
     }
+    /// Whether a cycle is under way, or due, or something is still to be written.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.in_progress.is_some() || self.drift.is_any()
+    }
     /// Whether something that handlers want changed is still to be written.
     pub(crate) fn wants(&self) -> bool {
         self.in_progress

@@ -55,6 +55,25 @@ impl Clock {
         let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
+    /// How long ago its anchor is, by a clock that may stand still while the machine is suspended.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+    /// The time since some moment by a clock that counts while the machine is suspended, where the system has one. Virtual time has none.
+    pub(crate) fn elapsed_since_boot(&self) -> Duration {
+        if self.is_virtual {
+            return self.elapsed();
+        }
+        since_boot().unwrap_or_else(|| self.elapsed())
+    }
+    /// The time that the system's wall clock tells.
+    pub(crate) fn wall_now(&self) -> Timestamp {
+        if self.is_virtual {
+            self.now()
+        } else {
+            Timestamp::now()
+        }
+    }
     /// The moment of its anchor.
     pub(crate) fn started(&self) -> Instant {
         self.start
@@ -71,6 +90,25 @@ impl Clock {
         Instant::now()
             + std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default()
     }
+}
+
+#[cfg(unix)]
+fn since_boot() -> Option<Duration> {
+    use rustix::time::{ClockId, clock_gettime};
+    // Elsewhere than on Linux, the monotonic clock itself counts while the machine is suspended.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    let told = clock_gettime(clock);
+    let seconds = u64::try_from(told.tv_sec).ok()?;
+    let nanos = u32::try_from(told.tv_nsec).ok()?;
+    Some(Duration::new(seconds, nanos))
+}
+
+#[cfg(not(unix))]
+fn since_boot() -> Option<Duration> {
+    None
 }
 
 /// How often the wall clock is looked at.
@@ -135,6 +173,19 @@ mod tests {
             let apart = (wall.ahead() - ahead).abs();
             assert!(apart < SignedDuration::from_secs(1), "{apart}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_clock_since_boot_goes_on() {
+        let clock = Clock::start();
+        let before = clock.elapsed_since_boot();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let passed = clock.elapsed_since_boot().checked_sub(before);
+        assert!(passed >= Some(Duration::from_millis(4)), "{passed:?}");
+        tokio::time::pause();
+        let clock = Clock::start();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(clock.elapsed_since_boot(), Duration::from_secs(60));
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ pub(super) fn level(patching: &Patching) -> Level {
         Patching::Begins { .. }
         | Patching::Outdated { .. }
         | Patching::Skipped
+        | Patching::NotSent
         | Patching::GivenUp { .. } => Level::DEBUG,
         Patching::Foreign { .. }
         | Patching::Pruned { .. }
@@ -38,6 +39,9 @@ pub(super) fn write(f: &mut Formatter<'_>, patching: &Patching) -> fmt::Result {
         Patching::Refused { message, patch } => write!(
             f,
             "Patching was refused: {message}. The refused patch: {patch}"
+        ),
+        Patching::NotSent => f.write_str(
+            "Patching was skipped: this instance does not hold the Lease any more, and the one that does makes the attempt again.",
         ),
         Patching::GivenUp { error } => write!(
             f,

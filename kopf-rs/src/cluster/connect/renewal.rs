@@ -14,6 +14,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use crate::cluster::fence::copy_of;
 use crate::cluster::stack::is_distrust;
 
 /// Between two readings.
@@ -51,7 +52,7 @@ impl Renewal {
     pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (parts, body) = request.into_parts();
         let (number, Credentials { client, .. }) = self.current();
-        let Some(copy) = body.try_clone() else {
+        let Some(copy) = copy_of(&parts, &body).await else {
             // What is streamed cannot be sent twice.
             return Ok(client.send(Request::from_parts(parts, body)).await?);
         };

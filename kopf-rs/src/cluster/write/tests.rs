@@ -235,7 +235,7 @@ async fn writes_are_limited() {
         part: Part::Object { with_status: true },
         is_bound: false,
     };
-    let writes = (0..6).map(|_| cluster.patch(request));
+    let writes = (0..6).map(|_| cluster.patch(request, None));
     let all = futures_util::future::join_all(writes);
     let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
     assert_eq!(fake.lines().len(), 2);

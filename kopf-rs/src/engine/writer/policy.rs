@@ -13,6 +13,7 @@
 //! | conflict | read the object |
 //! | refused | the end: the caller drops what was refused |
 //! | forbidden | the same again after a pause; an operator that is to end gives up at the fifth time |
+//! | not sent, since another instance may be at work | give up: that one does it again |
 //! | busy, or no answer | the same again after a pause, which is not shorter than the server asks for |
 //!
 //! | the object, read after a conflict or a missing status | what comes next |
@@ -79,6 +80,8 @@ pub(super) enum Answer {
     Conflict,
     Refused,
     Forbidden,
+    /// Not sent: this instance is not the one at work any more.
+    Fenced,
     /// Not now, or no answer at all.
     Failed {
         retry_after: Duration,
@@ -163,6 +166,7 @@ impl Answer {
             ClusterError::NotFound(_) => Self::NotFound,
             ClusterError::Invalid(_) => Self::Refused,
             ClusterError::Denied { .. } => Self::Forbidden,
+            ClusterError::Fenced => Self::Fenced,
             ClusterError::Gone(_)
             | ClusterError::Unauthorized(_)
             | ClusterError::Busy { .. }
@@ -182,7 +186,7 @@ impl Answer {
             | Self::OtherObject
             | Self::Conflict
             | Self::Refused => true,
-            Self::Forbidden | Self::Failed { .. } => false,
+            Self::Forbidden | Self::Fenced | Self::Failed { .. } => false,
         }
     }
 }
@@ -204,6 +208,7 @@ pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
         (Answer::NotFound | Answer::OtherObject, _) => Next::Gone,
         (Answer::Conflict, Request::Patch(_)) => Next::Read(Why::Conflict),
         (Answer::Refused, Request::Patch(_)) => Next::Refused,
+        (Answer::Fenced, _) => Next::GiveUp,
         (Answer::Found(sight), Request::Read(why)) => after_read(sight, why, tries),
         (Answer::Forbidden, _) if tries.once && tries.denials + 1 >= ENOUGH => Next::Forbidden,
         (Answer::Failed { retry_after }, _) => again(retry_after, tries),

@@ -42,6 +42,7 @@ fn facts(watches: Vec<WatchFacts>) -> Facts {
         },
         phase: Phase::Serving,
         is_paused: false,
+        lease: None,
         discovered: true,
         knows_namespaces: true,
         unserved: Vec::new(),

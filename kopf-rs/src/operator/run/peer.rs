@@ -1,17 +1,28 @@
 //! What an operator says of itself to other operators for the same objects.
 
+use jiff::Timestamp;
+
 use crate::operator::identity::identity;
 use crate::operator::run::CheckedOperator;
 use crate::operator::settings::Settings;
 use crate::reaction::peering::OwnPeer;
 
 impl CheckedOperator {
+    /// Instances that share a Lease are one operator to others, whichever of them is at work.
+    fn identity_of_peer(&self, settings: &Settings, started: Timestamp) -> String {
+        if !settings.lease.enabled {
+            return identity(started, &self.rng);
+        }
+        let name = settings.lease.name.as_ref().unwrap_or(&self.name);
+        format!("instances of {name}")
+    }
+
     /// What it says of itself to other operators.
     pub(super) fn peer(&self, settings: &Settings) -> Option<OwnPeer> {
         let peering = &settings.peering;
         let started = self.clock.now();
         (!peering.standalone).then(|| OwnPeer {
-            identity: identity(started, &self.rng),
+            identity: self.identity_of_peer(settings, started),
             priority: peering.priority,
             lifetime: peering.lifetime,
             started,

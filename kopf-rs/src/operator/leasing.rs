@@ -1,0 +1,399 @@
+//! The Lease of an operator whose instances take turns: asked for and renewed in a task of its own, which nobody holds up.
+//!
+//! Promises that the gate before all writes knows of a lost term before anybody else does, that a server which is away ends nothing, and that the
+//! Lease is given back only after the gate is closed. Must not know what is done in a term.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::cluster::Cluster;
+use crate::cluster::error::ClusterError;
+use crate::cluster::fence::Fence;
+use crate::cluster::lease::leases;
+use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
+use crate::engine::report::report_of_operator;
+use crate::happening::Happening;
+use crate::happening::leasing::Leasing;
+use crate::health::board::{Board, LeaseFacts};
+use crate::object::event::EventType;
+use crate::object::raw::Raw;
+use crate::operator::follow::follow_in_task;
+use crate::reaction::election::{Answer, Candidate, Election, Sent, Standing, Wish};
+
+/// So often who has the Lease looks at its clocks, at least.
+const PULSE: Duration = Duration::from_secs(1);
+
+/// Whether this instance is at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Another one is, or nobody knows.
+    #[default]
+    StandsBy,
+    /// In the term of that number.
+    Works(u64),
+}
+
+/// What taking part in the election needs.
+pub(crate) struct LeaseSetup {
+    /// With no gate, and with a patience of its own.
+    pub(crate) cluster: Cluster,
+    pub(crate) fence: Fence,
+    pub(crate) candidate: Candidate,
+    pub(crate) pace: WatchPace,
+    pub(crate) board: Option<Board>,
+}
+
+/// Taking part in the election. Dropping it ends that at once: the Lease is kept until its time is over.
+pub(crate) struct LeaseTask {
+    pub(crate) role: watch::Receiver<Role>,
+    leaving: CancellationToken,
+    task: AbortOnDropHandle<()>,
+    patience: Duration,
+    lease: String,
+}
+
+/// The Lease, as its watch tells.
+enum News {
+    /// As it is; or as it was when it was deleted.
+    Lease(Value, EventType),
+    /// A listing lacks it.
+    Unlisted,
+}
+
+/// Owns the Lease: nobody else reads or writes it.
+struct Keeper {
+    setup: LeaseSetup,
+    election: Election,
+    role: watch::Sender<Role>,
+    asking: Option<(Sent, BoxFuture<'static, Result<Value, ClusterError>>)>,
+    standing: Standing,
+    /// Why requests are refused, as it was told.
+    refusal: Option<String>,
+}
+
+// === impl LeaseTask ===
+
+impl LeaseTask {
+    /// Needs a tokio runtime.
+    pub(crate) fn start(setup: LeaseSetup) -> Self {
+        let (tell, role) = watch::channel(Role::StandsBy);
+        let leaving = CancellationToken::new();
+        let Candidate {
+            namespace,
+            name,
+            times,
+            ..
+        } = &setup.candidate;
+        let lease = format!("{namespace}/{name}");
+        let patience = times.renew_deadline / 2;
+        let keeper = Keeper {
+            election: Election::new(setup.candidate.clone()),
+            role: tell,
+            asking: None,
+            standing: Standing::Unknown,
+            refusal: None,
+            setup,
+        };
+        let task = tokio::spawn(keeper.keep(leaving.clone()));
+        Self {
+            role,
+            leaving,
+            task: AbortOnDropHandle::new(task),
+            patience,
+            lease,
+        }
+    }
+
+    /// Give it back, once nothing is written any more.
+    pub(crate) async fn give_back(self) {
+        self.leaving.cancel();
+        if timeout(self.patience, self.task).await.is_err() {
+            let (lease, after) = (self.lease, self.patience);
+            report(Leasing::Kept { lease, after });
+        }
+    }
+}
+
+// === impl Keeper ===
+
+impl Keeper {
+    async fn keep(mut self, leaving: CancellationToken) {
+        let (_watch, mut news) = self.watch();
+        loop {
+            self.tell();
+            if self.election.has_left() {
+                return;
+            }
+            let due = self.election.due();
+            let due = due.saturating_sub(self.setup.fence.now().mono);
+            tokio::select! {
+                biased;
+                () = leaving.cancelled(), if !self.election.is_leaving() => self.leave(),
+                Some(news) = news.recv() => self.take_in(news),
+                answer = answer(&mut self.asking) => self.answered(answer),
+                () = sleep(due), if self.asking.is_none() => self.ask(),
+                () = sleep(PULSE) => {}
+            }
+        }
+    }
+
+    fn watch(&self) -> (AbortOnDropHandle<()>, UnboundedReceiver<News>) {
+        let Candidate {
+            name, namespace, ..
+        } = &self.setup.candidate;
+        let pace = self.setup.pace.clone();
+        let watched = Watched::new(leases(), Some(namespace.clone()), pace);
+        let watched = watched.selecting(Selection::named(name));
+        let (tell, news) = unbounded_channel();
+        let mut is_listed = false;
+        let watch = follow_in_task(&self.setup.cluster, watched, move |event| {
+            let news = match event {
+                WatchEvent::Listing(_) => {
+                    is_listed = false;
+                    None
+                }
+                WatchEvent::Object(event, raw) => {
+                    is_listed = true;
+                    whole(&raw).map(|lease| News::Lease(lease, event))
+                }
+                WatchEvent::Synced => (!is_listed).then_some(News::Unlisted),
+                WatchEvent::Trouble(_)
+                | WatchEvent::Resumed
+                | WatchEvent::Bookmark
+                | WatchEvent::Silent => None,
+            };
+            // The keeper is gone only when this watch is about to be.
+            drop(news.map(|news| tell.send(news)));
+        });
+        (watch, news)
+    }
+
+    fn take_in(&mut self, news: News) {
+        let now = self.setup.fence.now();
+        match news {
+            News::Lease(lease, EventType::Deleted) => self.election.deleted(&lease, &now),
+            News::Lease(lease, _) => self.election.watched(lease, &now),
+            News::Unlisted => self.election.unlisted(&now),
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some((sent, _)) = self.asking.take() {
+            // It may well be carried out.
+            let now = self.setup.fence.now();
+            let failed = Answer::Failed { retry_after: None };
+            self.election.answered(sent, failed, &now);
+        }
+        self.election.leave();
+    }
+
+    fn ask(&mut self) {
+        let (wish, sent) = self.election.wish(&self.setup.fence.now());
+        let cluster = self.setup.cluster.clone();
+        let Candidate {
+            name, namespace, ..
+        } = self.setup.candidate.clone();
+        let asking = async move {
+            match wish {
+                Wish::Read => cluster.lease(&namespace, &name).await,
+                Wish::Create(lease) => match cluster.create_lease(&namespace, &lease).await {
+                    // The namespace is not there.
+                    Err(ClusterError::NotFound(why)) => Err(ClusterError::Invalid(why.to_string())),
+                    created => created,
+                },
+                Wish::Replace(lease) => cluster.replace_lease((&namespace, &name), &lease).await,
+            }
+        };
+        self.asking = Some((sent, asking.boxed()));
+    }
+
+    fn answered(&mut self, (sent, answer): (Sent, Result<Value, ClusterError>)) {
+        let now = self.setup.fence.now();
+        let refusal = answer.as_ref().err().filter(|it| it.is_lasting());
+        let refusal = refusal.filter(|it| !matches!(it, ClusterError::NotFound(_)));
+        self.tell_refusal(refusal, answer.is_err());
+        let answer = match answer {
+            Ok(lease) => Answer::Lease(lease),
+            Err(ClusterError::NotFound(_)) => Answer::Absent,
+            Err(
+                ClusterError::Conflict(_)
+                | ClusterError::FieldConflicts(_)
+                | ClusterError::OtherObject(_),
+            ) => Answer::Conflict,
+            Err(ClusterError::Denied { .. } | ClusterError::Invalid(_)) => Answer::Refused,
+            Err(error) => Answer::Failed {
+                retry_after: error.retry_after(),
+            },
+        };
+        self.election.answered(sent, answer, &now);
+    }
+
+    // === telling ===
+
+    /// The gate first, then the log, the board and whoever works.
+    fn tell(&mut self) {
+        let now = self.setup.fence.now();
+        self.setup.fence.set(self.election.term());
+        let standing = self.election.standing(&now);
+        let role = match (&standing, self.election.term()) {
+            (Standing::Holds, Some(term)) => Role::Works(term.number),
+            _ => Role::StandsBy,
+        };
+        if standing != self.standing {
+            self.tell_standing(&standing);
+            self.standing = standing;
+        }
+        self.tell_board();
+        self.role.send_if_modified(|known| {
+            let is_news = *known != role;
+            *known = role;
+            is_news
+        });
+    }
+
+    fn tell_standing(&self, standing: &Standing) {
+        let lease = self.name();
+        let times = &self.setup.candidate.times;
+        let was_mine = matches!(
+            self.standing,
+            Standing::Holds | Standing::Lapsed | Standing::Begins
+        );
+        let told = match standing.clone() {
+            Standing::Holds => Leasing::Holds { lease },
+            Standing::Begins => {
+                let wait = times.retry * 2;
+                Leasing::Begins { lease, wait }
+            }
+            Standing::Lapsed => {
+                let after = times.renew_deadline;
+                Leasing::Lapsed { lease, after }
+            }
+            Standing::HeldBy { holder } if was_mine => Leasing::Lost { lease, holder },
+            Standing::HeldBy { holder } => Leasing::StandsBy { lease, holder },
+            Standing::Absent if self.standing != Standing::Unknown => {
+                let wait = times.duration;
+                Leasing::Deleted { lease, wait }
+            }
+            Standing::OfOther { operator } => Leasing::OfOther { lease, operator },
+            Standing::Given => Leasing::Given { lease },
+            Standing::Left if was_mine => Leasing::Released { lease },
+            Standing::Left | Standing::Unknown | Standing::Absent | Standing::Free => return,
+        };
+        report(told);
+    }
+
+    /// Once, until an answer is another one.
+    fn tell_refusal(&mut self, refusal: Option<&ClusterError>, is_error: bool) {
+        let Some(error) = refusal else {
+            self.refusal.take_if(|_| !is_error);
+            return;
+        };
+        let text = error.to_string();
+        if self.refusal.as_ref() == Some(&text) {
+            return;
+        }
+        let rule = match error {
+            ClusterError::Denied { rule, .. } => rule.clone(),
+            _ => String::new(),
+        };
+        let (lease, error) = (self.name(), text.clone());
+        report(Leasing::Refused { lease, error, rule });
+        self.refusal = Some(text);
+    }
+
+    fn name(&self) -> String {
+        let Candidate {
+            name, namespace, ..
+        } = &self.setup.candidate;
+        format!("{namespace}/{name}")
+    }
+
+    fn tell_board(&self) {
+        let Some(board) = &self.setup.board else {
+            return;
+        };
+        let lacks = match &self.standing {
+            _ if self.refusal.is_some() => Some("it cannot be read and written".to_owned()),
+            Standing::Unknown => Some("it was not read yet".to_owned()),
+            Standing::OfOther { operator } => {
+                Some(format!("it belongs to the operator '{operator}'"))
+            }
+            Standing::Given => Some("it has a strategy".to_owned()),
+            _ => None,
+        };
+        let holder = match &self.standing {
+            Standing::Holds | Standing::Lapsed | Standing::Begins => {
+                Some(self.setup.candidate.identity.clone())
+            }
+            Standing::HeldBy { holder } => Some(holder.clone()),
+            _ => None,
+        };
+        board.leases(LeaseFacts {
+            lease: self.name(),
+            identity: self.setup.candidate.identity.clone(),
+            state: word(&self.standing),
+            holder,
+            transitions: self.election.transitions(),
+            lacks,
+        });
+    }
+}
+
+/// Wait for the answer to what was asked, if anything was.
+async fn answer(
+    asking: &mut Option<(Sent, BoxFuture<'static, Result<Value, ClusterError>>)>,
+) -> (Sent, Result<Value, ClusterError>) {
+    let Some((_, answer)) = asking else {
+        return std::future::pending().await;
+    };
+    let answer = answer.await;
+    match asking.take() {
+        Some((sent, _)) => (sent, answer),
+        None => std::future::pending().await,
+    }
+}
+
+/// How an instance stands, in one word for programs.
+fn word(standing: &Standing) -> &'static str {
+    match standing {
+        Standing::Unknown => "unknown",
+        Standing::Holds => "holds",
+        Standing::Begins => "begins",
+        Standing::Lapsed => "lapsed",
+        Standing::HeldBy { .. } => "standby",
+        Standing::Free => "free",
+        Standing::Absent => "absent",
+        Standing::OfOther { .. } | Standing::Given => "refused",
+        Standing::Left => "released",
+    }
+}
+
+/// All of it: what others have put into it is to stay.
+fn whole(raw: &Raw) -> Option<Value> {
+    let body = raw.body().ok()?;
+    Some((*body).clone())
+}
+
+fn report(leasing: Leasing) {
+    report_of_operator(&Happening::Leasing(leasing));
+}
+
+/// Wait until the role is another one. For ever, where there is no election; the one of an election that has ended is to stand by.
+pub(crate) async fn changed(role: &mut Option<watch::Receiver<Role>>) -> Role {
+    let Some(receiver) = role else {
+        return std::future::pending().await;
+    };
+    if receiver.changed().await.is_err() {
+        *role = None;
+        return Role::StandsBy;
+    }
+    *receiver.borrow_and_update()
+}

@@ -1,0 +1,84 @@
+//! Which instance of an operator is at work, where that is asked for: the Lease, and the gate before all writes.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::cluster::fence::Fence;
+use crate::cluster::watch::WatchPace;
+use crate::cluster::{Cluster, ClusterSettings};
+use crate::operator::leasing::{LeaseSetup, LeaseTask, Role};
+use crate::operator::run::CheckedOperator;
+use crate::operator::settings::{Settings, host_name};
+use crate::reaction::election::Candidate;
+use crate::rt::rng::Rng;
+
+/// Instances that wait do not all ask in the same moment.
+const SPREAD: Duration = Duration::from_millis(100);
+
+impl CheckedOperator {
+    /// Take part in the election, if there is to be one: the connection for all that only the instance at work may write, and which one is.
+    pub(super) fn elect(
+        &self,
+        settings: &Settings,
+        cluster: &Cluster,
+        task: &mut Option<LeaseTask>,
+    ) -> (Cluster, Option<watch::Receiver<Role>>) {
+        if !settings.lease.enabled {
+            return (cluster.clone(), None);
+        }
+        let fence = Fence::closed(self.clock);
+        let started = LeaseTask::start(LeaseSetup {
+            cluster: self.cluster_of_lease(settings),
+            fence: fence.clone(),
+            candidate: self.candidate(settings, cluster),
+            pace: WatchPace {
+                backoff: (settings.lease.retry_period, settings.lease.retry_period),
+                ..WatchPace::default()
+            },
+            board: self.board.clone(),
+        });
+        let role = started.role.clone();
+        *task = Some(started);
+        (cluster.fenced(Some(fence)), Some(role))
+    }
+
+    /// Renewals wait for no other request, and not for long.
+    fn cluster_of_lease(&self, settings: &Settings) -> Cluster {
+        let settings = ClusterSettings {
+            operator: self.name.clone(),
+            request_timeout: settings.lease.renew_deadline / 2,
+            rng: self.rng.clone(),
+            ..ClusterSettings::default()
+        };
+        Cluster::with_settings(self.client.clone(), &settings)
+    }
+
+    fn candidate(&self, settings: &Settings, cluster: &Cluster) -> Candidate {
+        let lease = &settings.lease;
+        let name = lease.name.clone().unwrap_or_else(|| self.name.clone());
+        let own = || cluster.own_namespace().map(str::to_owned);
+        let namespace = lease.namespace.clone().or_else(own);
+        let default = || self.client.default_namespace().to_owned();
+        // Not the seeded numbers: instances with the same seed are others all the same.
+        let rng = Rng::new();
+        Candidate {
+            identity: identity(&rng),
+            operator: self.name.clone(),
+            name,
+            namespace: namespace.unwrap_or_else(default),
+            times: lease.times(),
+            delay: rng.jitter(SPREAD),
+        }
+    }
+}
+
+/// The name of the Pod, or of the host, and characters that no other process has.
+fn identity(rng: &Rng) -> String {
+    let host = host_name().filter(|it| !it.is_empty());
+    let host = host.unwrap_or_else(|| "operator".to_owned());
+    let tail: String = (0..10)
+        .map(|_| crate::operator::identity::character(rng))
+        .collect();
+    format!("{host}_{tail}")
+}

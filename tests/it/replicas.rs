@@ -1,0 +1,348 @@
+//! Several instances of one operator: the one that holds the Lease is at work, the others stand by.
+
+use std::time::Duration;
+
+use kopf_rs::{LeaseSettings, Operator, Registry, Settings, handler};
+use kopf_rs_tests::{TestCluster, scenarios};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::operating::{TestOperator, Working};
+
+scenarios! {
+    of_three_one_is_at_work [memory tcp real];
+    a_graceful_end_hands_over_at_once [memory tcp real];
+    a_killed_holder_is_followed_once_its_time_is_over [memory];
+    a_standby_has_its_indices_and_lists_nothing_anew [memory tcp];
+    daemons_and_timers_move_with_the_lease [memory];
+    an_edited_holder_stops_the_former_one_at_once [memory];
+    a_deleted_lease_is_made_anew_after_its_time [memory];
+    a_lease_of_another_operator_is_left_alone [memory tcp];
+    without_rights_nothing_is_called_and_the_rule_is_told [tcp];
+}
+
+const LEASES: &str = "leases.coordination.k8s.io";
+const NAME: &str = "tester";
+
+/// With the Lease in the cluster's namespace.
+fn shared(test: &TestOperator, operator: Operator) -> Operator {
+    shared_as(test, operator, |_| {})
+}
+
+fn shared_as(
+    test: &TestOperator,
+    operator: Operator,
+    change: impl FnOnce(&mut LeaseSettings),
+) -> Operator {
+    operator.settings(Settings::with(|settings| {
+        settings.lease.enabled = true;
+        settings.lease.namespace = Some(test.cluster.namespace().to_owned());
+        change(&mut settings.lease);
+    }))
+}
+
+/// An instance that notes creations and resumptions with its name.
+fn replica(test: &TestOperator, id: &str) -> Working {
+    let registry = Registry::new()
+        .on_create(test.selector(), test.noting(id))
+        .on_resume(test.selector(), test.noting(&format!("{id} resumes")));
+    Working::start(&test.cluster, shared(test, test.operator(registry)))
+}
+
+async fn lease_until(test: &TestOperator, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let there = |lease: Option<&Value>| lease.is_some_and(&is);
+    test.cluster.until(what, LEASES, NAME, there).await
+}
+
+fn holder(lease: &Value) -> &str {
+    lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
+}
+
+fn count(test: &TestOperator, part: &str) -> usize {
+    let calls = test.calls.all();
+    calls.iter().filter(|it| it.contains(part)).count()
+}
+
+/// LE1
+async fn of_three_one_is_at_work(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let replicas = ["a", "b", "c"].map(|id| replica(&test, id));
+    let lease = lease_until(&test, "a holder", |it| !holder(it).is_empty()).await;
+    assert_eq!(lease["metadata"]["labels"]["kopf.rs/operator"], "tester");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
+    for name in ["one", "two"] {
+        test.create(name, json!({})).await;
+    }
+    test.calls.until(2).await;
+    for name in ["one", "two"] {
+        test.until("handled", name, crate::operating::is_handled)
+            .await;
+    }
+    for replica in replicas {
+        replica.stop().await;
+    }
+    let calls = test.calls.all();
+    for name in ["one", "two"] {
+        let of = |it: &&String| it.ends_with(name) && !it.contains("resumes");
+        assert_eq!(calls.iter().filter(of).count(), 1, "{calls:?}");
+        test.assert_writes(name, 1).await;
+    }
+    let lease = lease_until(&test, "nobody", |it| holder(it).is_empty()).await;
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1);
+}
+
+/// LE2
+async fn a_graceful_end_hands_over_at_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let first = replica(&test, "a");
+    test.line("This instance is at work").await;
+    test.create("one", json!({})).await;
+    test.calls_until("a one").await;
+    let second = replica(&test, "b");
+    let standby = test.line("Standing by: the Lease").await;
+    assert!(standby.contains("/tester is held by "), "{standby}");
+    let stopped = Instant::now();
+    first.stop().await;
+    test.create("two", json!({})).await;
+    test.calls_until("b two").await;
+    let took = stopped.elapsed();
+    // Time of its own only in memory: elsewhere the machine may be busy.
+    if matches!(test.cluster.server(), kopf_rs_tests::Server::Memory) {
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+    // What was there is resumed, as at the start of an operator, and not created.
+    test.calls_until("b resumes one").await;
+    second.stop().await;
+    assert_eq!(count(&test, "b one"), 0, "{:?}", test.calls.all());
+    assert_eq!(count(&test, "a two"), 0, "{:?}", test.calls.all());
+}
+
+/// LE5
+async fn a_killed_holder_is_followed_once_its_time_is_over(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let first = replica(&test, "a");
+    test.line("This instance is at work").await;
+    test.create("one", json!({})).await;
+    test.until("handled", "one", crate::operating::is_handled)
+        .await;
+    let second = replica(&test, "b");
+    test.line("Standing by: the Lease").await;
+    first.kill().await;
+    let killed = Instant::now();
+    test.create("two", json!({})).await;
+    test.calls_until("b two").await;
+    let took = killed.elapsed();
+    let bounds = Duration::from_secs(12)..=Duration::from_secs(17);
+    assert!(bounds.contains(&took), "{took:?}");
+    second.stop().await;
+    assert_eq!(count(&test, "b one"), 0, "{:?}", test.calls.all());
+}
+
+/// LE20, with few objects.
+async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let first = replica(&test, "a");
+    test.line("This instance is at work").await;
+    for name in ["one", "two"] {
+        test.create(name, json!({"size": 1})).await;
+        test.until("handled", name, crate::operating::is_handled)
+            .await;
+    }
+    let counted = test.calls.clone();
+    let registry = Registry::new()
+        .index(
+            test.selector(),
+            handler(
+                "sizes",
+                |context| async move { Ok(json!({context.name(): 1})) },
+            ),
+        )
+        .on_update(
+            test.selector(),
+            handler("u", move |context| {
+                let counted = counted.clone();
+                async move {
+                    let sizes = context.index("sizes").expect("it is declared");
+                    counted.note(format!("b {} of {}", context.name(), sizes.len()));
+                    Ok(Value::Null)
+                }
+            }),
+        );
+    let second = Working::start(&test.cluster, shared(&test, test.operator(registry)));
+    test.line("Standing by: the Lease").await;
+    test.create("three", json!({"size": 1})).await;
+    test.calls_until("a three").await;
+    test.until("handled", "three", crate::operating::is_handled)
+        .await;
+    let lists = |test: &TestOperator| {
+        let asked = test.cluster.asked();
+        let own = asked
+            .iter()
+            .filter(|it| it.path.ends_with(crate::operating::KIND));
+        own.filter(|it| it.verb == "list" || it.verb == "watch")
+            .count()
+    };
+    let before = lists(&test);
+    first.stop().await;
+    test.patch("two", json!({"spec": {"size": 2}})).await;
+    test.calls_until("b two of 3").await;
+    assert_eq!(lists(&test), before);
+    second.stop().await;
+}
+
+/// LE24
+async fn daemons_and_timers_move_with_the_lease(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let with_daemon = |id: &'static str| {
+        let calls = test.calls.clone();
+        let daemon = handler("d", move |context| {
+            let calls = calls.clone();
+            async move {
+                calls.note(format!("{id} begins"));
+                let stopped = context.stopped().cloned().expect("daemons have one");
+                stopped.wait().await;
+                let reason = stopped.reason().expect("it has one");
+                calls.note(format!("{id} ends: {reason}"));
+                Ok(Value::Null)
+            }
+        });
+        let registry = Registry::new().daemon(test.selector(), daemon);
+        Working::start(&test.cluster, shared(&test, test.operator(registry)))
+    };
+    test.create("one", json!({})).await;
+    let first = with_daemon("a");
+    test.calls_until("a begins").await;
+    let second = with_daemon("b");
+    test.line("Standing by: the Lease").await;
+    // By somebody who does not know what that does.
+    let edit = json!({"spec": {"holderIdentity": "somebody"}});
+    test.cluster.patch(LEASES, NAME, &edit).await;
+    test.calls_until("a ends: OPERATOR_PAUSING").await;
+    assert_eq!(count(&test, "begins"), 1, "{:?}", test.calls.all());
+    // One of both takes it.
+    test.calls.until(3).await;
+    assert_eq!(count(&test, "begins"), 2, "{:?}", test.calls.all());
+    first.stop().await;
+    second.stop().await;
+}
+
+/// LE17
+async fn an_edited_holder_stops_the_former_one_at_once(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let only = replica(&test, "a");
+    test.line("This instance is at work").await;
+    let edited = Instant::now();
+    let edit = json!({"spec": {"holderIdentity": "somebody"}});
+    test.cluster.patch(LEASES, NAME, &edit).await;
+    let told = test.line("This instance has lost the Lease").await;
+    assert!(told.ends_with("it is held by somebody."), "{told}");
+    assert!(
+        edited.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        edited.elapsed()
+    );
+    test.create("one", json!({})).await;
+    test.calls_until("a one").await;
+    assert!(
+        edited.elapsed() >= Duration::from_secs(15),
+        "{:?}",
+        edited.elapsed()
+    );
+    only.stop().await;
+}
+
+/// LE16
+async fn a_deleted_lease_is_made_anew_after_its_time(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let only = replica(&test, "a");
+    test.line("This instance is at work").await;
+    let deleted = Instant::now();
+    test.cluster.delete(LEASES, NAME).await;
+    test.line("so no instance is at work: it is made anew in 15 seconds")
+        .await;
+    test.create("one", json!({})).await;
+    test.calls_until("a one").await;
+    assert!(
+        deleted.elapsed() >= Duration::from_secs(15),
+        "{:?}",
+        deleted.elapsed()
+    );
+    only.stop().await;
+}
+
+/// LE18
+async fn a_lease_of_another_operator_is_left_alone(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let first = replica(&test, "a");
+    test.line("This instance is at work").await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("b"));
+    let other = test.operator(registry).name("other");
+    let name = |it: &mut LeaseSettings| it.name = Some(NAME.to_owned());
+    let second = Working::start(&test.cluster, shared_as(&test, other, name));
+    let told = test.line("belongs to the operator 'tester'").await;
+    assert!(told.contains("--lease=NAME"), "{told}");
+    first.stop().await;
+    test.create("one", json!({})).await;
+    let lease = lease_until(&test, "nobody", |it| holder(it).is_empty()).await;
+    assert_eq!(lease["metadata"]["labels"]["kopf.rs/operator"], "tester");
+    second.stop().await;
+    assert_eq!(count(&test, "b "), 0, "{:?}", test.calls.all());
+}
+
+/// LE19
+async fn without_rights_nothing_is_called_and_the_rule_is_told(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let user = test.cluster.restricted_user();
+    let group = &test.group;
+    let namespace = test.cluster.namespace();
+    let rights = format!(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: {user}}}
+rules:
+- {{apiGroups: [{group}], resources: [kopfexamples], verbs: ['*']}}
+- {{apiGroups: [''], resources: [namespaces], verbs: [get, list, watch]}}
+- {{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: {user}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {user}}}
+subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
+"
+    );
+    test.cluster.apply(&rights).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("a"));
+    let operator = shared_as(&test, test.operator(registry), |it| {
+        it.duration = Duration::from_secs(5);
+        it.renew_deadline = Duration::from_secs(3);
+        it.retry_period = Duration::from_secs(1);
+    });
+    let client = test.cluster.client_of(&user).await;
+    let working = Working::start_as(client, operator);
+    let told = test.line("Handlers are not called, since the Lease").await;
+    let rule = format!(
+        "To permit it, add to a Role in namespace \"{namespace}\" (or a ClusterRole) bound to this operator:\n  - apiGroups: [\"coordination.k8s.io\"]\n    resources: [\"leases\"]\n    verbs: [\"get\", \"list\", \"watch\", \"create\", \"update\"]"
+    );
+    assert!(told.contains(&rule), "{told}");
+    test.create("one", json!({})).await;
+    let granted = format!(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: {user}-leases}}
+rules:
+- {{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, create, update]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: {user}-leases}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {user}-leases}}
+subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
+"
+    );
+    test.cluster.apply(&granted).await;
+    test.calls_until("a one").await;
+    working.stop().await;
+}
