@@ -37,7 +37,7 @@ struct Entry {
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The letters of those scenarios, and the last number of each.
-const ENGINES: [(&str, u32); 16] = [
+const ENGINES: [(&str, u32); 17] = [
     ("A", 13),
     ("AD", 36),
     ("C", 3),
@@ -46,6 +46,7 @@ const ENGINES: [(&str, u32); 16] = [
     ("D", 19),
     ("I", 10),
     ("L", 7),
+    ("LE", 29),
     ("M", 3),
     ("ME", 7),
     ("P", 10),

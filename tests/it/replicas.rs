@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_rs::{LeaseSettings, Operator, Registry, Settings, handler};
+use kopf_rs::{HandlerError, Index, LeaseSettings, Operator, Registry, Settings, handler, indexer};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -101,14 +101,14 @@ async fn a_graceful_end_hands_over_at_once(cluster: TestCluster) {
     let second = replica(&test, "b");
     let standby = test.line("Standing by: the Lease").await;
     assert!(standby.contains("/tester is held by "), "{standby}");
-    let stopped = Instant::now();
     first.stop().await;
+    let released = Instant::now();
     test.create("two", json!({})).await;
     test.calls_until("b two").await;
-    let took = stopped.elapsed();
+    let took = released.elapsed();
     // Time of its own only in memory: elsewhere the machine may be busy.
     if matches!(test.cluster.server(), kopf_rs_tests::Server::Memory) {
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(took < Duration::from_secs(1), "{took:?}");
     }
     // What was there is resumed, as at the start of an operator, and not created.
     test.calls_until("b resumes one").await;
@@ -152,18 +152,18 @@ async fn a_standby_has_its_indices_and_lists_nothing_anew(cluster: TestCluster) 
     let registry = Registry::new()
         .index(
             test.selector(),
-            handler(
-                "sizes",
-                |context| async move { Ok(json!({context.name(): 1})) },
-            ),
+            indexer("sizes", |cause| {
+                Ok::<_, HandlerError>((cause.name().to_owned(), 1_u32))
+            }),
         )
         .on_update(
             test.selector(),
             handler("u", move |context| {
                 let counted = counted.clone();
                 async move {
-                    let sizes = context.index("sizes").expect("it is declared");
-                    counted.note(format!("b {} of {}", context.name(), sizes.len()));
+                    let sizes: Index<String, u32> = context.index("sizes").expect("it is declared");
+                    let count = sizes.iter().count();
+                    counted.note(format!("b {} of {count}", context.name()));
                     Ok(Value::Null)
                 }
             }),
@@ -294,7 +294,6 @@ async fn without_rights_nothing_is_called_and_the_rule_is_told(cluster: TestClus
     let test = TestOperator::of(cluster).await;
     let user = test.cluster.restricted_user();
     let group = &test.group;
-    let namespace = test.cluster.namespace();
     let rights = format!(
         "
 apiVersion: rbac.authorization.k8s.io/v1
@@ -321,11 +320,10 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
     });
     let client = test.cluster.client_of(&user).await;
     let working = Working::start_as(client, operator);
-    let told = test.line("Handlers are not called, since the Lease").await;
-    let rule = format!(
-        "To permit it, add to a Role in namespace \"{namespace}\" (or a ClusterRole) bound to this operator:\n  - apiGroups: [\"coordination.k8s.io\"]\n    resources: [\"leases\"]\n    verbs: [\"get\", \"list\", \"watch\", \"create\", \"update\"]"
-    );
-    assert!(told.contains(&rule), "{told}");
+    test.line("Handlers are not called, since the Lease").await;
+    test.line("resources: [\"leases\"]").await;
+    test.line("verbs: [\"get\", \"list\", \"watch\", \"create\", \"update\"]")
+        .await;
     test.create("one", json!({})).await;
     let granted = format!(
         "

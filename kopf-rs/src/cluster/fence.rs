@@ -163,12 +163,16 @@ impl Pass {
 }
 
 /// The body once more, for a request that is sent again; `None` where it cannot be had twice.
-pub(super) async fn copy_of(parts: &Parts, body: &Body) -> Option<Body> {
-    if let Some(copy) = body.try_clone() {
-        return Some(copy);
+pub(super) fn copy_of(parts: &Parts, body: &Body) -> impl Future<Output = Option<Body>> + use<> {
+    let copy = body.try_clone();
+    let fenced = parts.extensions.get::<FencedBody>().cloned();
+    async move {
+        match (copy, fenced) {
+            (Some(copy), _) => Some(copy),
+            (None, Some(fenced)) => Some(fenced.dressed().await),
+            (None, None) => None,
+        }
     }
-    let fenced = parts.extensions.get::<FencedBody>()?;
-    Some(fenced.clone().dressed().await)
 }
 
 impl FencedBody {

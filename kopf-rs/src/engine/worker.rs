@@ -373,10 +373,7 @@ impl Worker {
                 self.know(state.raw);
                 self.due = self.cycle(Some(state.event)).await;
             }
-            Turn::Letter(Letter::TakenOver(origin)) => {
-                self.kind = origin.kind;
-                self.due = self.taken_over().await;
-            }
+            Turn::Letter(Letter::TakenOver(origin)) => self.due = self.taken_over(origin).await,
             Turn::Letter(Letter::Returned(calls)) => self.returned(calls),
             Turn::Letter(Letter::ChildrenChanged(children)) => self.children_changed(&children),
             Turn::Background => self.due = self.background_alone().await,
@@ -403,7 +400,8 @@ impl Worker {
 
     /// Another instance was at work until now: read what it has left, and begin as at the operator's start. What this one remembers of an
     /// unfinished cycle is void.
-    async fn taken_over(&mut self) -> Due {
+    async fn taken_over(&mut self, origin: Origin) -> Due {
+        self.kind = origin.kind;
         let seen = std::mem::take(&mut self.memory.seen);
         self.memory.seen = seen.before_a_pause();
         self.trouble = Trouble::default();

@@ -51,6 +51,7 @@ pub(crate) mod peering;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use children::{ChildWatches, OwnedKinds, WatchWith};
 

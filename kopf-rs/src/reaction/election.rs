@@ -591,6 +591,4 @@ fn written(at: Timestamp) -> String {
 }
 
 #[cfg(test)]
-mod histories;
-#[cfg(test)]
 mod tests;

@@ -7,7 +7,6 @@ use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::operator::leasing::{Role, changed};
-use crate::operator::observe::Observer;
 
 /// What is known of the own role.
 pub(super) struct Leading {
@@ -39,24 +38,9 @@ impl Leading {
     pub(super) fn leads(&self) -> bool {
         self.role != Some(Role::StandsBy)
     }
-}
 
-impl Observer {
-    /// Whether handlers may be called.
-    pub(super) fn is_at_work(&self) -> bool {
-        self.leading.leads() && !self.is_paused
-    }
-
-    pub(super) fn on_role(&mut self, role: Role) {
-        if self.leading.role == Some(role) {
-            return;
-        }
-        // Another term, too: others may have been at work in between.
-        self.setup.engine.stand_by();
-        self.leading.role = Some(role);
-        self.reconcile();
-        if self.leading.leads() {
-            self.setup.engine.take_over();
-        }
+    /// The role is this one from now on; whether that is news.
+    pub(super) fn set(&mut self, role: Role) -> bool {
+        self.role.replace(role) != Some(role)
     }
 }

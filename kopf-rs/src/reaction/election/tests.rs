@@ -1,5 +1,7 @@
 use super::*;
 
+mod histories;
+
 const TIMES: LeaseTimes = LeaseTimes {
     duration: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),

@@ -4,12 +4,8 @@
 //!
 //! `KOPF_RS_HISTORIES` says how many there are.
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-
-use super::*;
+use super::super::*;
+use super::TIMES;
 
 /// In milliseconds, as all times here.
 const TICK: u64 = 100;
@@ -18,12 +14,6 @@ const FAULTS: u64 = 90_000;
 const END: u64 = FAULTS + 45_000;
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 const OBJECTS: usize = 2;
-
-const TIMES: LeaseTimes = LeaseTimes {
-    duration: Duration::from_secs(15),
-    renew_deadline: Duration::from_secs(10),
-    retry: Duration::from_secs(2),
-};
 
 /// What somebody could do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,10 +132,7 @@ struct World {
     mail: Vec<(u64, Message)>,
     token: u64,
     deleted: Option<u64>,
-    seen_transitions: usize,
 }
-
-type Broken = String;
 
 impl World {
     fn new(seed: u64, mutant: Mutant) -> Self {
@@ -162,7 +149,6 @@ impl World {
             mail: Vec::new(),
             token: 0,
             deleted: None,
-            seen_transitions: 0,
         };
         for number in 0..3 {
             let node = world.node(number, 0);
@@ -218,7 +204,7 @@ impl World {
         }
     }
 
-    fn run(mut self) -> Result<usize, Broken> {
+    fn run(mut self) -> Result<usize, String> {
         while self.now < END {
             self.now += TICK;
             self.let_time_pass();
@@ -376,7 +362,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self) -> Result<(), Broken> {
+    fn deliver(&mut self) -> Result<(), String> {
         let now = self.now;
         let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.mail)
             .into_iter()
@@ -515,7 +501,7 @@ impl World {
     }
 
     /// O7: what an older term writes is never there after what a newer one has written.
-    fn store_object(&mut self, object: usize, version: u64, of: usize) -> Result<(), Broken> {
+    fn store_object(&mut self, object: usize, version: u64, of: usize) -> Result<(), String> {
         let (stored, last) = self.objects[object];
         if stored != version && self.mutant != Mutant::Unbound {
             return Ok(());
@@ -527,7 +513,7 @@ impl World {
         Ok(())
     }
 
-    fn go_on(&mut self, node: usize) -> Result<(), Broken> {
+    fn go_on(&mut self, node: usize) -> Result<(), String> {
         self.send_write(node)?;
         let now = self.moment(node);
         let it = &mut self.nodes[node];
@@ -605,7 +591,7 @@ impl World {
         });
     }
 
-    fn send_write(&mut self, node: usize) -> Result<(), Broken> {
+    fn send_write(&mut self, node: usize) -> Result<(), String> {
         let (now, at) = (self.moment(node), self.now);
         let it = &mut self.nodes[node];
         let Some(write) = it.write.take_if(|it| it.connected <= at) else {
@@ -646,7 +632,7 @@ impl World {
         Ok(())
     }
 
-    fn check_the_end(&self) -> Result<usize, Broken> {
+    fn check_the_end(&self) -> Result<usize, String> {
         let holding = (0..self.nodes.len()).filter(|node| {
             let standing = self.nodes[*node].election.standing(&self.moment(*node));
             standing == Standing::Holds
