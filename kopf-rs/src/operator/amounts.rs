@@ -124,8 +124,9 @@ fn check_lease(lease: &LeaseSettings) -> Result<(), SettingsError> {
         let expected = "whole seconds, at least 5".to_owned();
         return wrong("lease.duration", duration, expected);
     }
-    if renew_deadline > duration - Duration::from_secs(1) {
-        let most = (duration - Duration::from_secs(1)).as_secs_f64();
+    let most = duration.saturating_sub(Duration::from_secs(1));
+    if renew_deadline > most {
+        let most = most.as_secs_f64();
         let expected = format!("at most {most}, a second less than `lease.duration`");
         return wrong("lease.renew_deadline", renew_deadline, expected);
     }

@@ -190,7 +190,7 @@ impl Keeper {
             // It may well be carried out.
             let now = self.setup.fence.now();
             let failed = Answer::Failed { retry_after: None };
-            self.election.answered(sent, failed, &now);
+            self.election.answered(&sent, failed, &now);
         }
         self.election.leave();
     }
@@ -233,7 +233,7 @@ impl Keeper {
                 retry_after: error.retry_after(),
             },
         };
-        self.election.answered(sent, answer, &now);
+        self.election.answered(&sent, answer, &now);
     }
 
     // === telling ===

@@ -506,7 +506,7 @@ impl CheckedOperator {
             }
         }
         let mut lease = None;
-        let served = self.serve(until, &mut lease).await;
+        let served = Box::pin(self.serve(until, &mut lease)).await;
         let cleaned = self.cleanup().await;
         let patience = self.settings.get().queueing.exit_timeout;
         self.posting.finish(patience).await;

@@ -269,7 +269,7 @@ impl Election {
     }
 
     /// Take in the answer to what was asked.
-    pub(crate) fn answered(&mut self, sent: Sent, answer: Answer, now: &Moment) {
+    pub(crate) fn answered(&mut self, sent: &Sent, answer: Answer, now: &Moment) {
         let is_failed = matches!(answer, Answer::Failed { .. });
         if !is_failed {
             self.failures = 0;
@@ -281,7 +281,7 @@ impl Election {
             self.unanswered.retain(|it| it != written);
         }
         match answer {
-            Answer::Lease(lease) if self.is_overtaken(&sent, &lease) => {
+            Answer::Lease(lease) if self.is_overtaken(sent, &lease) => {
                 self.must_read = true;
                 self.next = now.mono + PAUSES.0;
             }

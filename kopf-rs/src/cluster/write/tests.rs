@@ -60,7 +60,7 @@ async fn send(
         part,
         is_bound,
     };
-    fake.cluster().patch(request).await
+    fake.cluster().patch(request, None).await
 }
 
 fn merge(content: &Value) -> Changes {

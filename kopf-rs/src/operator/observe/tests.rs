@@ -12,7 +12,7 @@ fn observer(fake: &Fake) -> Observer {
     let settings = Settings::default();
     let cluster = operator.cluster(&settings);
     let found = tokio::sync::watch::Sender::new(None);
-    operator.parts(settings, cluster, found).1
+    operator.parts(settings, cluster, found, None).1
 }
 
 fn widgets(version: &str) -> Resource {

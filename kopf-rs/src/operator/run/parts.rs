@@ -17,7 +17,7 @@ use crate::state::Persistence;
 
 impl CheckedOperator {
     /// Its engine, and the observer that feeds it.
-    pub(super) fn parts(
+    pub(in crate::operator) fn parts(
         &self,
         settings: Settings,
         cluster: Cluster,

@@ -42,7 +42,7 @@ fn held_by(holder: &str, version: u64) -> Value {
 /// Ask at that time, and have this answer to it.
 fn exchange(election: &mut Election, at: Moment, answer: impl FnOnce(&Wish) -> Answer) -> Wish {
     let (wish, sent) = election.wish(&at);
-    election.answered(sent, answer(&wish), &at);
+    election.answered(&sent, answer(&wish), &at);
     wish
 }
 
@@ -121,7 +121,7 @@ fn a_lost_answer_prolongs_nothing_until_the_record_shows_the_request() {
     let Wish::Replace(written) = wish else {
         panic!("it is not renewed");
     };
-    election.answered(sent, Answer::Failed { retry_after: None }, &at(8));
+    election.answered(&sent, Answer::Failed { retry_after: None }, &at(8));
     assert_eq!(election.term().unwrap().stamp, at(1));
     exchange(&mut election, at(8), |_| Answer::Conflict);
     assert_eq!(
@@ -141,7 +141,7 @@ fn a_holder_without_answers_lapses_and_goes_on_with_the_same_term() {
     assert_eq!(election.term().unwrap().time_for_request(&at(60)), None);
     let reply = stored(7)(&election.wish(&at(60)).0);
     // The answer is to another request than the last one: both were sent, and one was stored.
-    election.answered(sent, reply, &at(60));
+    election.answered(&sent, reply, &at(60));
     assert_eq!(election.standing(&at(60)), Standing::Holds);
     assert_eq!(election.term().unwrap().number, 1);
 }

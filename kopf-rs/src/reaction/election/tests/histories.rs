@@ -167,8 +167,8 @@ impl World {
             times: TIMES,
             delay: Duration::from_millis(self.chance.below(100)),
         };
-        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-        let rate = 0.95 + self.chance.below(101) as f64 / 1000.0;
+        let faster = u32::try_from(self.chance.below(101)).unwrap();
+        let rate = 0.95 + f64::from(faster) / 1000.0;
         let wall = i64::try_from(self.chance.below(600)).unwrap() - 300;
         Node {
             election: Election::new(own),
@@ -223,8 +223,7 @@ impl World {
     }
 
     fn let_time_pass(&mut self) {
-        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-        let passed = TICK as f64 / 1000.0;
+        let passed = Duration::from_millis(TICK).as_secs_f64();
         for node in 0..self.nodes.len() {
             let it = &mut self.nodes[node];
             it.boot += passed * it.rate;
@@ -446,7 +445,7 @@ impl World {
             }
             written.at = now;
         }
-        election.answered(sent, answer, &now);
+        election.answered(&sent, answer, &now);
     }
 
     fn on_watch(&mut self, node: usize, process: u64, lease: Value, is_deleted: bool) {
@@ -521,7 +520,7 @@ impl World {
             |(_, _, since): &mut (u64, Sent, Duration)| now.mono >= *since + CLIENT_TIMEOUT;
         if let Some((_, sent, _)) = it.asking.take_if(is_late) {
             it.election
-                .answered(sent, Answer::Failed { retry_after: None }, &now);
+                .answered(&sent, Answer::Failed { retry_after: None }, &now);
         }
         if it.election.has_left() && it.asking.is_none() {
             self.restart(node, 2000);
@@ -618,9 +617,8 @@ impl World {
         }
         // The server gives up a request after its time.
         let given = u64::try_from(write.timeout.as_millis()).unwrap();
-        let taken = self
-            .chance
-            .below(if self.chance.once_in(10) { 20_000 } else { 100 });
+        let longest = if self.chance.once_in(10) { 20_000 } else { 100 };
+        let taken = self.chance.below(longest);
         if taken <= given {
             let arrives = Message::Write {
                 object: write.object,
