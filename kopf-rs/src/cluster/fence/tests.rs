@@ -74,7 +74,7 @@ async fn what_has_waited_for_its_connection_is_sent_only_if_the_term_still_holds
         let (cluster, fence) = fenced(client);
         fence.set(Some(term(1, &fence)));
         let renewed = async {
-            tokio::time::sleep(wait - Duration::from_millis(1)).await;
+            tokio::time::sleep(wait / 2).await;
             // Not renewed, or renewed, or lost and acquired anew.
             if let Some(number) = number {
                 fence.set(Some(term(number, &fence)));

@@ -306,9 +306,9 @@ impl World {
         };
         let fresh = self.node(node, process);
         self.nodes[node] = Node {
+            rate,
             mono,
             boot,
-            rate,
             ..fresh
         };
         self.nodes[node].gone_until = after.max(self.now + pause);
