@@ -22,6 +22,9 @@ use crate::happening::abrupt_end::AbruptEnd;
 use crate::object::reference::Reference;
 use crate::reaction::suspension::Suspension;
 
+/// There are no terms, since there is no Lease.
+const NO_TERM: u64 = u64::MAX;
+
 /// One object that has a worker.
 pub(super) struct WorkerContext {
     pub(super) shared: Arc<Shared>,
@@ -35,8 +38,8 @@ pub(super) struct WorkerContext {
     turn: TurnPermit,
     /// Where a call for the object may have ended the operator abruptly: its turn.
     suspect: Option<SuspectsTurn>,
-    /// The term of the Lease in which the last turn has begun, where there is one.
-    term: Option<u64>,
+    /// The term of the Lease in which the last turn has begun, or [`NO_TERM`]: thousands of these wait.
+    term: u64,
 }
 
 /// The place in the worker limit.
@@ -76,7 +79,7 @@ impl WorkerContext {
             place: Place::Left,
             turn: TurnPermit::default(),
             suspect: None,
-            term: None,
+            term: NO_TERM,
         }
     }
 
@@ -105,14 +108,14 @@ impl WorkerContext {
         };
         let may_begin = shared.gate.admit(ready).await.is_some();
         if may_begin {
-            self.term = shared.setup.cluster.term();
+            self.term = shared.setup.cluster.term().unwrap_or(NO_TERM);
         }
         may_begin
     }
 
     /// The term that what is done in this turn belongs to, where there are terms.
     pub(super) fn term(&self) -> Option<u64> {
-        self.term
+        Some(self.term).filter(|it| *it != NO_TERM)
     }
 
     /// Wait until what has come in meanwhile is indexed, without anything that others wait for. `false` where nothing is to begin any more.
