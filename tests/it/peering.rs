@@ -11,7 +11,7 @@ use kopf_rs_apiserver::{Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{TestOperator, Working};
+use crate::operating::{KIND, TestOperator, Working};
 use crate::owned::map;
 
 scenarios! {
@@ -30,6 +30,8 @@ scenarios! {
     a_record_that_others_take_away_is_written_again [memory];
     an_operator_without_permission_works_and_says_so [tcp];
     a_pause_between_an_apply_and_a_deletion_leaves_children_to_others [memory tcp];
+    signs_of_life_wait_for_no_other_write [memory];
+    a_watch_that_is_cut_ends_no_pause [memory];
 }
 
 const PEERINGS: &str = "kopfpeerings";
@@ -472,4 +474,62 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     working.stop().await;
     assert_eq!(deleted(), 1);
     assert!(test.cluster.get("configmaps", "after").await.is_some());
+
+/// A write that is not answered takes the only place that writes have.
+async fn signs_of_life_wait_for_no_other_write(cluster: TestCluster) {
+    let test = with_peering(cluster).await;
+    let working = start(&test, creating(&test, "c"), |it| {
+        it.peering.lifetime = Duration::from_secs(20);
+        it.networking.concurrent_writes = 1;
+        it.networking.request_timeout = Duration::from_secs(3600);
+    });
+    until_records(&test, 1).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let late = kopf_rs_apiserver::Fault::delay(Duration::from_secs(3000));
+    let late = late.on(kopf_rs_apiserver::Verb::Patch).plural(KIND);
+    let stuck = server.fault(late);
+    test.create("one", json!({})).await;
+    test.calls_until("c one").await;
+    let seen = |object: &Value| {
+        let record = records(object).pop_first();
+        record.map(|(_, record)| record["lastseen"].clone())
+    };
+    for _ in 0..3 {
+        let now = tokio::time::Instant::now();
+        let last = seen(&until_records(&test, 1).await);
+        until(&test, "it is written again", |it| seen(it) != last).await;
+        let took = now.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}");
+    }
+    assert_eq!(stuck.hits(), 1);
+    working.kill().await;
+}
+
+/// Whoever sees nothing of a peer does not know that it is dead.
+async fn a_watch_that_is_cut_ends_no_pause(cluster: TestCluster) {
+    let test = with_peering(cluster).await;
+    let alive = |number: u32| json!({"priority": 5, "lifetime": 20, "number": number});
+    write(&test, "higher", alive(0)).await;
+    let working = start(&test, creating(&test, "c"), |it| {
+        it.peering.lifetime = Duration::from_secs(3600);
+    });
+    test.line("Pausing operations in favour of [<Peer higher: ")
+        .await;
+    until_records(&test, 2).await;
+    test.create("one", json!({})).await;
+    let server = test.cluster.in_process().expect("a server in the process");
+    let refused = kopf_rs_apiserver::Fault::answer(500).plural(PEERINGS);
+    let blind = server.fault(refused.method("GET"));
+    let cut = kopf_rs_apiserver::Fault::cut().on(kopf_rs_apiserver::Verb::Watch);
+    drop(server.fault(cut.plural(PEERINGS)));
+    for number in 1..20 {
+        write(&test, "higher", alive(number)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(test.calls.all(), [""; 0], "after {} s", 5 * number);
+    }
+    assert!(blind.hits() > 0);
+    // Nor is one that sees again any wiser at once, but it is in the end.
+    drop(blind);
+    test.calls_until("c one").await;
+    working.stop().await;
 }

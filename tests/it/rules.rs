@@ -14,6 +14,7 @@ scenarios! {
     policies_of_others_are_left_alone [memory tcp];
     a_policy_denies;
     policies_that_may_not_be_written_are_told [memory];
+    a_refused_policy_keeps_no_other_from_being_written [memory];
 }
 
 /// The group of the kind whose rules are constants: they are of this program, whatever server it asks.
@@ -370,5 +371,35 @@ async fn policies_that_may_not_be_written_are_told(cluster: TestCluster) {
         .await;
     refusal.clear();
     there(&test, BINDINGS, &policy(&test, "labelled")).await;
+    working.stop().await;
+}
+
+async fn a_refused_policy_keeps_no_other_from_being_written(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let server = test.cluster.in_process().expect("it is in the process");
+    let of = |rule: &str| policy(&test, rule);
+    let refused = of("first");
+    let refusal = kopf_rs_apiserver::Fault::answer(403).when(move |asked| {
+        let body = asked.body.as_ref();
+        body.is_some_and(|it| it["metadata"]["name"] == refused.as_str())
+    });
+    let refusal = server.fault(refusal);
+    let [first, second] =
+        ["first", "second"].map(|id| ValidationRule::new(id, "has(self.metadata.labels)"));
+    let registry = Registry::new()
+        .validation_rule(test.selector(), first)
+        .validation_rule(test.selector(), second);
+    let working = start(&test, registry);
+    there(&test, BINDINGS, &of("second")).await;
+    let told = || {
+        let lines = test.cluster.lines();
+        lines.count(|line| line.contains("The policies of validation rules cannot be written"))
+    };
+    while refusal.hits() < 4 {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    assert_eq!(told(), 1);
+    refusal.clear();
+    there(&test, BINDINGS, &of("first")).await;
     working.stop().await;
 }

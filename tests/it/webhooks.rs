@@ -7,6 +7,7 @@ mod client;
 mod converting;
 mod endpoint;
 mod guarding;
+mod managing;
 mod migrating;
 
 use std::time::Duration;

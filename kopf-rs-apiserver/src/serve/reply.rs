@@ -75,10 +75,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Response<ApiBody> {
 
 /// Say each warning, once.
 fn warn(response: &mut Response<ApiBody>, warnings: &[String]) {
-    for (at, warning) in warnings.iter().enumerate() {
-        if warnings[..at].contains(warning) {
-            continue;
-        }
+    for warning in bounded(warnings) {
         let text = format!(
             "299 - \"{}\"",
             warning.replace('\\', "\\\\").replace('"', "\\\"")
@@ -87,6 +84,34 @@ fn warn(response: &mut Response<ApiBody>, warnings: &[String]) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
+}
+
+/// All warnings together are at most so long, in characters.
+const ALL_WARNINGS: usize = 4096;
+/// If they are longer, each is cut to this, and the last ones are left out.
+const CUT_WARNING: usize = 256;
+
+/// Each warning once, as far as there is room for them.
+fn bounded(warnings: &[String]) -> Vec<String> {
+    let mut told: Vec<&String> = Vec::new();
+    for warning in warnings {
+        if !warning.is_empty() && !told.contains(&warning) {
+            told.push(warning);
+        }
+    }
+    let length = |text: &str| text.chars().count();
+    let total: usize = told.iter().map(|it| length(it)).sum();
+    if total <= ALL_WARNINGS {
+        return told.into_iter().cloned().collect();
+    }
+    let mut written = 0;
+    let cut = told.into_iter().map_while(|text| {
+        let text: String = text.chars().take(CUT_WARNING).collect();
+        let has_room = written < ALL_WARNINGS;
+        written += length(&text);
+        has_room.then_some(text)
+    });
+    cut.collect()
 }
 
 /// Discovery and `OpenAPI` are asked for again and again, and seldom change.
@@ -119,4 +144,26 @@ fn response(code: u16, content_type: &'static str, body: ApiBody) -> Response<Ap
         HeaderValue::from_static("no-cache, private"),
     );
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_cut_where_they_are_too_long_together() {
+        let of = |count: usize, length: usize| -> Vec<String> {
+            let texts = (0..count).map(|number| format!("{number:0>length$}"));
+            texts.collect()
+        };
+        let lengths = |warnings: &[String]| -> Vec<usize> {
+            bounded(warnings).iter().map(String::len).collect()
+        };
+        assert_eq!(lengths(&of(13, 300)), [300; 13]);
+        assert_eq!(lengths(&of(1, 4096)), [4096]);
+        assert_eq!(lengths(&of(1, 4097)), [256]);
+        // Those that begin alike are others all the same.
+        assert_eq!(lengths(&of(20, 300)), [256; 16]);
+        assert_eq!(bounded(&["a".to_owned(), "a".to_owned()]), ["a"]);
+    }
 }

@@ -171,6 +171,21 @@ impl Generations {
         self
     }
 
+    /// With the copies that are known of what is spoiled, and without what nobody knows. It may be that nothing is left to be served.
+    pub(crate) fn mended(mut self, spoiled: &[u32], known: &Self) -> Self {
+        for number in spoiled {
+            let found = self.all.remove(number);
+            let good = known
+                .all
+                .get(number)
+                .filter(|it| Some(*it) != found.as_ref());
+            if let Some(good) = good {
+                self.all.insert(*number, good.clone());
+            }
+        }
+        self
+    }
+
     /// As the `data` of a Secret.
     pub(crate) fn to_data(&self) -> Map<String, Value> {
         let mut data = Map::new();
@@ -382,5 +397,20 @@ mod tests {
         }
         let junk = json!({"serving": "%"});
         assert!(Generations::of_data(&junk).is_err());
+    }
+
+    #[test]
+    fn what_is_spoiled_is_mended_as_far_as_it_is_known() {
+        let good = one().with(2, generation(60));
+        let mut spoiled = good.clone();
+        for number in [1, 2] {
+            spoiled.all.get_mut(&number).unwrap().key = "junk".to_owned();
+        }
+        assert_eq!(spoiled.clone().mended(&[1, 2], &good), good);
+        // Of the next one nothing is known but what is spoiled, and it is made anew.
+        let half = good.clone().with(2, spoiled.all[&2].clone());
+        assert_eq!(half.clone().mended(&[2], &half), one());
+        let nothing = spoiled.mended(&[1, 2], &Generations::default());
+        assert_eq!((nothing.served(), nothing.all.len()), (None, 0));
     }
 }

@@ -75,7 +75,7 @@ impl Fence {
         Moment {
             mono: clock.elapsed(),
             boot: clock.elapsed_since_boot(),
-            wall: clock.wall_now(),
+            wall: clock.wall(),
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct ReviewerSetup {
     pub(crate) invoker: Arc<Invoker>,
     pub(crate) context: CauseContext,
     pub(crate) clock: Clock,
+    /// Somebody tells what the cluster serves.
+    pub(crate) has_discovery: bool,
 }
 
 /// Answers reviews.
@@ -49,6 +51,7 @@ pub(crate) struct Reviewer {
     clock: Clock,
     /// What discovery has found, as soon as it has.
     served: RwLock<Vec<Arc<Resource>>>,
+    has_discovery: bool,
 }
 
 /// A review under way.
@@ -83,6 +86,7 @@ impl Reviewer {
             context: setup.context,
             clock: setup.clock,
             served: RwLock::default(),
+            has_discovery: setup.has_discovery,
         }
     }
 
@@ -114,6 +118,11 @@ impl Reviewer {
             guarded(|| handler.admission().is_some_and(is_for)).unwrap_or(false)
         };
         let handlers: Vec<_> = handlers.iter().filter(for_resource).collect();
+        if handlers.is_empty() && served.is_none() && self.has_discovery {
+            // It may be what a handler means by a short name or a category: the API server asks again in a moment.
+            let message = format!("{} is not discovered yet", review.resource);
+            return ReviewReply::failed(503, &message);
+        }
         if handlers.is_empty() {
             let message = format!(
                 "the admission handler at this path is not for {}",

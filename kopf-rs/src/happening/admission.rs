@@ -30,4 +30,17 @@ pub(crate) enum AdmissionServing {
         error: String,
         pause: Duration,
     },
+    /// A configuration could not be changed at the end: its webhooks may still be there.
+    ConfigurationLeft {
+        configuration: String,
+        error: String,
+    },
+    /// Others change again and again what the operator keeps right: so many times in a row by now, and it pauses from now on, for so long at most.
+    Contested {
+        what: String,
+        /// The field manager of the last change; empty where nobody knows.
+        by: String,
+        times: u32,
+        longest: Duration,
+    },
 }

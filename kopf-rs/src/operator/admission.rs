@@ -23,7 +23,9 @@ use crate::happening::admission::AdmissionServing;
 use crate::object::resource::Resource;
 use crate::operator::admission::definitions::{Definition, DefinitionSetup};
 use crate::operator::admission::endpoint::{Endpoint, EndpointSetup, Identity, Responder};
-use crate::operator::admission::files::{CertificateFiles, FollowedFiles, text};
+use crate::operator::admission::files::{
+    CertificateFiles, ClientAuthorities, FollowedFiles, Publication,
+};
 use crate::operator::admission::keeper::{Keeper, KeeperSetup, Trust};
 use crate::operator::admission::looked_after::KeptObject;
 use crate::operator::admission::managed::{Found, Managed, ManagedSetup};
@@ -33,6 +35,7 @@ use crate::operator::settings::Settings;
 use crate::operator::settings::admission::{Admission, AdmissionServer};
 use crate::rt::clock::Clock;
 
+mod contest;
 mod definitions;
 pub(crate) mod endpoint;
 mod files;
@@ -57,6 +60,8 @@ pub(crate) struct AdmissionSetup<'a> {
     pub(crate) clock: Clock,
     /// What the cluster serves, once that is known.
     pub(crate) found: watch::Receiver<Option<Found>>,
+    /// The operator ends when there is nothing left to do: it waits for nothing that may never come.
+    pub(crate) once: bool,
 }
 
 /// Admission webhooks at work. Dropping it ends them at once.
@@ -112,7 +117,6 @@ impl AdmissionWebhooks {
                 own_namespace: own_namespace(server, &setup.cluster),
                 backoff: backoff(setup.settings),
                 pace: WatchPace::default(),
-                clock: setup.clock,
                 found: setup.found,
                 trust: trusted,
                 publisher: publishing.publisher(),
@@ -144,9 +148,9 @@ impl AdmissionWebhooks {
     }
 
     /// End: the API server is told first, so that nobody asks in vain.
-    pub(crate) async fn finish(self) {
+    pub(crate) async fn finish(mut self) {
         self.endpoint.leave();
-        if let Some(managed) = &self.managed
+        if let Some(managed) = &mut self.managed
             && managed.leave().await
         {
             tokio::time::sleep(self.propagation).await;
@@ -240,14 +244,17 @@ async fn certificates(
         }
     };
     if let Some(files) = files {
-        let (files, identity) = FollowedFiles::first(files, trust).await?;
+        let publication = Publication {
+            is_awaited: admission.managed.is_some(),
+            published,
+            propagation: admission.propagation,
+        };
+        let (files, identity) = FollowedFiles::first(files, trust, publication).await?;
         let following = AbortOnDropHandle::new(tokio::spawn(files.run()));
         return Ok((identity, following));
     }
-    let client_authorities = match &admission.client_authority_file {
-        Some(file) => Some(text(file).await?),
-        None => None,
-    };
+    let client_authorities =
+        ClientAuthorities::first(admission.client_authority_file.clone()).await?;
     let keeper = KeeperSetup {
         cluster: setup.cluster.clone(),
         secret: secret_of(setup),
@@ -261,7 +268,7 @@ async fn certificates(
         published,
     };
     let mut keeper = Keeper::new(keeper, trust);
-    let identity = keeper.first().await?;
+    let identity = keeper.first(setup.once).await?;
     let keeping = AbortOnDropHandle::new(tokio::spawn(keeper.run()));
     Ok((identity, keeping))
 }
@@ -284,7 +291,6 @@ fn definitions(
             client: client.clone(),
             backoff: backoff(setup.settings),
             pace: WatchPace::default(),
-            clock: setup.clock,
             trust: trust.clone(),
             publisher: publishing.publisher(),
         })

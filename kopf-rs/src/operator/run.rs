@@ -28,13 +28,12 @@ use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
-use crate::handler::subject::Activity;
 use crate::handler::validation_rule::DeclaredRule;
 use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]
 use crate::health::address::BadMetricsAddress;
 use crate::health::board::Board;
-use crate::operator::activity::Activities;
+use crate::operator::admission::managed::Found;
 use crate::operator::amounts::check_amounts;
 use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
 use crate::operator::leasing::LeaseTask;
@@ -49,6 +48,7 @@ use crate::rt::rng::Rng;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
+mod activities;
 mod admission;
 mod answering;
 mod asking;
@@ -517,52 +517,6 @@ impl CheckedOperator {
         Ok(report)
     }
 
-    fn handlers_of(&self, activity: Activity) -> Vec<Arc<Handler>> {
-        let all = self.handlers.iter();
-        all.filter(|handler| handler.activity() == Some(activity))
-            .cloned()
-            .collect()
-    }
-
-    fn context_of(&self, activity: Activity) -> CauseContext {
-        CauseContext {
-            logger: Logger::of_activity(activity),
-            ..self.context.clone()
-        }
-    }
-
-    async fn startup(&self) -> Result<(), Vec<String>> {
-        self.activity(Activity::Startup, &self.invoker).await
-    }
-
-    /// On the operator's own runtime: handlers that block all threads of theirs would hold it off for ever.
-    async fn cleanup(&self) -> Result<(), Vec<String>> {
-        let workers = self.settings.get().execution.max_workers;
-        let invoker = Invoker::new(self.clock, workers, None).metered(self.endpoints.meter());
-        let cleaned = self.activity(Activity::Cleanup, &invoker);
-        match &self.vault {
-            Some(vault) => self.with_hope(vault, cleaned).await,
-            None => cleaned.await,
-        }
-    }
-
-    async fn activity(&self, activity: Activity, invoker: &Invoker) -> Result<(), Vec<String>> {
-        let handlers = self.handlers_of(activity);
-        let execution = self.settings.get().execution;
-        let activities = Activities {
-            activity,
-            invoker,
-            clock: self.clock,
-            rng: &self.rng,
-            context: self.context_of(activity),
-            backoff: execution.backoff(),
-            patience: None,
-            vault: self.vault.as_ref(),
-        };
-        let named = |failed: Vec<Arc<str>>| failed.iter().map(ToString::to_string).collect();
-        activities.run(handlers).await.map_err(named)
-    }
-
     /// From the first request to the last, but for those of `lease`, which outlives all others.
     async fn serve(
         &self,
@@ -577,9 +531,16 @@ impl CheckedOperator {
         self.children.start(&fenced);
         let bounds = settings.health.bounds();
         let found = watch::Sender::new(None);
-        let mut admission = self
-            .admission(&settings, &cluster, found.subscribe())
-            .await?;
+        let mut until = std::pin::pin!(until);
+        let mut admission = tokio::select! {
+            biased;
+            _ = &mut until => {
+                tracing::warn!("The operator is stopped before its admission webhooks are served: nothing has been handled.");
+                return Ok(Report::default());
+            }
+            failed = self.login_failed() => return Err(failed),
+            begun = self.admission(&settings, &cluster, found.subscribe()) => begun?,
+        };
         let _policies = self.keep_policies(&settings, &cluster, found.subscribe());
         let (engine, mut observer) = self.parts(settings, fenced, found, role);
         let _dies_with_this = engine.guard();

@@ -42,6 +42,8 @@ struct Sighting {
     written: Value,
     record: Record,
     dead_at: Duration,
+    /// It was dead when it was first seen, by what it says itself.
+    is_old: bool,
 }
 
 /// What a peer says of itself.
@@ -76,6 +78,8 @@ pub(crate) struct Verdict {
     pub(crate) rivals: Vec<String>,
     /// The identities of dead peers.
     pub(crate) dead: Vec<String>,
+    /// Of these, this operator has paused for so many, and no more than their silence says that they are dead: whoever sees nothing hears nothing.
+    pub(crate) silent: usize,
     /// When the first peer that this operator pauses for is dead, if its record stays as it is.
     pub(crate) until: Option<Duration>,
     /// The object has no record of this operator.
@@ -191,6 +195,8 @@ impl Peers {
         for (identity, peer) in self.0.iter().filter(|(it, _)| **it != own.identity) {
             let shown = || Shown(identity, &peer.record).to_string();
             if peer.dead_at <= now {
+                let is_missed = !peer.is_old && own.yields_to(identity, &peer.record);
+                verdict.silent += usize::from(is_missed);
                 verdict.dead.push(identity.clone());
             } else if own.yields_to(identity, &peer.record) {
                 verdict.in_favour_of.push(shown());
@@ -220,6 +226,7 @@ impl Sighting {
         Some(Self {
             written: written.clone(),
             dead_at: now.saturating_add(left),
+            is_old,
             record,
         })
     }
@@ -372,13 +379,17 @@ mod tests {
         peers.take_in(&first, seconds(0), wall());
         peers.take_in(&first, seconds(15), wall());
         assert_eq!(peers.judge(&own(5), seconds(19)).until, Some(seconds(20)));
-        assert_eq!(peers.judge(&own(5), seconds(20)).dead, ["other"]);
+        let silent = peers.judge(&own(5), seconds(20));
+        assert_eq!((silent.dead.len(), silent.silent), (1, 1));
+        // One of a lower priority is of no importance.
+        assert_eq!(peers.judge(&own(10), seconds(20)).silent, 0);
         peers.take_in(&record("2026-01-01T11:57:19Z"), seconds(19), wall());
         assert_eq!(peers.judge(&own(5), seconds(20)).until, Some(seconds(39)));
         // Of last night.
         let mut peers = Peers::default();
         peers.take_in(&record("2025-12-31T12:00:00Z"), seconds(0), wall());
-        assert_eq!(peers.judge(&own(5), seconds(0)).dead, ["other"]);
+        let old = peers.judge(&own(5), seconds(0));
+        assert_eq!((old.dead.len(), old.silent), (1, 0));
         // One that has no lifetime.
         let mut peers = Peers::default();
         peers.take_in(

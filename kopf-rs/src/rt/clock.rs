@@ -66,8 +66,9 @@ impl Clock {
         }
         since_boot().unwrap_or_else(|| self.elapsed())
     }
-    /// The time that the system's wall clock tells.
-    pub(crate) fn wall_now(&self) -> Timestamp {
+    /// The wall time as the system tells it at this moment, set or not, and suspended in between or not: for what others date by theirs. Where
+    /// time is virtual, [`Clock::now`].
+    pub(crate) fn wall(&self) -> Timestamp {
         if self.is_virtual {
             self.now()
         } else {

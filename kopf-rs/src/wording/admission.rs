@@ -15,7 +15,9 @@ pub(super) fn level(happening: &AdmissionServing) -> Level {
         AdmissionServing::SecretMended { .. }
         | AdmissionServing::FilesFailed { .. }
         | AdmissionServing::CertificatesFailed { .. }
-        | AdmissionServing::ConfigurationFailed { .. } => Level::WARN,
+        | AdmissionServing::ConfigurationFailed { .. }
+        | AdmissionServing::ConfigurationLeft { .. }
+        | AdmissionServing::Contested { .. } => Level::WARN,
     }
 }
 
@@ -70,6 +72,28 @@ pub(super) fn write(f: &mut Formatter<'_>, happening: &AdmissionServing) -> fmt:
             write!(
                 f,
                 "{configuration} cannot be written; will retry in {seconds:.1} seconds: {error}"
+            )
+        }
+        AdmissionServing::ConfigurationLeft {
+            configuration,
+            error,
+        } => write!(
+            f,
+            "{configuration} may still have webhooks that nobody answers, since it could not be changed at the end of the operator. The next start puts \
+             that right; else delete it: {error}"
+        ),
+        AdmissionServing::Contested {
+            what,
+            by,
+            times,
+            longest,
+        } => {
+            let by = if by.is_empty() { "somebody else" } else { by };
+            write!(
+                f,
+                "{what} was put right {times} times in a row, and each time it was changed again, last by `{by}`. From now on it is put right after \
+                 pauses of up to {} seconds. Does another operator keep the same object, by the same `settings.admission.managed` for instance?",
+                longest.as_secs()
             )
         }
     }

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kopf_rs::{AdmissionServer, Registry, Settings};
 use kopf_rs_tests::{TestCluster, scenarios};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
+use super::client::Asker;
+use super::endpoint::review;
 use super::{VALIDATING, configured, denying, hooks, managed, object, refusal, settings};
 use crate::operating::{TestOperator, Working};
 
@@ -16,6 +20,9 @@ scenarios! {
     instances_share_their_certificate [tcp];
     a_secret_that_others_spoil_is_mended [tcp];
     certificates_in_files_are_read_again [tcp real];
+    a_new_authority_in_files_is_told_before_it_is_served [tcp real];
+    client_certificates_are_wanted_for_reviews [tcp real];
+    client_authorities_are_read_again [tcp];
     the_api_server_reaches_each_address [tcp real];
 }
 
@@ -211,16 +218,21 @@ fn write_pair(folder: &Path) {
     }
 }
 
+fn settings_for_files(test: &TestOperator, folder: &Path) -> Settings {
+    let mut settings = settings(test);
+    let file = |name: &str| Some(folder.join(name).to_string_lossy().into_owned());
+    settings.admission.certificate_file = file("tls.crt");
+    settings.admission.key_file = file("tls.key");
+    settings.admission.authority_file = file("ca.crt");
+    settings
+}
+
 async fn certificates_in_files_are_read_again(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let folder = std::env::temp_dir().join(test.cluster.namespace());
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     write_pair(&folder);
-    let mut from_files = settings(&test);
-    let file = |name: &str| Some(folder.join(name).to_string_lossy().into_owned());
-    from_files.admission.certificate_file = file("tls.crt");
-    from_files.admission.key_file = file("tls.key");
-    from_files.admission.authority_file = file("ca.crt");
+    let from_files = settings_for_files(&test, &folder);
     let working = Working::start(
         &test.cluster,
         test.operator(registry(&test)).settings(from_files),
@@ -261,4 +273,104 @@ async fn the_api_server_reaches_each_address(cluster: TestCluster) {
         working.stop().await;
         configured(&test, VALIDATING, 0).await;
     }
+}
+
+async fn a_new_authority_in_files_is_told_before_it_is_served(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let folder = std::env::temp_dir().join(test.cluster.namespace());
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    write_pair(&folder);
+    let mut from_files = settings_for_files(&test, &folder);
+    from_files.admission.propagation = Duration::from_secs(2);
+    let refusing = denying().ignore_failures(false);
+    let registry = Registry::new().on_validate(test.selector(), refusing);
+    let working = Working::start(&test.cluster, test.operator(registry).settings(from_files));
+    configured(&test, VALIDATING, 1).await;
+    refusal(&test, &json!({"size": 101})).await;
+    write_pair(&folder);
+    let lines = test.cluster.lines();
+    let is_served = || lines.count(|it| it.contains("Certificate number 1 is served")) > 0;
+    refused_until(&test, is_served).await;
+    let served = tokio::time::Instant::now();
+    refused_until(&test, || served.elapsed() > Duration::from_secs(2)).await;
+    // Whoever reads the files later is trusted, too.
+    let hook = configured(&test, VALIDATING, 1).await.remove(0);
+    let bundle = hook["clientConfig"]["caBundle"].as_str().expect("a bundle");
+    let bundle = STANDARD.decode(bundle).expect("base64");
+    let bundle = String::from_utf8_lossy(&bundle);
+    assert_eq!(bundle.matches("BEGIN CERTIFICATE").count(), 2, "{bundle}");
+    working.stop().await;
+    std::fs::remove_dir_all(folder).expect("the folder can be removed");
+}
+
+/// An authority, and a certificate of it with its key, for somebody who asks.
+fn client_pair() -> [String; 3] {
+    let key = KeyPair::generate().expect("a key");
+    let mut authority = CertificateParams::new(Vec::new()).expect("no names");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().expect("a key");
+    let root = authority.self_signed(&authority_key);
+    let root = root.expect("an authority").pem();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let mut params = CertificateParams::new(vec!["asker".to_owned()]).expect("a name");
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+    [root, certificate.pem(), key.serialize_pem()]
+}
+
+/// An operator that wants to see certificates of the authority in this file.
+fn start_demanding(test: &TestOperator, file: &Path) -> Working {
+    let mut demanding = settings(test);
+    demanding.admission.client_authority_file = Some(file.to_string_lossy().into_owned());
+    let refusing = denying().ignore_failures(false);
+    let registry = Registry::new().on_validate(test.selector(), refusing);
+    Working::start(&test.cluster, test.operator(registry).settings(demanding))
+}
+
+async fn client_certificates_are_wanted_for_reviews(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let file = std::env::temp_dir().join(format!("{}.crt", test.cluster.namespace()));
+    let [root, certificate, key] = client_pair();
+    std::fs::write(&file, root).expect("a file can be written");
+    let working = start_demanding(&test, &file);
+    let hook = configured(&test, VALIDATING, 1).await.remove(0);
+    let refused = refusal(&test, &json!({"size": 1})).await;
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("wants the API server to show a client certificate"),
+        "{refused}"
+    );
+    let body = review(&test, 1).to_string();
+    let asker = Asker::showing(&hook, &certificate, &key);
+    assert_eq!(asker.code(body.as_bytes()).await, Some(200));
+    let [_, certificate, key] = client_pair();
+    let stranger = Asker::showing(&hook, &certificate, &key);
+    assert_eq!(stranger.code(body.as_bytes()).await, None);
+    working.stop().await;
+    std::fs::remove_file(file).expect("the file can be removed");
+}
+
+async fn client_authorities_are_read_again(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let file = std::env::temp_dir().join(format!("{}.crt", test.cluster.namespace()));
+    let [root, certificate, key] = client_pair();
+    std::fs::write(&file, client_pair()[0].as_str()).expect("a file can be written");
+    let working = start_demanding(&test, &file);
+    let hook = configured(&test, VALIDATING, 1).await.remove(0);
+    let asker = Asker::showing(&hook, &certificate, &key);
+    let body = review(&test, 1).to_string();
+    assert_eq!(asker.code(body.as_bytes()).await, None);
+    std::fs::write(&file, "junk").expect("a file can be written");
+    test.line("cannot be read anew").await;
+    std::fs::write(&file, root).expect("a file can be written");
+    let accepted = async {
+        while asker.code(body.as_bytes()).await != Some(200) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let patience = test.cluster.server().patience();
+    let accepted = tokio::time::timeout(patience, accepted).await;
+    accepted.expect("the file is read again");
+    working.stop().await;
+    std::fs::remove_file(file).expect("the file can be removed");
 }

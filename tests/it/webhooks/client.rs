@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ConfigBuilder};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -23,6 +25,24 @@ pub(super) struct Asker {
 impl Asker {
     /// As `clientConfig` says.
     pub(super) fn of(hook: &Value) -> Self {
+        Self::with(hook, |config| config.with_no_client_auth())
+    }
+
+    /// The same, showing a certificate of its own (PEM).
+    pub(super) fn showing(hook: &Value, certificate: &str, key: &str) -> Self {
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+        let (certificate, key) = (certificate.expect("PEM"), key.expect("PEM"));
+        Self::with(hook, |config| {
+            let config = config.with_client_auth_cert(vec![certificate], key);
+            config.expect("they belong together")
+        })
+    }
+
+    fn with(
+        hook: &Value,
+        finish: impl FnOnce(ConfigBuilder<ClientConfig, WantsClientCert>) -> ClientConfig,
+    ) -> Self {
         let url = hook["clientConfig"]["url"].as_str().expect("a URL");
         let url: http::Uri = url.parse().expect("it is one");
         let bundle = hook["clientConfig"]["caBundle"].as_str();
@@ -33,10 +53,10 @@ impl Asker {
             roots.add(certificate).expect("an authority");
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider);
+        let config = ClientConfig::builder_with_provider(provider);
         let config = config.with_safe_default_protocol_versions();
         let config = config.expect("versions of TLS");
-        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let config = finish(config.with_root_certificates(roots));
         Self {
             port: url.port_u16().expect("a port"),
             host: url.host().expect("a host").to_owned(),
@@ -61,6 +81,21 @@ impl Asker {
     /// A request to its own path: the code and the body of the answer.
     pub(super) async fn post(&self, body: &[u8]) -> (u16, String) {
         self.ask("POST", &self.path, "", body).await
+    }
+
+    /// The code of the answer; `None` where there is none, since the certificate that is shown is not accepted.
+    pub(super) async fn code(&self, body: &[u8]) -> Option<u16> {
+        let mut stream = self.connect().await;
+        let (path, length) = (&self.path, body.len());
+        let head = format!(
+            "POST {path}?timeout=10s HTTP/1.1\r\nHost: hooks\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.ok()?;
+        stream.write_all(body).await.ok()?;
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await;
+        let text = String::from_utf8_lossy(&bytes);
+        text.split(' ').nth(1)?.parse().ok()
     }
 
     /// Any request.

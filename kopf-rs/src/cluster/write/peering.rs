@@ -15,7 +15,8 @@ use crate::object::collection::Collection;
 use crate::object::raw::Raw;
 
 impl Cluster {
-    /// Merge into the status of the object of that name, once; its new state.
+    /// Merge into the status of the object of that name, once; its new state. It does not wait for other writes: a sign of life that comes late
+    /// is none.
     pub(crate) async fn patch_records(
         &self,
         of: &Collection,
@@ -37,6 +38,6 @@ impl Cluster {
                 subresource,
             },
         };
-        object(&self.exchange_in_turn(&call).await?)
+        object(&self.exchange(&call).await?)
     }
 }

@@ -32,6 +32,7 @@ fn reviewer(registry: &Registry) -> Reviewer {
         invoker: Arc::new(Invoker::new(clock, 4, None)),
         context: CauseContext::default(),
         clock,
+        has_discovery: false,
     })
 }
 
@@ -362,15 +363,22 @@ async fn errors_of_fields_and_blocking_handlers_are_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_known_by_what_discovery_says() {
-    let registry = Registry::new().on_validate("kex", ok("h"));
-    let reviewer = reviewer(&registry);
+    let registry = Registry::new()
+        .on_validate("kex", ok("h"))
+        .on_validate("pods", ok("other"));
+    let mut reviewer = reviewer(&registry);
     let body = creation(&object()).to_string();
-    let ask = || {
+    let ask = async |reviewer: &Reviewer, path: &str| {
         let connection = ConnectionFacts::default();
         let deadline = Duration::from_secs(2);
-        reviewer.review("/validate/h", body.as_bytes(), connection, deadline)
+        let reply = reviewer.review(path, body.as_bytes(), connection, deadline);
+        reply.await.status
     };
-    assert_eq!(ask().await.status, 404);
+    assert_eq!(ask(&reviewer, "/validate/h").await, 404);
+    // The short name may be its own: nobody knows before discovery.
+    reviewer.has_discovery = true;
+    assert_eq!(ask(&reviewer, "/validate/h").await, 503);
+    assert_eq!(ask(&reviewer, "/validate/none").await, 404);
     reviewer.served(vec![Resource {
         group: "kopf.dev".to_owned(),
         version: "v1".to_owned(),
@@ -378,5 +386,6 @@ async fn resources_are_known_by_what_discovery_says() {
         short_names: vec!["kex".to_owned()],
         ..Resource::default()
     }]);
-    assert_eq!(ask().await.status, 200);
+    assert_eq!(ask(&reviewer, "/validate/h").await, 200);
+    assert_eq!(ask(&reviewer, "/validate/other").await, 404);
 }

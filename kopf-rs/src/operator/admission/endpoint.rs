@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use http::header::{
     CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,8 @@ const IDLE: Duration = Duration::from_secs(180);
 const BODY: Duration = Duration::from_secs(30);
 /// The largest body: an object, its former state, and the options.
 const LARGEST: usize = 7 * 1024 * 1024;
+/// All bodies that have come and are not answered yet: read as objects, they take several times that.
+const ALL_BODIES: usize = 64 * 1024 * 1024;
 /// For which requests that were accepted may go on while the endpoint ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
 /// The answer must be there so long before the API server gives up, which rounds the time that it tells up to whole seconds.
@@ -115,6 +117,8 @@ struct Shared {
     root: String,
     demands_certificate: bool,
     responder: Responder,
+    /// In bytes of bodies.
+    room: Arc<Semaphore>,
     leaving: CancellationToken,
     ending: CancellationToken,
 }
@@ -152,6 +156,7 @@ impl Endpoint {
             root: setup.root,
             demands_certificate: setup.demands_certificate,
             responder: setup.responder,
+            room: Arc::new(Semaphore::new(ALL_BODIES)),
             leaving: leaving.clone(),
             ending: ending.clone(),
         });
@@ -251,7 +256,11 @@ impl Shared {
         sslpeer: Option<Value>,
     ) -> Response<Full<Bytes>> {
         let answer = match self.question(request, sslpeer).await {
-            Ok(question) => (self.responder)(question).await,
+            Ok((question, share)) => {
+                let answer = (self.responder)(question).await;
+                drop(share);
+                answer
+            }
             Err((status, message)) => refusal(status, &message),
         };
         let mut response = Response::new(Full::from(answer.body));
@@ -273,7 +282,7 @@ impl Shared {
         &self,
         request: Request<Incoming>,
         sslpeer: Option<Value>,
-    ) -> Result<Question, (StatusCode, String)> {
+    ) -> Result<(Question, OwnedSemaphorePermit), (StatusCode, String)> {
         let (head, body) = request.into_parts();
         let refused = |status, message: &str| Err((status, message.to_owned()));
         if head.method != Method::POST {
@@ -297,34 +306,79 @@ impl Shared {
                 "a compressed body is not read",
             );
         }
-        Ok(Question {
+        let (body, share) = whole(&head.headers, body, &self.room).await?;
+        let question = Question {
             path: path.to_owned(),
             within: within(head.uri.query().unwrap_or_default()),
             headers: listed(&head.headers),
-            body: whole(&head.headers, body).await?,
+            body,
             sslpeer,
-        })
+        };
+        Ok((question, share))
     }
 }
 
-async fn whole(headers: &HeaderMap, body: Incoming) -> Result<Bytes, (StatusCode, String)> {
-    let too_large = || {
-        let message = format!("the body is larger than {LARGEST} bytes");
-        (StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
+/// The whole body, and its share of the room for all of them.
+async fn whole<B>(
+    headers: &HeaderMap,
+    body: B,
+    room: &Arc<Semaphore>,
+) -> Result<(Bytes, OwnedSemaphorePermit), (StatusCode, String)>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let length = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
     if length.and_then(|it| it.parse().ok()) > Some(LARGEST) {
         return Err(too_large());
     }
-    match timeout(BODY, Limited::new(body, LARGEST).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err((StatusCode::BAD_REQUEST, error.to_string())),
-        Err(_) => Err((
-            StatusCode::REQUEST_TIMEOUT,
-            "the body does not come".to_owned(),
-        )),
+    let read = timeout(BODY, pieces(Limited::new(body, LARGEST), room)).await;
+    read.unwrap_or_else(|_| {
+        let message = "the body does not come".to_owned();
+        Err((StatusCode::REQUEST_TIMEOUT, message))
+    })
+}
+
+/// What has come takes room, and what was announced does not: whoever sends nothing keeps nobody out.
+async fn pieces<B>(
+    body: Limited<B>,
+    room: &Arc<Semaphore>,
+) -> Result<(Bytes, OwnedSemaphorePermit), (StatusCode, String)>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let busy = || {
+        let message = "too many requests are being answered: ask again in a second";
+        (StatusCode::SERVICE_UNAVAILABLE, message.to_owned())
+    };
+    let take = |bytes: usize| {
+        let bytes = u32::try_from(bytes).map_err(|_| too_large())?;
+        let taken = room.clone().try_acquire_many_owned(bytes);
+        taken.map_err(|_| busy())
+    };
+    let mut share = take(0)?;
+    let mut body = std::pin::pin!(body);
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => {
+                let Ok(piece) = frame.into_data() else {
+                    continue;
+                };
+                share.merge(take(piece.len())?);
+                whole.extend_from_slice(&piece);
+            }
+            Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Err(error) => return Err((StatusCode::BAD_REQUEST, error.to_string())),
+        }
     }
+    Ok((whole.freeze(), share))
+}
+
+fn too_large() -> (StatusCode, String) {
+    let message = format!("the body is larger than {LARGEST} bytes");
+    (StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
 fn listed(headers: &HeaderMap) -> Vec<(String, String)> {
@@ -376,6 +430,7 @@ fn refusal(status: StatusCode, message: &str) -> Answer {
         405 => "MethodNotAllowed",
         413 => "RequestEntityTooLarge",
         415 => "UnsupportedMediaType",
+        503 => "ServiceUnavailable",
         _ => "BadRequest",
     };
     let status = json!({
@@ -408,5 +463,22 @@ mod tests {
             let within = within(query).as_secs_f64();
             assert!((within - expected).abs() < 1e-6, "{query}: {within}");
         }
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_have_a_bound() {
+        let room = Arc::new(Semaphore::new(10));
+        let read = |text: &'static str| {
+            let (headers, room) = (HeaderMap::new(), room.clone());
+            async move { whole(&headers, Full::from(text), &room).await }
+        };
+        let (body, share) = read("12345678").await.unwrap();
+        assert_eq!(body, "12345678");
+        assert_eq!(read("12").await.unwrap().0, "12");
+        let (status, message) = read("123").await.unwrap_err();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{message}");
+        drop(share);
+        assert_eq!(read("123").await.unwrap().0, "123");
+        assert_eq!(room.available_permits(), 10);
     }
 }

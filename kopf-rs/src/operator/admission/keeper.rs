@@ -1,7 +1,7 @@
 //! Keeps the certificates: makes them, keeps them where all instances of the operator find them, and serves the one that is due.
 //!
-//! Promises that what was served goes on being served whatever becomes of the Secret, and that two instances that do the same at once come to
-//! the same. Must not know who asks.
+//! Promises that what was served goes on being served whatever becomes of the Secret, that two instances that do the same at once come to
+//! the same, and that what fails is tried again after growing pauses, and told once. Must not know who asks.
 
 use std::time::Duration;
 
@@ -16,8 +16,10 @@ use crate::cluster::watch::WatchPace;
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::admission::AdmissionServing;
+use crate::operator::admission::contest::Contest;
 use crate::operator::admission::endpoint::Identity;
-use crate::operator::admission::looked_after::{KeptObject, Touched};
+use crate::operator::admission::files::ClientAuthorities;
+use crate::operator::admission::looked_after::{KeptObject, Touched, explained};
 use crate::operator::admission::making::make;
 use crate::operator::admission::publishing::Published;
 use crate::operator::admission::tls::{flaw, server_config};
@@ -41,8 +43,8 @@ pub(super) struct KeeperSetup {
     pub(super) names: Vec<String>,
     pub(super) life: Duration,
     pub(super) propagation: Duration,
-    /// PEM: whoever asks must show a certificate of theirs.
-    pub(super) client_authorities: Option<String>,
+    /// Whoever asks must show a certificate of theirs.
+    pub(super) client_authorities: ClientAuthorities,
     pub(super) backoff: (Duration, Duration),
     pub(super) pace: WatchPace,
     pub(super) clock: Clock,
@@ -58,7 +60,20 @@ pub(super) struct Keeper {
     version: Option<Seen>,
     trust: watch::Sender<Trust>,
     identity: Option<Identity>,
+    failures: Backoff,
+    /// Of those who were outrun by somebody else, who may be done by now.
+    conflicts: Backoff,
+    /// The problem that was told last.
+    told: Option<String>,
+    contest: Contest,
 }
+
+/// After so short a time whoever was outrun looks again.
+const OUTRUN: Duration = Duration::from_millis(20);
+/// The wall clock may be set, and the machine suspended: nobody sleeps longer.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// So often the first certificate is tried for where nothing is waited for.
+const TRIES: u32 = 4;
 
 /// A Secret that is there.
 #[derive(Clone)]
@@ -71,41 +86,56 @@ struct Seen {
 enum Trouble {
     /// Somebody else was faster: look again.
     Outrun,
-    Failed(String),
+    Failed {
+        problem: String,
+        /// The server wants to be left alone for so long.
+        asked_for: Duration,
+    },
+    /// Waiting will not help.
+    Hopeless(String),
 }
 
 type Turn<T> = Result<T, Trouble>;
 
 impl Keeper {
     pub(super) fn new(setup: KeeperSetup, trust: watch::Sender<Trust>) -> Self {
+        let (first, longest) = setup.backoff;
         Self {
             setup,
             kept: Generations::default(),
             version: None,
             trust,
             identity: None,
+            failures: Backoff::new(first, longest),
+            conflicts: Backoff::new(OUTRUN, longest),
+            told: None,
+            contest: Contest::new(),
         }
     }
 
-    /// Find or make the first certificate.
-    pub(super) async fn first(&mut self) -> Result<Identity, String> {
-        let mut backoff = self.backoff();
-        for _ in 0..4 {
-            match self.turn().await {
-                Ok(_) => break,
-                Err(Trouble::Outrun) => {}
-                Err(Trouble::Failed(problem)) => {
-                    let pause = backoff.next_pause(self.setup.cluster.rng());
-                    report(AdmissionServing::CertificatesFailed { problem, pause });
+    /// Find or make the first certificate. `once`: try a few times only. The error says why waiting does not help.
+    pub(super) async fn first(&mut self, once: bool) -> Result<Identity, String> {
+        let mut tries = 0;
+        loop {
+            let trouble = self.turn().await.err();
+            if let (None, Some(identity)) = (&trouble, self.identity.clone()) {
+                self.recovered();
+                return Ok(identity);
+            }
+            tries += 1;
+            match trouble {
+                Some(Trouble::Hopeless(problem)) => return Err(problem),
+                Some(Trouble::Failed { problem, .. }) if once && tries >= TRIES => {
+                    return Err(format!(
+                        "there is no certificate to serve admission webhooks with: {problem}"
+                    ));
+                }
+                trouble => {
+                    let pause = self.pause_after(trouble.unwrap_or(Trouble::Outrun));
                     tokio::time::sleep(pause).await;
                 }
             }
         }
-        let identity = self.identity.clone();
-        identity.ok_or_else(|| {
-            let place = self.place();
-            format!("there is no certificate to serve admission webhooks with: {place} cannot be read or written, as the lines above say")
-        })
     }
 
     /// Keep them for ever.
@@ -113,45 +143,67 @@ impl Keeper {
         let touched = self.setup.secret.as_ref();
         let touched =
             touched.map(|secret| secret.watch(&self.setup.cluster, self.setup.pace.clone()));
-        let mut backoff = self.backoff();
         loop {
             let pause = match self.turn().await {
                 Ok(until) => {
-                    backoff.reset();
-                    let now = self.setup.clock.now();
-                    Duration::try_from(until.duration_since(now)).unwrap_or_default()
+                    self.recovered();
+                    let now = self.setup.clock.wall();
+                    let left = Duration::try_from(until.duration_since(now));
+                    left.unwrap_or_default().min(LONGEST_SLEEP)
                 }
-                Err(Trouble::Outrun) => continue,
-                Err(Trouble::Failed(problem)) => {
-                    let pause = backoff.next_pause(self.setup.cluster.rng());
-                    report(AdmissionServing::CertificatesFailed { problem, pause });
-                    pause
-                }
+                Err(trouble) => self.pause_after(trouble),
+            };
+            let contest = &self.contest;
+            let touched = async {
+                contest.over().await;
+                woken(touched.as_ref()).await;
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = woken(touched.as_ref()) => {}
+                () = touched => {}
                 // Who tells it lives as long as this does.
                 Ok(()) = self.setup.published.changed() => {}
+                () = self.setup.client_authorities.changed() => {}
             }
         }
     }
 
-    fn backoff(&self) -> Backoff {
-        let (first, longest) = self.setup.backoff;
-        Backoff::new(first, longest)
+    fn recovered(&mut self) {
+        self.failures.reset();
+        self.conflicts.reset();
+        self.told = None;
+    }
+
+    /// How long to wait before the next turn. Each problem is told once, until all is well again.
+    fn pause_after(&mut self, trouble: Trouble) -> Duration {
+        let rng = self.setup.cluster.rng();
+        let (problem, asked_for) = match trouble {
+            Trouble::Outrun => return self.conflicts.next_pause(rng),
+            Trouble::Failed { problem, asked_for } => (problem, asked_for),
+            Trouble::Hopeless(problem) => (problem, Duration::ZERO),
+        };
+        let pause = self.failures.next_pause_after(asked_for, rng);
+        if self.told.as_ref() != Some(&problem) {
+            self.told = Some(problem.clone());
+            report(AdmissionServing::CertificatesFailed { problem, pause });
+        }
+        pause
     }
 
     /// Take the steps that are due. When to come again.
     async fn turn(&mut self) -> Turn<Timestamp> {
         self.read().await?;
         loop {
-            let now = self.setup.clock.now();
+            let now = self.setup.clock.wall();
+            let published = *self.setup.published.borrow();
             let facts = Facts {
                 now,
                 life: self.setup.life,
                 names: &self.setup.names,
-                published: *self.setup.published.borrow(),
+                published: published.map(|(newest, since)| {
+                    let ago = now.checked_sub(since.elapsed());
+                    (newest, ago.unwrap_or(now))
+                }),
                 propagation: self.setup.propagation,
             };
             let next = match step(&self.kept, facts) {
@@ -178,8 +230,8 @@ impl Keeper {
     async fn make(&self, number: u32, now: Timestamp) -> Turn<Generation> {
         let (names, life) = (self.setup.names.clone(), self.setup.life);
         let made = tokio::task::spawn_blocking(move || make(&names, number, now, life)).await;
-        let made = made.map_err(|error| Trouble::Failed(error.to_string()))?;
-        let made = made.map_err(Trouble::Failed)?;
+        let made = made.map_err(|error| Trouble::Hopeless(error.to_string()))?;
+        let made = made.map_err(Trouble::Hopeless)?;
         report(AdmissionServing::CertificateMade { number, life });
         Ok(made)
     }
@@ -194,47 +246,75 @@ impl Keeper {
             Err(ClusterError::NotFound(_)) => {
                 self.version = None;
                 if self.kept != Generations::default() {
-                    let problem = "it was deleted".to_owned();
-                    return self.mend(problem).await;
+                    let (kept, problem) = (self.kept.clone(), "it was deleted".to_owned());
+                    return self.mend(kept, problem, None).await;
                 }
                 return Ok(());
             }
-            Err(error) => return Err(Trouble::Failed(error.to_string())),
+            Err(error) => return Err(self.failed("read", &error)),
         };
         self.version = Some(Seen::of(&found));
-        let read = Generations::of_data(&found["data"]).map_err(|error| error.to_string());
-        let now = self.setup.clock.now();
-        let checked = read.and_then(|read| match read.served() {
-            // What has ended was good, and is replaced; so is what a clock has made that was ahead.
-            Some(served) if served.is_valid(now) => match self.flaw_of(served, now) {
-                Some(flaw) => Err(flaw),
-                None => Ok(read),
-            },
-            _ => Ok(read),
-        });
-        match checked {
-            Ok(read) => {
-                self.kept = read;
-                Ok(())
+        let read = match Generations::of_data(&found["data"]) {
+            Ok(read) => read,
+            Err(error) => {
+                let kept = self.kept.clone();
+                return self.mend(kept, error.to_string(), Some(&found)).await;
             }
-            Err(problem) => self.mend(problem).await,
-        }
+        };
+        let spoiled = self.spoiled(&read);
+        let Some((_, problem)) = spoiled.first() else {
+            self.kept = read;
+            return Ok(());
+        };
+        let problem = problem.clone();
+        let numbers: Vec<u32> = spoiled.iter().map(|(number, _)| *number).collect();
+        let mended = read.mended(&numbers, &self.kept);
+        self.mend(mended, problem, Some(&found)).await
+    }
+
+    /// The generations that nobody could use, though their time has not ended: the API server would refuse what is served, or all of the bundle.
+    fn spoiled(&self, read: &Generations) -> Vec<(u32, String)> {
+        let now = self.setup.clock.wall();
+        let lasting = read.all.iter().filter(|(_, it)| it.not_after > now);
+        // What a clock has made that was ahead is not spoiled.
+        let flaws = lasting.filter_map(|(number, it)| {
+            let flaw = self.flaw_of(it, now.max(it.made))?;
+            Some((*number, format!("generation {number}: {flaw}")))
+        });
+        flaws.collect()
     }
 
     fn flaw_of(&self, served: &Generation, now: Timestamp) -> Option<String> {
-        let clients = self.setup.client_authorities.as_deref();
-        let config = server_config(&served.certificate, &served.key, clients);
+        let config = server_config(&served.certificate, &served.key, None);
         config.err().or_else(|| flaw(served, now))
     }
 
-    /// Write back what is in memory; where nothing is, it is made anew.
-    async fn mend(&mut self, problem: String) -> Turn<()> {
+    /// Write what is to be there; where nothing of it can be served, it is made anew.
+    async fn mend(
+        &mut self,
+        wanted: Generations,
+        problem: String,
+        found: Option<&Value>,
+    ) -> Turn<()> {
         let secret = self.place();
-        if self.kept != Generations::default() {
-            self.write(self.kept.clone()).await?;
+        if wanted.served().is_some() {
+            self.write(wanted).await?;
+            let what = format!("The Secret {secret}");
+            self.contest
+                .repaired(&what, found, self.setup.cluster.rng());
+        } else {
+            self.kept = wanted;
         }
         report(AdmissionServing::SecretMended { secret, problem });
         Ok(())
+    }
+
+    fn failed(&self, done: &str, error: &ClusterError) -> Trouble {
+        let (secret, why) = (self.place(), explained(error));
+        Trouble::Failed {
+            problem: format!("the Secret {secret} cannot be {done}: {why}"),
+            asked_for: error.retry_after().unwrap_or_default(),
+        }
     }
 
     /// Keep this from now on, unless somebody else was faster.
@@ -257,8 +337,10 @@ impl Keeper {
                 }
             };
             let written = written.map_err(|error| match error {
-                ClusterError::Conflict(_) | ClusterError::NotFound(_) => Trouble::Outrun,
-                error => Trouble::Failed(error.to_string()),
+                ClusterError::Conflict(_) => Trouble::Outrun,
+                // Deleted meanwhile. Where it is to be created, it is its namespace that is not there.
+                ClusterError::NotFound(_) if self.version.is_some() => Trouble::Outrun,
+                error => self.failed("written", &error),
             })?;
             self.version = Some(Seen::of(&written));
         }
@@ -271,9 +353,9 @@ impl Keeper {
         let Some(served) = self.kept.served() else {
             return Ok(());
         };
-        let clients = self.setup.client_authorities.as_deref();
+        let clients = self.setup.client_authorities.text();
         let config = server_config(&served.certificate, &served.key, clients);
-        let config = config.map_err(Trouble::Failed)?;
+        let config = config.map_err(Trouble::Hopeless)?;
         match &self.identity {
             None => self.identity = Some(Identity::new(&served.certificate, config)),
             Some(identity) => {
@@ -283,7 +365,7 @@ impl Keeper {
                 }
             }
         }
-        let (now, newest) = (self.setup.clock.now(), self.kept.newest());
+        let (now, newest) = (self.setup.clock.wall(), self.kept.newest());
         self.trust.send_if_modified(|known| {
             // What has ended is left out when something is added: each change is a write to each configuration.
             let is_news = self.kept.newest_in(&known.bundle) != Some(newest);

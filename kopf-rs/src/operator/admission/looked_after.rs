@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::child::ObjectPath;
+use crate::cluster::error::ClusterError;
 use crate::cluster::watch::{ObjectForm, Selection, WatchEvent, WatchPace, Watched};
 use crate::object::resource::Resource;
 use crate::operator::follow::follow_in_task;
@@ -74,5 +75,15 @@ impl Touched {
     /// Wait until it may have changed. Cancel-safe.
     pub(super) async fn touched(&self) {
         let _ = tokio::time::timeout(LOOK, self.notify.notified()).await;
+    }
+}
+
+/// For people: with what would permit it.
+pub(super) fn explained(error: &ClusterError) -> String {
+    match error {
+        ClusterError::Denied { rule, .. } if !rule.is_empty() => {
+            format!("{error}\nTo permit it, add {rule}")
+        }
+        error => error.to_string(),
     }
 }

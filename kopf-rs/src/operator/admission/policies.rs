@@ -2,6 +2,7 @@
 //!
 //! Policies need no answer of anybody, so they stay when the operator ends. Must not know how rules become policies.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,13 @@ use crate::handler::validation_rule::DeclaredRule;
 use crate::happening::Happening;
 use crate::happening::rules::RuleServing;
 use crate::object::resource::Resource;
-use crate::operator::admission::looked_after::KeptObject;
+use crate::operator::admission::looked_after::{KeptObject, explained};
 use crate::operator::admission::managed::Found;
 use crate::rt::backoff::Backoff;
 
 const GROUP: &str = "admissionregistration.k8s.io";
+/// After so short a time whoever was outrun looks again.
+const OUTRUN: Duration = Duration::from_millis(20);
 
 /// What policies are written with.
 pub(crate) struct PolicySetup {
@@ -54,20 +57,27 @@ impl PolicyKeeper {
     /// Keep them right for ever.
     pub(crate) async fn run(mut self) {
         let (first, longest) = self.setup.backoff;
-        let mut backoff = Backoff::new(first, longest);
+        let (mut backoff, mut conflicts) =
+            (Backoff::new(first, longest), Backoff::new(OUTRUN, longest));
+        let mut told = None;
         loop {
             let pause = match self.reconcile().await {
                 Ok(()) => {
                     backoff.reset();
+                    conflicts.reset();
+                    told = None;
                     Duration::MAX
                 }
                 // Somebody else was faster.
-                Err(ClusterError::Conflict(_)) => Duration::ZERO,
+                Err(ClusterError::Conflict(_)) => conflicts.next_pause(self.setup.cluster.rng()),
                 Err(error) => {
                     let asked_for = error.retry_after().unwrap_or_default();
                     let pause = backoff.next_pause_after(asked_for, self.setup.cluster.rng());
-                    let error = error.to_string();
-                    report(RuleServing::Failed { error, pause });
+                    // Each kind of failure once, until it is over.
+                    if told.replace(discriminant(&error)) != Some(discriminant(&error)) {
+                        let error = explained(&error);
+                        report(RuleServing::Failed { error, pause });
+                    }
                     pause
                 }
             };
@@ -94,18 +104,20 @@ impl PolicyKeeper {
             let error = format!("a function that selects resources has panicked: {panic}");
             ClusterError::Invalid(error)
         })?;
+        // Whatever becomes of one of them, the others are done.
+        let mut all = Ok(());
         for policy in &policies {
-            self.put_both(policy).await?;
+            all = all.and(self.put_both(policy).await);
         }
         match self.prune(source).await {
             // Who writes no policies needs no permission for them.
             Err(ClusterError::Denied { .. }) if policies.is_empty() => {}
-            pruned => pruned?,
+            pruned => all = all.and(pruned),
         }
         for name in definitions {
-            self.look_at_definition(name).await?;
+            all = all.and(self.look_at_definition(name).await);
         }
-        Ok(())
+        all
     }
 
     /// The policy first: a binding alone has no meaning.

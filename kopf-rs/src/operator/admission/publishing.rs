@@ -4,11 +4,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The newest generation that everybody holds, and since when.
-pub(super) type Published = Option<(u32, Timestamp)>;
+pub(super) type Published = Option<(u32, Instant)>;
 
 /// Gathers what each of them holds.
 pub(super) struct Publishing {
@@ -47,7 +47,7 @@ impl Publishing {
 
 impl Publisher {
     /// It holds this generation from now on.
-    pub(super) fn holds(&self, newest: u32, now: Timestamp) {
+    pub(super) fn holds(&self, newest: u32, now: Instant) {
         let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
         held[self.number] = Some(newest);
         let all = held.iter().copied().min().flatten();
@@ -73,7 +73,8 @@ mod tests {
         let publishing = Publishing::new();
         let told = publishing.subscribe();
         let [one, other] = [publishing.publisher(), publishing.publisher()];
-        let at = |second| Timestamp::from_second(second).unwrap();
+        let begun = Instant::now();
+        let at = |second| begun + std::time::Duration::from_secs(second);
         one.holds(1, at(1));
         assert_eq!(*told.borrow(), None);
         other.holds(1, at(2));

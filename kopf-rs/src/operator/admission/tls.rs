@@ -50,6 +50,11 @@ pub(super) fn flaw(generation: &Generation, now: Timestamp) -> Option<String> {
     verify(generation, now).err()
 }
 
+/// Why these cannot be authorities.
+pub(super) fn flaw_of_authorities(pem: &str) -> Option<String> {
+    roots(pem).err()
+}
+
 fn verify(generation: &Generation, now: Timestamp) -> Result<(), String> {
     let certificates = certificates(&generation.certificate)?;
     let roots = Arc::new(roots(&generation.authority)?);

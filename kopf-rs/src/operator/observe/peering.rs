@@ -1,7 +1,8 @@
 //! The peering objects of the operator: watched, and written at intervals, and whether the operator is paused for what they say.
 //!
 //! Promises that the operator handles nothing before it has written its record and read those of the others, and that an object that
-//! cannot be reached changes nothing of what is known. Must not know what a pause is.
+//! cannot be reached changes nothing of what is known: a peer that it has paused for is dead once the server has agreed to take its record
+//! away in the version that was read last. Must not know what a pause is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,6 +81,10 @@ struct PeeringWatch {
     orders: UnboundedSender<Order>,
     /// The dead peers that were last asked to be taken away, and from which version.
     cleaned: (Vec<String>, String),
+    /// The watch does not see what happens.
+    is_blind: bool,
+    /// Records may not be taken away: silence has to do as a proof.
+    is_refused: bool,
     _watch: AbortOnDropHandle<()>,
     _keeper: AbortOnDropHandle<()>,
 }
@@ -110,6 +115,8 @@ enum What {
     Watched(WatchEvent),
     /// A record was sent.
     Sent(Result<Raw, ClusterError>),
+    /// Records of the dead may not be taken away.
+    CleaningRefused,
 }
 
 /// What the task that writes is asked for.
@@ -222,6 +229,8 @@ impl Peerings {
             peers: Peers::default(),
             orders,
             cleaned: (Vec::new(), String::new()),
+            is_blind: false,
+            is_refused: false,
             _watch: watch,
             _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(ordered, told))),
         }
@@ -266,6 +275,11 @@ impl Peerings {
         let (Some(watch), Some(own)) = (watch.filter(|it| it.stream == stream), own) else {
             return;
         };
+        match &what {
+            What::Watched(WatchEvent::Trouble(_)) => watch.is_blind = true,
+            What::Watched(WatchEvent::Resumed | WatchEvent::Synced) => watch.is_blind = false,
+            What::Watched(_) | What::Sent(_) | What::CleaningRefused => {}
+        }
         match what {
             What::Watched(WatchEvent::Listing(_)) => watch.is_listed = false,
             What::Watched(WatchEvent::Synced) if !watch.is_listed => watch.found = Found::Absent,
@@ -280,6 +294,7 @@ impl Peerings {
             What::Sent(Err(error)) if !error.is_transient() && watch.found == Found::Unknown => {
                 watch.found = Found::Absent;
             }
+            What::CleaningRefused => watch.is_refused = true,
             What::Watched(_) | What::Sent(Err(_)) => {}
         }
     }
@@ -289,7 +304,11 @@ impl Peerings {
         let since = Instant::now().duration_since(self.setup.clock.started());
         self.places.values().filter_map(move |watch| {
             let is_present = watch.found == Found::Present;
-            Some(watch.peers.judge(own?, since)).filter(|_| is_present)
+            let mut verdict = watch.peers.judge(own?, since);
+            if watch.is_refused && !watch.is_blind {
+                verdict.silent = 0;
+            }
+            Some(verdict).filter(|_| is_present)
         })
     }
 
@@ -307,11 +326,13 @@ impl Peerings {
         let is_mandatory = self.setup.settings.mandatory;
         let lacks_object = self.places.is_empty() || found(Found::Absent);
         let is_unsure = found(Found::Unknown) && !self.has_begun;
+        let lacks_proof =
+            self.told == Told::Paused && verdicts.iter().any(|verdict| verdict.silent > 0);
         self.tell_rivals(&verdicts);
         let is_paused = if !in_favour_of.is_empty() {
             self.tell(Told::Paused, Happened::Paused { in_favour_of });
             true
-        } else if is_unsure {
+        } else if is_unsure || lacks_proof {
             true
         } else if is_mandatory && lacks_object {
             let name = self.setup.settings.name.clone();
@@ -443,10 +464,13 @@ impl Keeper {
                     Some(Order::Clean(dead, version)) => {
                         let change = without(&dead, &version);
                         let name = &self.settings.name;
-                        let cleaned = self.cluster.patch_records(&self.collection, name, &change);
-                        // On another version, the watch tells of it, and whoever is dead by then is taken away.
-                        if let Ok(raw) = cleaned.await {
-                            tell(What::Sent(Ok(raw)));
+                        match self.cluster.patch_records(&self.collection, name, &change).await {
+                            Ok(raw) => tell(What::Sent(Ok(raw))),
+                            // What the object is like now, the reply to a sign of life shows, and whoever is dead by then is taken away.
+                            Err(error) if error.is_transient() || matches!(error, ClusterError::Conflict(_)) => {
+                                next = last.map_or(next, |it| next.min(it + BETWEEN_REPAIRS));
+                            }
+                            Err(_) => tell(What::CleaningRefused),
                         }
                     }
                 },

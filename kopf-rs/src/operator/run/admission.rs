@@ -65,6 +65,7 @@ impl CheckedOperator {
             cluster: cluster.clone(),
             clock: self.clock,
             found,
+            once: self.once,
         }
     }
 
@@ -78,6 +79,7 @@ impl CheckedOperator {
             invoker: Arc::new(invoker),
             context: self.context.clone(),
             clock: self.clock,
+            has_discovery: true,
         }));
         let following = Arc::new(follow(reviewer.clone(), found));
         let converter = Converter::new(self.conversions.clone());

@@ -47,6 +47,7 @@ impl Operator {
                 extensions: Arc::new(extensions),
             },
             clock,
+            has_discovery: false,
         });
         Ok(Reviews { reviewer, paths })
     }
