@@ -521,7 +521,12 @@ async fn a_watch_that_is_cut_ends_no_pause(cluster: TestCluster) {
     let refused = kopf_rs_apiserver::Fault::answer(500).plural(PEERINGS);
     let blind = server.fault(refused.method("GET"));
     let cut = kopf_rs_apiserver::Fault::cut().on(kopf_rs_apiserver::Verb::Watch);
-    drop(server.fault(cut.plural(PEERINGS)));
+    let cut = server.fault(cut.plural(PEERINGS));
+    // An open watch looks for faults when it is woken.
+    while cut.hits() == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    drop(cut);
     for number in 1..20 {
         write(&test, "higher", alive(number)).await;
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -26,11 +26,11 @@ use crate::operator::admission::endpoint::{Endpoint, EndpointSetup, Identity, Re
 use crate::operator::admission::files::{
     CertificateFiles, ClientAuthorities, FollowedFiles, Publication,
 };
-use crate::operator::admission::keeper::{Keeper, KeeperSetup, Trust};
+use crate::operator::admission::keeper::{Keeper, KeeperSetup};
 use crate::operator::admission::looked_after::KeptObject;
 use crate::operator::admission::managed::{Found, Managed, ManagedSetup};
 use crate::operator::admission::migration::{MigrationSetup, StorageMigration};
-use crate::operator::admission::publishing::{Published, Publishing};
+use crate::operator::admission::publishing::{Published, Publishing, Trust};
 use crate::operator::settings::Settings;
 use crate::operator::settings::admission::{Admission, AdmissionServer};
 use crate::rt::clock::Clock;

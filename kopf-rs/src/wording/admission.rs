@@ -59,6 +59,18 @@ pub(super) fn write(f: &mut Formatter<'_>, happening: &AdmissionServing) -> fmt:
                 "The certificates for admission webhooks cannot be kept; will retry in {seconds:.1} seconds: {problem}"
             )
         }
+        other => write_of_configurations(f, other),
+    }
+}
+
+fn write_of_configurations(f: &mut Formatter<'_>, happening: &AdmissionServing) -> fmt::Result {
+    match happening {
+        AdmissionServing::Served { .. }
+        | AdmissionServing::CertificateMade { .. }
+        | AdmissionServing::CertificateServed { .. }
+        | AdmissionServing::SecretMended { .. }
+        | AdmissionServing::FilesFailed { .. }
+        | AdmissionServing::CertificatesFailed { .. } => Ok(()),
         AdmissionServing::Configured {
             configuration,
             webhooks,

@@ -20,9 +20,8 @@ use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::converting::Converting;
 use crate::operator::admission::contest::Contest;
-use crate::operator::admission::keeper::Trust;
 use crate::operator::admission::looked_after::{KeptObject, explained};
-use crate::operator::admission::publishing::Publisher;
+use crate::operator::admission::publishing::{Publisher, Trust};
 use crate::rt::backoff::Backoff;
 
 /// What is needed for one kind.

@@ -13,8 +13,7 @@ use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::admission::AdmissionServing;
 use crate::operator::admission::endpoint::Identity;
-use crate::operator::admission::keeper::Trust;
-use crate::operator::admission::publishing::Published;
+use crate::operator::admission::publishing::{Published, Trust};
 use crate::operator::admission::tls::{flaw_of_authorities, server_config};
 
 /// Where the files are.

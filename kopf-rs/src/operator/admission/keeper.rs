@@ -21,19 +21,10 @@ use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::files::ClientAuthorities;
 use crate::operator::admission::looked_after::{KeptObject, Touched, explained};
 use crate::operator::admission::making::make;
-use crate::operator::admission::publishing::Published;
+use crate::operator::admission::publishing::{Published, Trust};
 use crate::operator::admission::tls::{flaw, server_config};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
-
-/// Whom the API server is to trust.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Trust {
-    /// PEM.
-    pub(super) bundle: String,
-    /// The newest generation that is in it.
-    pub(super) newest: u32,
-}
 
 /// What a keeper is made of.
 pub(super) struct KeeperSetup {

@@ -29,9 +29,8 @@ use crate::happening::Happening;
 use crate::happening::admission::AdmissionServing;
 use crate::object::resource::Resource;
 use crate::operator::admission::contest::Contest;
-use crate::operator::admission::keeper::Trust;
 use crate::operator::admission::looked_after::{KeptObject, Touched, explained};
-use crate::operator::admission::publishing::Publisher;
+use crate::operator::admission::publishing::{Publisher, Trust};
 use crate::rt::backoff::Backoff;
 
 /// What the cluster serves, and for which namespaces the operator is.

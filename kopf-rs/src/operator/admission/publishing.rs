@@ -7,6 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// Whom the API server is to trust.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Trust {
+    /// PEM.
+    pub(super) bundle: String,
+    /// The newest generation that is in it.
+    pub(super) newest: u32,
+}
+
 /// The newest generation that everybody holds, and since when.
 pub(super) type Published = Option<(u32, Instant)>;
 
