@@ -474,6 +474,7 @@ async fn a_pause_between_an_apply_and_a_deletion_leaves_children_to_others(clust
     working.stop().await;
     assert_eq!(deleted(), 1);
     assert!(test.cluster.get("configmaps", "after").await.is_some());
+}
 
 /// A write that is not answered takes the only place that writes have.
 async fn signs_of_life_wait_for_no_other_write(cluster: TestCluster) {
