@@ -33,7 +33,6 @@ use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]
 use crate::health::address::BadMetricsAddress;
 use crate::health::board::Board;
-use crate::operator::admission::managed::Found;
 use crate::operator::amounts::check_amounts;
 use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
 use crate::operator::leasing::LeaseTask;
