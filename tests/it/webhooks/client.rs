@@ -25,7 +25,8 @@ pub(super) struct Asker {
 impl Asker {
     /// As `clientConfig` says.
     pub(super) fn of(hook: &Value) -> Self {
-        Self::with(hook, |config| config.with_no_client_auth())
+        type Unfinished = ConfigBuilder<ClientConfig, WantsClientCert>;
+        Self::with(hook, Unfinished::with_no_client_auth)
     }
 
     /// The same, showing a certificate of its own (PEM).

@@ -29,8 +29,8 @@ fn server(test: &TestOperator) -> &ApiServer {
         .expect("this server is in the process")
 }
 
-fn count(test: &TestOperator, text: &str) -> usize {
-    test.cluster.lines().count(|line| line.contains(text))
+fn count(test: &TestOperator, words: &str) -> usize {
+    test.cluster.lines().count(|line| line.contains(words))
 }
 
 async fn what_is_forbidden_keeps_nothing_else_from_being_written(cluster: TestCluster) {

@@ -113,7 +113,9 @@ impl FollowedFiles {
             match read {
                 Ok(read) => {
                     told = None;
-                    read.into_iter().for_each(|it| self.adopt(it.0, it.1));
+                    if let Some((read, config)) = read {
+                        self.adopt(read, config);
+                    }
                 }
                 // Each once, for as long as it lasts.
                 Err(problem) if told.as_ref() == Some(&problem) => {}

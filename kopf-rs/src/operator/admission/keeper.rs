@@ -269,15 +269,10 @@ impl Keeper {
         let lasting = read.all.iter().filter(|(_, it)| it.not_after > now);
         // What a clock has made that was ahead is not spoiled.
         let flaws = lasting.filter_map(|(number, it)| {
-            let flaw = self.flaw_of(it, now.max(it.made))?;
+            let flaw = flaw_of(it, now.max(it.made))?;
             Some((*number, format!("generation {number}: {flaw}")))
         });
         flaws.collect()
-    }
-
-    fn flaw_of(&self, served: &Generation, now: Timestamp) -> Option<String> {
-        let config = server_config(&served.certificate, &served.key, None);
-        config.err().or_else(|| flaw(served, now))
     }
 
     /// Write what is to be there; where nothing of it can be served, it is made anew.
@@ -409,4 +404,9 @@ async fn woken(touched: Option<&Touched>) {
 
 fn report(happening: AdmissionServing) {
     report_of_operator(&Happening::Admission(happening));
+}
+
+fn flaw_of(served: &Generation, now: Timestamp) -> Option<String> {
+    let config = server_config(&served.certificate, &served.key, None);
+    config.err().or_else(|| flaw(served, now))
 }

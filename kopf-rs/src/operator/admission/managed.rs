@@ -282,16 +282,13 @@ impl Configuration {
         let cluster = &setup.cluster;
         // Whoever is cut off now does not know whether it arrives.
         (self.is_ours, self.is_in_doubt) = (true, true);
-        let sent = match found {
-            Some(found) => {
-                let version = &found["metadata"]["resourceVersion"];
-                let merge = json!({"metadata": {"resourceVersion": version}, "webhooks": wanted});
-                cluster.merge_kept(object.path(), &merge).await
-            }
-            None => {
-                let content = configuration(self.kind, &object.name, wanted);
-                cluster.create_kept(object.path(), &content).await
-            }
+        let sent = if let Some(found) = found {
+            let version = &found["metadata"]["resourceVersion"];
+            let merge = json!({"metadata": {"resourceVersion": version}, "webhooks": wanted});
+            cluster.merge_kept(object.path(), &merge).await
+        } else {
+            let content = configuration(self.kind, &object.name, wanted);
+            cluster.create_kept(object.path(), &content).await
         };
         self.is_in_doubt = sent.as_ref().is_err_and(ClusterError::may_have_landed);
         sent.map(drop)

@@ -83,8 +83,7 @@ struct PeeringWatch {
     cleaned: (Vec<String>, String),
     /// The watch does not see what happens.
     is_blind: bool,
-    /// Records may not be taken away: silence has to do as a proof.
-    is_refused: bool,
+    cleaning: Cleaning,
     _watch: AbortOnDropHandle<()>,
     _keeper: AbortOnDropHandle<()>,
 }
@@ -94,6 +93,14 @@ enum Found {
     Unknown,
     Absent,
     Present,
+}
+
+/// Whether records of dead peers may be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cleaning {
+    Allowed,
+    /// Silence has to do as the proof that a peer is dead.
+    Refused,
 }
 
 /// What was last said of a pause.
@@ -230,7 +237,7 @@ impl Peerings {
             orders,
             cleaned: (Vec::new(), String::new()),
             is_blind: false,
-            is_refused: false,
+            cleaning: Cleaning::Allowed,
             _watch: watch,
             _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(ordered, told))),
         }
@@ -294,7 +301,7 @@ impl Peerings {
             What::Sent(Err(error)) if !error.is_transient() && watch.found == Found::Unknown => {
                 watch.found = Found::Absent;
             }
-            What::CleaningRefused => watch.is_refused = true,
+            What::CleaningRefused => watch.cleaning = Cleaning::Refused,
             What::Watched(_) | What::Sent(Err(_)) => {}
         }
     }
@@ -305,7 +312,7 @@ impl Peerings {
         self.places.values().filter_map(move |watch| {
             let is_present = watch.found == Found::Present;
             let mut verdict = watch.peers.judge(own?, since);
-            if watch.is_refused && !watch.is_blind {
+            if watch.cleaning == Cleaning::Refused && !watch.is_blind {
                 verdict.silent = 0;
             }
             Some(verdict).filter(|_| is_present)
