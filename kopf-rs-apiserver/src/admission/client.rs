@@ -123,6 +123,9 @@ async fn exchange(query: &Query) -> Result<Value, Failure> {
 /// The answer as JSON, if it is a good one.
 fn read(head: &Parts, bytes: &Bytes) -> Result<Value, String> {
     if !head.status.is_success() {
+        if let Some(message) = failure(bytes) {
+            return Err(message);
+        }
         let said = String::from_utf8_lossy(bytes);
         let said = Some(said.trim()).filter(|_| is_text(head));
         return Err(refused(head.status.as_u16(), said));
@@ -139,6 +142,19 @@ fn read(head: &Parts, bytes: &Bytes) -> Result<Value, String> {
         }
         Err(why) => Err(unread(&why)),
     }
+}
+
+/// The message of a failure that is told as a `Status`, which Go's client prefers to its own words.
+fn failure(bytes: &Bytes) -> Option<String> {
+    let answer = go::parse(bytes).ok()?;
+    let says = |field: &str, wanted: &str| match answer.get(field) {
+        None => true,
+        Some(found) => found == wanted,
+    };
+    let is_failure = answer.get("status").is_some_and(|it| it == "Failure");
+    let is_status = is_failure && says("kind", "Status") && says("apiVersion", "v1");
+    let message = answer["message"].as_str().unwrap_or_default();
+    is_status.then(|| message.to_owned())
 }
 
 /// Whether an answer is meant to be read by people.

@@ -337,7 +337,7 @@ async fn client_certificates_are_wanted_for_reviews(cluster: TestCluster) {
     let refused = refusal(&test, &json!({"size": 1})).await;
     let message = refused["message"].as_str().unwrap_or_default();
     assert!(
-        message.contains("the server has asked for the client to provide credentials"),
+        message.contains("this webhook wants the API server to show a client certificate"),
         "{refused}"
     );
     let body = review(&test, 1).to_string();
