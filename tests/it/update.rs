@@ -171,7 +171,13 @@ async fn a_storm_ends_with_the_newest_state(cluster: TestCluster) {
         .await;
     working.stop().await;
     let writes = test.writes("a").await;
-    assert!(writes < 60, "{writes} writes for 100 changes");
+    // A server in another process may be so slow that changes come one by one.
+    let bound = if test.cluster.in_process().is_some() {
+        60
+    } else {
+        100
+    };
+    assert!(writes < bound, "{writes} writes for 100 changes");
 }
 
 async fn an_own_change_of_the_spec_is_an_update_too(cluster: TestCluster) {
