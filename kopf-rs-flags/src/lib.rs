@@ -86,8 +86,8 @@ pub struct ClusterFlags {
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
-    /// Print the webhook configurations of the admission handlers, and the policies and definitions with validation rules, for
-    /// `kubectl apply -f -`, and exit: for operators that may not write them
+    /// Print the webhook configurations of the admission handlers, the policies, the definitions with validation rules and with who converts,
+    /// and roles for what the operator writes itself, for `kubectl apply -f -`, and exit
     #[arg(long, conflicts_with_all = ["embedded", "apply", "once"])]
     pub manifests: bool,
     /// Handle all objects, then exit: with 0, or with 1 if a handler has failed for good, or if a resource that has handlers is not

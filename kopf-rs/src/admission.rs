@@ -10,6 +10,8 @@ pub(crate) mod conditions;
 pub(crate) mod configuration;
 pub(crate) mod expression;
 pub(crate) mod review;
+#[cfg(any(feature = "cli", test))]
+pub(crate) mod rights;
 pub(crate) mod route;
 pub(crate) mod rules;
 pub(crate) mod selection;

@@ -454,7 +454,7 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
     })?;
     if items.is_empty() {
         tracing::warn!(
-            "There is nothing to print: no admission handler and no validation rule is for a resource that the cluster serves."
+            "There is nothing to print: no admission handler, no conversion and no validation rule is for a resource that the cluster serves."
         );
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});

@@ -1,4 +1,5 @@
-//! The webhook configurations, policies and definitions for those who apply them themselves, since the operator may not write them.
+//! The webhook configurations, policies and definitions for those who apply them themselves, since the operator may not write them; and roles for
+//! what it is to write.
 //!
 //! Reads, and changes nothing. Must not know how they are printed.
 
@@ -9,10 +10,14 @@ use serde_json::{Value, json};
 
 use crate::admission::blocking::blocking;
 use crate::admission::certificates::Generations;
-use crate::admission::configuration::{Source, configuration, webhooks};
+use crate::admission::configuration::{
+    ClientConfig, Source, client_config, configuration, webhooks,
+};
+use crate::admission::rights::{RightsSource, rights};
 use crate::admission::rules::{PolicySource, definitions, policies, with_rules};
-use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
+use crate::conversion::definition::{conversion, versions};
+use crate::conversion::graph::ConvertedKind;
 use crate::handler::validation_rule::DeclaredRule;
 use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
@@ -27,13 +32,30 @@ pub(crate) struct PrintedRules<'a> {
     pub(crate) domain: &'a str,
 }
 
-/// The configurations as the cluster serves the kinds of handlers now. The error says what keeps them from being made.
+/// Whom the API server is told to ask.
+struct Asked<'a> {
+    server: &'a AdmissionServer,
+    client: ClientConfig,
+    bundle: String,
+}
+
+/// All of it, as the cluster serves the kinds of handlers now. The error says what keeps it from being made.
 pub(crate) async fn printed(
     setup: &AdmissionSetup<'_>,
     rules: PrintedRules<'_>,
     namespaces: Option<BTreeSet<String>>,
 ) -> Result<Vec<Value>, String> {
-    let server = server_of(setup)?;
+    if let Some(problem) = setup.conversions.problem() {
+        return Err(problem);
+    }
+    let asked = match server_of(setup)? {
+        None => None,
+        Some(server) => Some(Asked {
+            server,
+            client: server.client_config(port_to_be(server, &setup.settings.admission)?),
+            bundle: bundle(setup).await?,
+        }),
+    };
     let resources = setup.cluster.discover().await;
     let resources = resources.map_err(|error| error.to_string())?;
     let source = PolicySource {
@@ -42,50 +64,113 @@ pub(crate) async fn printed(
         domain: rules.domain,
         namespaces: namespaces.as_ref(),
     };
-    let mut all = printed_rules(&setup.cluster, source).await?;
-    if let Some(server) = server {
-        all.extend(printed_webhooks(setup, server, &resources, namespaces).await?);
+    let mut all = printed_definitions(setup, source, asked.as_ref()).await?;
+    let policies = policies(source);
+    let has_policies = !policies.is_empty();
+    all.extend(policies.into_iter().flat_map(|it| [it.policy, it.binding]));
+    if let Some(asked) = &asked {
+        all.extend(printed_webhooks(
+            setup,
+            asked,
+            &resources,
+            namespaces.as_ref(),
+        )?);
     }
+    all.extend(printed_rights(setup, has_policies));
     Ok(all)
 }
 
-/// The definitions with their rules, and the policies with their bindings.
-async fn printed_rules(cluster: &Cluster, source: PolicySource<'_>) -> Result<Vec<Value>, String> {
-    let mut all = Vec::new();
-    for name in definitions(source) {
-        let found = definition(cluster, &name).await;
-        if let Some(found) = found.map_err(|error| error.to_string())? {
-            let metadata = json!({"name": name});
-            let bare = json!({
-                "apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": found["spec"],
-            });
-            all.push(with_rules(&bare, source.rules));
-        }
-    }
-    let policies = policies(source).into_iter();
-    all.extend(policies.flat_map(|it| [it.policy, it.binding]));
-    Ok(all)
-}
-
-async fn printed_webhooks(
+/// The definitions with their rules, and with the address of who converts.
+async fn printed_definitions(
     setup: &AdmissionSetup<'_>,
-    server: &AdmissionServer,
+    source: PolicySource<'_>,
+    asked: Option<&Asked<'_>>,
+) -> Result<Vec<Value>, String> {
+    let kinds = setup.conversions.kinds();
+    let converted = |name: &str| kinds.iter().find(|it| it.name == name);
+    let mut names = definitions(source);
+    names.extend(kinds.iter().map(|it| it.name.clone()));
+    let mut all = Vec::new();
+    for name in names {
+        let found = definition(&setup.cluster, &name).await;
+        let Some(found) = found.map_err(|error| error.to_string())? else {
+            continue;
+        };
+        let mut spec = found["spec"].clone();
+        if let Some((kind, asked)) = converted(&name).zip(asked) {
+            spec["conversion"] = told_who_converts(kind, &found, asked)?;
+        }
+        let bare = json!({
+            "apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": {"name": name}, "spec": spec,
+        });
+        all.push(with_rules(&bare, source.rules));
+    }
+    Ok(all)
+}
+
+/// What the definition is to say of conversion; an error where it has a version that nobody converts.
+fn told_who_converts(
+    kind: &ConvertedKind,
+    found: &Value,
+    asked: &Asked<'_>,
+) -> Result<Value, String> {
+    if let Some(missing) = kind.missing_between(&versions(found)) {
+        return Err(missing);
+    }
+    let client = client_config(&asked.client, &kind.path(), &asked.bundle);
+    Ok(conversion(&client))
+}
+
+/// The roles for what the operator writes itself, as it is set now.
+fn printed_rights(setup: &AdmissionSetup<'_>, has_policies: bool) -> Vec<Value> {
+    let admission = &setup.settings.admission;
+    let secret = secret_of(setup).filter(|_| admission.certificate_file.is_none());
+    let secret = secret
+        .as_ref()
+        .and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
+    let has = |kind| {
+        let mut all = setup.handlers.iter().filter_map(|it| it.admission());
+        all.any(|it| it.kind == kind)
+    };
+    let kinds = [
+        (AdmissionKind::Mutate, "mutatingwebhookconfigurations"),
+        (AdmissionKind::Validate, "validatingwebhookconfigurations"),
+    ];
+    let kinds = kinds.into_iter().filter(|(kind, _)| has(*kind));
+    let kinds: Vec<_> = kinds.map(|(_, plural)| plural).collect();
+    let managed = admission.managed.as_deref();
+    let converted = setup.conversions.kinds().iter();
+    let definitions: Vec<_> = converted
+        .filter(|_| managed.is_some())
+        .map(|it| it.name.clone())
+        .collect();
+    rights(RightsSource {
+        operator: setup.operator,
+        secret,
+        configurations: managed.map(|name| (name, kinds.as_slice())),
+        definitions: &definitions,
+        migrates: admission.storage_migration,
+        has_policies,
+    })
+}
+
+fn printed_webhooks(
+    setup: &AdmissionSetup<'_>,
+    asked: &Asked<'_>,
     resources: &[Resource],
-    namespaces: Option<BTreeSet<String>>,
+    namespaces: Option<&BTreeSet<String>>,
 ) -> Result<Vec<Value>, String> {
     let admission = &setup.settings.admission;
     let name = admission.managed.clone();
     let name = name.unwrap_or_else(|| format!("{}.kopf.rs", setup.operator));
-    let port = port_to_be(server, admission)?;
-    let bundle = bundle(setup).await?;
-    let own = own_namespace(server, &setup.cluster);
+    let own = own_namespace(asked.server, &setup.cluster);
     let source = Source {
         handlers: &setup.handlers,
         resources,
-        client: &server.client_config(port),
-        bundle: &bundle,
+        client: &asked.client,
+        bundle: &asked.bundle,
         domain: &name,
-        namespaces: namespaces.as_ref(),
+        namespaces,
         own_namespace: own.as_deref(),
         only_persistent: false,
     };

@@ -10,7 +10,7 @@ use crate::operator::scope::Scope;
 use crate::state::naming;
 
 impl Operator {
-    /// The webhook configurations, the policies of rules, and definitions with their rules, as the cluster serves the kinds of handlers now.
+    /// The webhook configurations, the policies of rules, definitions with their rules and with who converts, and roles, as the cluster serves the kinds of handlers now.
     pub(crate) async fn manifests(self, client: Client) -> Result<Vec<Value>, OperatorError> {
         let name = self.check()?;
         CheckedOperator::new(self, name, client)?.printed().await
@@ -40,10 +40,15 @@ impl CheckedOperator {
 mod tests {
     use kopf_rs_apiserver::ApiServer;
 
+    use serde_json::json;
+
     use super::*;
+    use crate::handler::conversion::conversion;
     use crate::handler::filter::PRESENT;
     use crate::handler::registry::Registry;
     use crate::handler::registry::callback::handler;
+    use crate::handler::validation_rule::ValidationRule;
+    use crate::operator::definition::register_crd;
     use crate::operator::settings::Settings;
     use crate::operator::settings::admission::AdmissionServer;
 
@@ -57,10 +62,75 @@ mod tests {
         operator.manifests(client).await
     }
 
+    /// What is printed of an operator that converts between two versions of this definition.
+    async fn converting(versions: &[&str], managed: bool) -> Result<Vec<Value>, OperatorError> {
+        let server = ApiServer::new();
+        let client = Client::new(server.service(), "default");
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let versions = versions.iter().map(|name| {
+            json!({"name": name, "served": true, "storage": *name == "v1", "schema": schema})
+        });
+        let names = json!({"plural": "votes", "singular": "vote", "kind": "Vote"});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "votes.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": names,
+                "versions": versions.collect::<Vec<_>>(),
+            },
+        });
+        // It is there, whether it is established yet or not.
+        let _ = register_crd(&client, &definition).await;
+        let of = |version| ("example.com", version, "votes");
+        let step = || conversion("step", |spec: Value| Ok(spec));
+        let rule = ValidationRule::new("titled", "has(self.spec)").message("it has a spec");
+        let registry = Registry::new()
+            .on_convert(of("v1alpha1"), of("v1"), step())
+            .on_convert(of("v1"), of("v1alpha1"), step())
+            .validation_rule("votes.example.com", rule);
+        let settings = Settings::with(|settings| {
+            settings.admission.server = Some(AdmissionServer::service("team", "hooks"));
+            settings.admission.managed = managed.then(|| "op.example.com".to_owned());
+        });
+        let operator = Operator::new(registry).name("op").settings(settings);
+        operator.manifests(client).await
+    }
+
+    #[tokio::test]
+    async fn a_definition_says_who_converts_and_has_its_rules() {
+        let printed = converting(&["v1", "v1alpha1"], false).await.unwrap();
+        let kinds: Vec<_> = printed.iter().map(|it| it["kind"].clone()).collect();
+        assert_eq!(kinds, ["CustomResourceDefinition", "Role"]);
+        let spec = &printed[0]["spec"];
+        assert_eq!(spec["conversion"]["strategy"], "Webhook");
+        let service = &spec["conversion"]["webhook"]["clientConfig"]["service"];
+        assert_eq!(service["path"], "/convert/votes.example.com");
+        assert_eq!(service["namespace"], "team");
+        for version in spec["versions"].as_array().unwrap() {
+            let rules = &version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"];
+            assert_eq!(rules[0]["message"], "it has a spec");
+        }
+        let error = converting(&["v1", "v2"], false).await.unwrap_err();
+        assert!(error.to_string().contains("v2"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_the_operator_manages_itself_is_permitted() {
+        let printed = converting(&["v1", "v1alpha1"], true).await.unwrap();
+        let role = printed.last().unwrap();
+        assert_eq!(role["kind"], "ClusterRole");
+        let rules = role["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), 1, "{rules:?}");
+        assert_eq!(rules[0]["resourceNames"][0], "votes.example.com");
+    }
+
     #[tokio::test]
     async fn configurations_are_made_for_those_who_apply_them() {
         let printed = manifests(AdmissionServer::service("team", "hooks")).await;
-        let [printed]: [Value; 1] = printed.unwrap().try_into().unwrap();
+        let [printed, role]: [Value; 2] = printed.unwrap().try_into().unwrap();
+        // It manages nothing but its certificate.
+        assert_eq!(role["kind"], "Role");
+        assert_eq!(role["metadata"]["namespace"], "team");
         assert_eq!(printed["kind"], "ValidatingWebhookConfiguration");
         assert_eq!(printed["metadata"]["name"], "op.kopf.rs");
         let hook = &printed["webhooks"][0];
