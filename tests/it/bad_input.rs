@@ -3,6 +3,8 @@
 mod storages;
 mod things;
 
+use std::time::Duration;
+
 use kopf_rs::{Persistence, Registry, Settings, TemporaryError};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use crate::operating::{TestOperator, Working};
 scenarios! {
     damaged_annotations_are_told_and_repaired;
     damaged_annotations_of_kopf_are_told_and_repaired;
+    times_that_no_clock_tells_are_for_ever [memory];
 }
 
 /// Where a mode keeps its things.
@@ -114,5 +117,27 @@ async fn repair(cluster: TestCluster, mode: Mode) {
         assert_eq!(after, updates + 1, "{damage:?}");
         assert!(test.writes(&name).await < 10, "{damage:?}");
     }
+    working.stop().await;
+}
+
+/// What people write who mean that something is never to happen.
+async fn times_that_no_clock_tells_are_for_ever(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let settings = Settings::with(|it| {
+        it.watching.inactivity_timeout = Duration::MAX;
+        it.watching.server_timeout = Duration::MAX;
+        it.scanning.interval = Duration::MAX;
+        it.networking.request_timeout = Duration::MAX;
+        it.queueing.exit_timeout = Duration::MAX;
+    });
+    let operator = test.operator(registry).settings(settings);
+    let working = Working::start(&test.cluster, operator);
+    test.create("a", json!({})).await;
+    test.calls.until(1).await;
+    // Long enough that the watch looks at how long it has heard nothing.
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    test.create("b", json!({})).await;
+    test.calls.until(2).await;
     working.stop().await;
 }

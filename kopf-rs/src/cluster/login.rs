@@ -187,7 +187,7 @@ impl Vault {
             let now = standing.borrow_and_update().clone();
             match now {
                 Standing::LoggedIn(session) => {
-                    if !session.candidate.info.is_expired(self.clock.now()) {
+                    if !session.candidate.info.is_expired(self.clock.wall()) {
                         return Ok(session);
                     }
                     self.want(LoginReason::Expired(session.candidate.id.clone()), &session);

@@ -42,6 +42,49 @@ pub(super) fn zeros(settings: &Settings) -> Vec<&'static str> {
         .collect()
 }
 
+/// A time that is longer is for ever. What is added to the longest that a [`Duration`] holds, or multiplied, would be no time any more.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// The same settings with times that can be added to any moment.
+pub(super) fn bounded(mut settings: Settings) -> Settings {
+    let Settings {
+        execution,
+        background,
+        queueing,
+        watching,
+        networking,
+        scanning,
+        peering,
+        health,
+        ..
+    } = &mut settings;
+    let times = [
+        execution.default_backoff.as_mut(),
+        Some(&mut execution.first_backoff),
+        Some(&mut execution.longest_backoff),
+        Some(&mut background.cancellation_polling),
+        Some(&mut queueing.exit_timeout),
+        Some(&mut watching.server_timeout),
+        Some(&mut watching.inactivity_timeout),
+        Some(&mut watching.reconnect_backoff),
+        Some(&mut watching.longest_backoff),
+        watching.client_timeout.as_mut(),
+        Some(&mut networking.first_backoff),
+        Some(&mut networking.longest_backoff),
+        Some(&mut networking.request_timeout),
+        Some(&mut scanning.interval),
+        Some(&mut peering.lifetime),
+        Some(&mut health.probe_timeout),
+        Some(&mut health.beat_timeout),
+        Some(&mut health.late_after),
+        Some(&mut health.stuck_after),
+    ];
+    for time in times.into_iter().flatten() {
+        *time = FOR_EVER.min(*time);
+    }
+    settings
+}
+
 /// All times that must not be zero, by their names.
 fn times(settings: &Settings) -> Vec<(&'static str, Option<Duration>)> {
     let Settings {
@@ -169,6 +212,18 @@ mod tests {
             settings.lease.retry_period = seconds(1);
         });
         assert_eq!(check_amounts(&short), Ok(()));
+    }
+
+    #[test]
+    fn no_time_is_too_long_to_be_added() {
+        let endless = bounded(Settings::with(|settings| {
+            settings.health.beat_timeout = Duration::MAX;
+            settings.watching.client_timeout = Some(Duration::MAX);
+        }));
+        assert_eq!(endless.health.beat_timeout, FOR_EVER);
+        assert_eq!(endless.watching.client_timeout, Some(FOR_EVER));
+        let (usual, default) = (bounded(Settings::default()), Settings::default());
+        assert_eq!(times(&usual), times(&default));
     }
 
     #[test]

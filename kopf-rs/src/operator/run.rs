@@ -33,7 +33,7 @@ use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]
 use crate::health::address::BadMetricsAddress;
 use crate::health::board::Board;
-use crate::operator::amounts::check_amounts;
+use crate::operator::amounts::{bounded, check_amounts};
 use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
 use crate::operator::leasing::LeaseTask;
 use crate::operator::noting::NotesAt;
@@ -427,7 +427,7 @@ impl CheckedOperator {
         let children = Arc::new(ChildApplier::new(naming::prefix(&name), kinds.collect()));
         extensions.insert(children.for_handlers());
         let scope = operator.scope?;
-        let bounds = settings.get().health.bounds();
+        let bounds = bounded(settings.get()).health.bounds();
         let board = endpoints.are_wanted().then(|| Board::new(&name, bounds));
         let notes = operator
             .notes
@@ -522,7 +522,7 @@ impl CheckedOperator {
         until: impl Future,
         lease: &mut Option<LeaseTask>,
     ) -> Result<Report, OperatorError> {
-        let settings = self.settings.get();
+        let settings = bounded(self.settings.get());
         check(&settings)?;
         let cluster = self.cluster(&settings);
         self.post_events(&settings, &cluster);

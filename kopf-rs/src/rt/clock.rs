@@ -93,6 +93,18 @@ impl Clock {
     }
 }
 
+#[cfg(test)]
+impl Clock {
+    /// The clock of an operator whose machine was suspended for so long since its start, or whose wall clock was put forward.
+    pub(crate) fn behind_the_wall(by: SignedDuration) -> Self {
+        Self {
+            wall: Timestamp::now() - by,
+            start: Instant::now(),
+            is_virtual: false,
+        }
+    }
+}
+
 #[cfg(unix)]
 fn since_boot() -> Option<Duration> {
     use rustix::time::{ClockId, clock_gettime};

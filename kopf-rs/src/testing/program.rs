@@ -137,9 +137,18 @@ impl Drop for Program {
 
 async fn copy(stream: Option<impl AsyncRead + Unpin>, lines: &Lines) {
     let Some(stream) = stream else { return };
-    let mut reader = BufReader::new(stream).lines();
-    while let Ok(Some(line)) = reader.next_line().await {
-        lines.push(line);
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    // Not all that a program writes is text, and who stops reading breaks its pipe.
+    while reader
+        .read_until(b'\n', &mut line)
+        .await
+        .is_ok_and(|read| read > 0)
+    {
+        let whole = line.strip_suffix(b"\n").unwrap_or(&line);
+        let whole = whole.strip_suffix(b"\r").unwrap_or(whole);
+        lines.push(String::from_utf8_lossy(whole));
+        line.clear();
     }
 }
 
@@ -212,6 +221,16 @@ mod tests {
             .until("from stderr", |line| line == "err")
             .await;
         assert_eq!(program.ended().await.code(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_hides_no_line() {
+        let mut program = shell(r"printf 'a\377b\r\n'; echo after; printf 'the end'");
+        let lines = program.lines().clone();
+        lines.until("after that", |line| line == "after").await;
+        assert_eq!(program.ended().await.code(), Some(0));
+        lines.until_end().await;
+        assert_eq!(lines.all(), ["a\u{fffd}b", "after", "the end"]);
     }
 
     #[tokio::test]

@@ -184,13 +184,13 @@ impl<S: LoginSource> LoginTask<S> {
     }
 
     fn drop_expired(&mut self) {
-        let now = self.vault.clock.now();
+        let now = self.vault.clock.wall();
         self.pool.retain(|it| !it.info.is_expired(now));
     }
 
     /// What a login has brought, without what is no good.
     fn take_in(&mut self, found: Vec<Candidate>) -> Result<(), String> {
-        let now = self.vault.clock.now();
+        let now = self.vault.clock.wall();
         let (mut expired, mut refused) = (Vec::new(), Vec::new());
         for candidate in found {
             let known = self.refused.get(&candidate.id);

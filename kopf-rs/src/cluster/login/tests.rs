@@ -141,6 +141,29 @@ async fn credentials_are_used_until_they_expire() {
     assert_eq!(source.0.lock().unwrap().asked, asked);
 }
 
+/// The machine was suspended, or its clock was set right, since the operator has started.
+#[tokio::test]
+async fn credentials_expire_by_the_clock_that_they_are_dated_by() {
+    for (behind, expires_in, expected) in [(1, -1, false), (1, 30, true), (-1, 30, true)] {
+        let source = Scripted::default();
+        let mut dated = candidate("a", "1");
+        let expires_in = SignedDuration::from_mins(expires_in);
+        dated.info.expiration = Some(jiff::Timestamp::now() + expires_in);
+        source.0.lock().unwrap().logins.push_back(vec![dated]);
+        let clock = Clock::behind_the_wall(SignedDuration::from_hours(behind));
+        let vault = Vault::new(clock);
+        let task = LoginTask::new(vault.clone(), source, Arc::new(Rng::new()));
+        let _task = AbortOnDropHandle::new(tokio::spawn(task.run()));
+        let session = vault.session().await;
+        let told = session.as_ref().err().map(ToString::to_string);
+        assert_eq!(
+            session.is_ok(),
+            expected,
+            "{behind} h, {expires_in:#}: {told:?}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_can_make_no_client_is_told_with_its_handler() {
     let mut bad = candidate("a", "1");
