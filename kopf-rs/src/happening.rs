@@ -21,6 +21,7 @@ pub(crate) mod posting;
 pub(crate) mod reviewing;
 pub(crate) mod rules;
 pub(crate) mod serving;
+pub(crate) mod spans;
 pub(crate) mod user_code;
 
 use std::sync::Arc;

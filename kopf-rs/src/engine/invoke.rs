@@ -118,7 +118,8 @@ impl Invoker {
         stop: CutOff<'_>,
     ) -> Result<Outcome, Cancelled> {
         let metered = MeteredCall::begin(&self.meter, cause);
-        let called = self.called(cause, about, patch, stop).await;
+        let called = self.called(cause, about, patch, stop);
+        let called = called.instrument(metered.span()).await;
         metered.end(called.as_ref().ok());
         called
     }

@@ -1,8 +1,10 @@
-//! Calls of handlers, as figures count them: from their begin to their end, each with the reason for which it was made.
+//! Calls of handlers, as figures count them and traces show them: from their begin to their end, each with the reason for which it was made.
 //!
 //! Must not know the figures.
 
 use std::sync::Arc;
+
+use tracing::Span;
 
 use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::outcome::Outcome;
@@ -10,43 +12,56 @@ use crate::handler::subject::{Activity, Reason, Subject};
 use crate::handler::timing::BackgroundKind;
 use crate::handler::webhook::AdmissionKind;
 use crate::happening::meter::{CallEnd, Meter, SharedMeter};
+use crate::happening::spans;
 
 /// A call under way. One that is dropped before it has ended was cancelled.
 pub(super) struct MeteredCall(Option<Box<Begun>>);
 
-/// Boxed: thousands of calls may be under way, and most operators keep no figures.
+/// Boxed: thousands of calls may be under way, and most operators keep no figures and collect no traces.
 struct Begun {
-    meter: Arc<dyn Meter>,
-    number: u64,
+    meter: Option<(Arc<dyn Meter>, u64)>,
     reason: &'static str,
+    span: Span,
 }
 
 impl MeteredCall {
     pub(super) fn begin(meter: &SharedMeter, cause: &HandlerCall) -> Self {
-        Self(meter.as_ref().map(|meter| {
-            Box::new(Begun {
-                number: meter.call_begins(&cause.handler.id),
-                meter: meter.clone(),
-                reason: reason_of(cause),
-            })
-        }))
+        if meter.is_none() && !spans::are_collected() {
+            return Self(None);
+        }
+        let (id, reason) = (&cause.handler.id, reason_of(cause));
+        let begin = |meter: &Arc<dyn Meter>| (meter.clone(), meter.call_begins(id));
+        Self(Some(Box::new(Begun {
+            meter: meter.as_ref().map(begin),
+            reason,
+            span: spans::call(id, reason, cause.cause.attempt.retry),
+        })))
+    }
+
+    /// What the call is to be in.
+    pub(super) fn span(&self) -> Span {
+        let span = self.0.as_ref().map(|begun| begun.span.clone());
+        span.unwrap_or_else(Span::none)
     }
 
     /// It has come to that.
     pub(super) fn end(mut self, outcome: Option<&Outcome>) {
-        self.tell(outcome.map_or(Some(CallEnd::Cancelled), end_of));
+        let end = outcome.map_or(Some(CallEnd::Cancelled), end_of);
+        self.tell(end, outcome.and_then(Outcome::message));
     }
 
-    fn tell(&mut self, end: Option<CallEnd>) {
-        if let Some(begun) = self.0.take() {
-            begun.meter.call_ends(begun.number, begun.reason, end);
+    fn tell(&mut self, end: Option<CallEnd>, message: Option<&str>) {
+        let Some(begun) = self.0.take() else { return };
+        if let Some((meter, number)) = begun.meter {
+            meter.call_ends(number, begun.reason, end);
         }
+        spans::call_ended(&begun.span, end, message);
     }
 }
 
 impl Drop for MeteredCall {
     fn drop(&mut self) {
-        self.tell(Some(CallEnd::Cancelled));
+        self.tell(Some(CallEnd::Cancelled), None);
     }
 }
 

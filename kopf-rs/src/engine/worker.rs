@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
@@ -38,6 +39,8 @@ use crate::reaction::planned::Plan;
 use crate::reaction::settle::Effects;
 use crate::rt::backoff::Backoff;
 use crate::wording::Line;
+
+mod observed;
 
 /// What is awaited as a letter is looked for that often all the same.
 const LONG: Duration = Duration::from_secs(3600);
@@ -428,7 +431,14 @@ impl Worker {
             Ok(plan) => plan,
             Err(why) => return self.without_plan(&why),
         };
-        match self.act(plan, event.is_some()).await {
+        let span = self.span_of(&plan);
+        let carried_out = self.carry_out(plan, event.is_some());
+        carried_out.instrument(span).await
+    }
+
+    /// Call what is planned, and write what it has come to.
+    async fn carry_out(&mut self, plan: Plan, watching: bool) -> Due {
+        match self.act(plan, watching).await {
             Ok(effects) => {
                 let finished = effects.concluded && effects.wake_at.is_none();
                 let due = self.deliver(effects).await;
@@ -592,23 +602,6 @@ impl Worker {
 
     pub(super) fn shared(&self) -> &Shared {
         &self.context.shared
-    }
-
-    /// A state that has come in then is taken up.
-    fn meter_state(&mut self, arrived: Instant) {
-        if let Some(meter) = self.shared().invoker.meter() {
-            meter.state_taken(arrived.elapsed());
-            self.changed.get_or_insert(arrived);
-        }
-    }
-
-    /// All handlers of a change are done.
-    fn meter_change(&mut self) {
-        if let Some(changed) = self.changed.take()
-            && let Some(meter) = self.shared().invoker.meter()
-        {
-            meter.change_handled(&self.kind.resource, changed.elapsed());
-        }
     }
 
     pub(super) fn report_handling(&self, handling: Handling) {

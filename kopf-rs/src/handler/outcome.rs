@@ -44,6 +44,18 @@ impl Outcome {
             child: None,
         }
     }
+
+    /// Why it has failed, in the handler's words.
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Self::Temporary { message, .. }
+            | Self::Permanent { message, .. }
+            | Self::Denied { message, .. }
+            | Self::Arbitrary { message }
+            | Self::Panicked { message } => Some(message),
+            Self::Succeeded(_) | Self::TimedOut { .. } | Self::Waiting => None,
+        }
+    }
 }
 
 /// What user code panicked with, where that is text.
