@@ -10,6 +10,8 @@ pub(crate) mod lines;
 mod manifests;
 mod pause;
 mod signals;
+#[cfg(feature = "otel")]
+mod traces;
 mod why;
 
 use std::error::Error;
@@ -24,6 +26,7 @@ use kopf_rs_flags::pause::PauseCommand;
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, Scope};
 use serde_json::json;
 use tokio::runtime::Builder;
+use tracing_subscriber::layer::Identity;
 
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
 use crate::cli::manifests::{Manifest, ManifestError};
@@ -168,7 +171,7 @@ pub fn run_program(
 pub fn pause() -> ExitCode {
     let pause = PauseCommand::parse().pause;
     let who = pause.who();
-    lines::install(who.verbosity, &who.lines);
+    lines::install(who.verbosity, &who.lines, None::<Identity>);
     match pause::run(&pause) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -192,25 +195,56 @@ fn start(
         Ok((flags, scope))
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
-    lines::install(flags.verbosity, &flags.lines);
+    log_and_trace(title, &flags, || {
+        let ended = serve(name, &flags, scope, equip);
+        ended.unwrap_or_else(|error| {
+            complain(error.as_ref(), flags.lines.log_format);
+            code_of(error.as_ref())
+        })
+    })
+}
+
+fn serve(
+    name: Option<&str>,
+    flags: &Flags,
+    scope: Scope,
+    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
+) -> Result<ExitCode, Box<dyn Error>> {
     let scope = match &flags.why.why {
         Some(_) => Scope::Cluster,
         None => scope,
     };
-    let operator = operator(name, &flags, scope);
-    let ended = operator.and_then(|operator| {
-        if let Some(object) = &flags.why.why {
-            return why::explain(operator, object, &flags, connect(&flags.cluster));
-        }
-        if flags.cluster.manifests {
-            return print_manifests(operator, &flags.cluster);
-        }
-        session(operator, &flags.cluster, equip)
-    });
-    ended.unwrap_or_else(|error| {
-        complain(error.as_ref(), flags.lines.log_format);
-        code_of(error.as_ref())
-    })
+    let operator = operator(name, flags, scope)?;
+    if let Some(object) = &flags.why.why {
+        return why::explain(operator, object, flags, connect(&flags.cluster));
+    }
+    if flags.cluster.manifests {
+        return print_manifests(operator, &flags.cluster);
+    }
+    session(operator, &flags.cluster, equip)
+}
+
+/// Write lines from now on, and send traces where the environment asks for them, until `run` has ended.
+#[cfg(feature = "otel")]
+fn log_and_trace(title: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
+    let (traces, trouble) = traces::Traces::begin(title);
+    let layer = traces.as_ref().map(traces::Traces::layer);
+    lines::install(flags.verbosity, &flags.lines, layer);
+    if let Some(trouble) = trouble {
+        tracing::warn!("{trouble}");
+    }
+    let code = run();
+    if let Some(traces) = traces {
+        traces.end();
+    }
+    code
+}
+
+/// Write lines from now on.
+#[cfg(not(feature = "otel"))]
+fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
+    lines::install(flags.verbosity, &flags.lines, None::<Identity>);
+    run()
 }
 
 fn command(title: &'static str, version: &'static str) -> Command {

@@ -15,6 +15,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
@@ -59,8 +60,12 @@ struct Fields {
     others: Map<String, Value>,
 }
 
-/// Log from now on, unless somebody does already.
-pub(crate) fn install(verbosity: Verbosity, flags: &LineFlags) {
+/// Log from now on, unless somebody does already. Another layer may want spans, if the caller says so.
+pub(crate) fn install(
+    verbosity: Verbosity,
+    flags: &LineFlags,
+    traces: Option<impl Layer<Registry> + Send + Sync>,
+) {
     let lines = Lines {
         shape: Shape {
             format: flags.log_format,
@@ -74,8 +79,13 @@ pub(crate) fn install(verbosity: Verbosity, flags: &LineFlags) {
     let chosen = chosen.and_then(|text| text.parse::<Targets>().ok());
     let targets = chosen.unwrap_or_else(|| targets(verbosity));
     // Only fails where a subscriber is there already: that one is the user's choice.
+    let levels = Levels {
+        targets,
+        spans: traces.is_some(),
+    };
     let _ = tracing_subscriber::registry()
-        .with(Levels(targets))
+        .with(traces)
+        .with(levels)
         .with(lines)
         .try_init();
 }
@@ -98,34 +108,55 @@ pub(crate) fn without_times(
         verbose: true,
         ..Verbosity::default()
     };
-    let levels = Levels(targets(verbose));
+    let levels = Levels {
+        targets: targets(verbose),
+        spans: false,
+    };
     tracing_subscriber::registry().with(levels).with(lines)
 }
 
-/// What is logged, and the spans of handlers: those say which object a line is about, whatever lines are chosen.
-struct Levels(Targets);
+/// What is logged, and the spans of handlers: those say which object a line is about, whatever lines are chosen. Where traces are collected,
+/// all spans but the details and those of libraries.
+struct Levels {
+    targets: Targets,
+    spans: bool,
+}
 
 impl Levels {
-    fn is_span_of_handler(metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && metadata.target() == "kopf.objects"
+    fn is_wanted_span(&self, metadata: &Metadata<'_>) -> bool {
+        let target = metadata.target();
+        let is_of_handler = || target == "kopf.objects";
+        let is_of_trace = || *metadata.level() <= Level::INFO && !is_of_library(target);
+        metadata.is_span() && (is_of_handler() || self.spans && is_of_trace())
     }
+}
+
+/// Whether its details are for `--debug` only.
+pub(super) fn is_of_library(target: &str) -> bool {
+    let name = target.split("::").next().unwrap_or(target);
+    LIBRARIES.contains(&name) || name.starts_with("opentelemetry")
 }
 
 impl<S: Subscriber> Layer<S> for Levels {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if Self::is_span_of_handler(metadata) {
+        if self.is_wanted_span(metadata) {
             return Interest::always();
         }
-        Layer::<S>::register_callsite(&self.0, metadata)
+        Layer::<S>::register_callsite(&self.targets, metadata)
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
-        Self::is_span_of_handler(metadata) || self.0.enabled(metadata, context)
+        self.is_wanted_span(metadata) || self.targets.enabled(metadata, context)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let chosen = Layer::<S>::max_level_hint(&self.0);
-        chosen.map(|it| it.max(LevelFilter::ERROR))
+        let chosen = Layer::<S>::max_level_hint(&self.targets);
+        let spans = if self.spans {
+            LevelFilter::INFO
+        } else {
+            LevelFilter::ERROR
+        };
+        chosen.map(|it| it.max(spans))
     }
 }
 
@@ -172,6 +203,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             let mut spans = context.event_scope(event)?;
             spans.find_map(|span| span.extensions().get::<Reference>().cloned())
         });
+        #[cfg(feature = "otel")]
+        if self.shape.format == LogFormat::Json {
+            fields.others.extend(trace_of(event, &context));
+        }
         let metadata = event.metadata();
         let mut line = self.shape.line(
             *metadata.level(),
@@ -183,6 +218,32 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         line.push('\n');
         (self.write)(&line);
     }
+}
+
+/// The trace that a line belongs to, as the standard names its parts in lines of JSON.
+#[cfg(feature = "otel")]
+fn trace_of<S: Subscriber + for<'a> LookupSpan<'a>>(
+    event: &Event<'_>,
+    context: &Context<'_, S>,
+) -> Vec<(String, Value)> {
+    use opentelemetry::trace::TraceContextExt as _;
+    let dispatch = tracing::dispatcher::get_default(Clone::clone);
+    let scope = context.event_scope(event);
+    let known = scope.into_iter().flatten().find_map(|span| {
+        let context = tracing_opentelemetry::get_otel_context(&span.id(), &dispatch)?;
+        let context = context.span().span_context().clone();
+        context.is_valid().then_some(context)
+    });
+    let Some(known) = known else {
+        return Vec::new();
+    };
+    let parts = [
+        ("trace_id", known.trace_id().to_string()),
+        ("span_id", known.span_id().to_string()),
+        ("trace_flags", format!("{:02x}", known.trace_flags())),
+    ];
+    let named = parts.map(|(name, value)| (name.to_owned(), value.into()));
+    named.into()
 }
 
 // === impl Shape ===
@@ -393,7 +454,10 @@ mod tests {
             write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
         };
         let subscriber = tracing_subscriber::registry()
-            .with(Levels(targets))
+            .with(Levels {
+                targets,
+                spans: false,
+            })
             .with(lines);
         tracing::subscriber::with_default(subscriber, logging);
         let kept = kept.lock().unwrap();

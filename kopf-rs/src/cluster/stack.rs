@@ -15,8 +15,10 @@ use tower::{BoxError, Layer, ServiceExt};
 
 use crate::cluster::server_url::shown_url;
 use crate::cluster::stack::proxy::{Proxy, ProxyChoice};
+use crate::cluster::stack::traced::Traced;
 
 pub(super) mod proxy;
+mod traced;
 
 /// Where connecting takes longer, nobody is there.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -48,7 +50,7 @@ pub(super) fn stack(config: &Config, proxy: &ProxyChoice<'_>) -> Result<Client, 
     client(config, tls.map_err(failed)?, format!("{server} ({proxy})")).map_err(failed)
 }
 
-/// The leanest layers: no retries, no spans. Retrying is ours. `place` is the server in error messages.
+/// The leanest layers: no retries, and spans only where traces are collected. Retrying is ours. `place` is the server in error messages.
 ///
 /// Connections live on the runtime that makes the client: whatever threads another one's tasks block, requests are answered.
 fn client<C>(config: &Config, connector: C, place: String) -> kube::Result<Client>
@@ -67,6 +69,8 @@ where
     let service = config.base_uri_layer().layer(service);
     let home = Handle::current();
     let service = service.map_future(move |answer| at_home(home.clone(), answer));
+    let host = config.cluster_url.host().unwrap_or_default();
+    let service = Traced::new(service, host);
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 

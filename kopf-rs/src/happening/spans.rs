@@ -105,6 +105,19 @@ pub(crate) fn answered(span: &Span, code: Option<u16>) {
     }
 }
 
+/// The value of the header `traceparent` for a request in that span (W3C Trace Context), where traces are collected.
+#[cfg(feature = "otel")]
+pub(crate) fn traceparent(span: &Span) -> Option<String> {
+    use opentelemetry::trace::TraceContextExt as _;
+    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+    let context = span.context();
+    let context = context.span().span_context().clone();
+    context.is_valid().then(|| {
+        let (trace, span) = (context.trace_id(), context.span_id());
+        format!("00-{trace}-{span}-{:02x}", context.trace_flags())
+    })
+}
+
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,226 @@
+//! Traces for a collector of OpenTelemetry, as the standard's variables of the environment ask for them.
+//!
+//! A program sends OTLP over HTTP, in batches, from a thread of its own: a collector that hangs or is away costs spans, never handling.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
+use tracing::Metadata;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::{Layer, Registry};
+
+use crate::cli::lines::is_of_library;
+
+/// What is not sent by then at the end is given up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Sends spans until it is ended.
+pub(crate) struct Traces(SdkTracerProvider);
+
+/// What the environment asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    Nothing,
+    Traces,
+    /// It asks for what there is not: what was expected, what was found, what to do.
+    Impossible(String),
+}
+
+impl Traces {
+    /// Where the environment asks for traces. Says what it asks for in vain once lines can be written.
+    pub(crate) fn begin(title: &str) -> (Option<Self>, Option<String>) {
+        let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        match wish(&told) {
+            Wish::Nothing => (None, None),
+            Wish::Impossible(why) => (None, Some(why)),
+            Wish::Traces => match exporter() {
+                Ok(exporter) => (Some(Self::new(title, &told, exporter)), None),
+                Err(why) => (None, Some(format!("{FAILED}: {why}"))),
+            },
+        }
+    }
+
+    fn new(title: &str, told: &impl Fn(&str) -> Option<String>, exporter: SpanExporter) -> Self {
+        let is_named = told("OTEL_SERVICE_NAME").is_some()
+            || told("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
+        let resource = Resource::builder();
+        let resource = if is_named {
+            resource
+        } else {
+            resource.with_service_name(title.to_owned())
+        };
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource.build())
+            .with_batch_exporter(Told::new(exporter));
+        Self(provider.build())
+    }
+
+    /// The spans of the framework and of users, and the lines within them; not those of libraries, nor those that only attribute lines.
+    pub(crate) fn layer(&self) -> impl Layer<Registry> + Send + Sync + use<> {
+        let tracer = self.0.tracer("kopf-rs");
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer);
+        layer.with_filter(filter_fn(is_told))
+    }
+
+    /// Send what is left, for two seconds at most.
+    pub(crate) fn end(self) {
+        // What could not be sent was told already.
+        let _ = self.0.shutdown_with_timeout(PATIENCE);
+    }
+}
+
+fn is_told(metadata: &Metadata<'_>) -> bool {
+    let target = metadata.target();
+    let only_attributes = metadata.is_span() && target == "kopf.objects";
+    !only_attributes && !is_of_library(target)
+}
+
+fn exporter() -> Result<SpanExporter, String> {
+    let exporter = SpanExporter::builder().with_http();
+    let exporter = exporter.with_protocol(Protocol::HttpBinary).build();
+    exporter.map_err(|error| error.to_string())
+}
+
+const FAILED: &str = "Traces cannot be sent to the collector that the variables OTEL_* name";
+
+/// The standard's variables: <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>.
+fn wish(told: &impl Fn(&str) -> Option<String>) -> Wish {
+    if told("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+        return Wish::Nothing;
+    }
+    let endpoint = |name: &'static str| told(name).map(|url| (name, url));
+    let endpoint = endpoint("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+        .or_else(|| endpoint("OTEL_EXPORTER_OTLP_ENDPOINT"));
+    match (told("OTEL_TRACES_EXPORTER").as_deref(), &endpoint) {
+        (Some("none"), _) | (None, None) => return Wish::Nothing,
+        (Some("otlp") | None, _) => {}
+        (Some(other), _) => {
+            return Wish::Impossible(format!(
+                "{FAILED}: expected `otlp` or `none` in OTEL_TRACES_EXPORTER, found `{other}`"
+            ));
+        }
+    }
+    if let Some((name, url)) = endpoint
+        && !url.starts_with("http://")
+    {
+        return Wish::Impossible(format!(
+            "{FAILED}: expected a URL like http://localhost:4318 in {name}, found `{url}`. Traces are sent as OTLP over plain HTTP: send them \
+             to a collector beside the operator, which can pass them on over TLS"
+        ));
+    }
+    let protocol = told("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
+    let protocol = protocol.or_else(|| told("OTEL_EXPORTER_OTLP_PROTOCOL"));
+    match protocol.as_deref() {
+        None | Some("http/protobuf") => Wish::Traces,
+        Some(other) => Wish::Impossible(format!(
+            "{FAILED}: expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `{other}`. Collectors take it on port 4318, where they \
+             take gRPC on 4317"
+        )),
+    }
+}
+
+/// Says once that spans cannot be sent, and once that they can again.
+#[derive(Debug)]
+struct Told<E> {
+    inner: E,
+    is_failing: AtomicBool,
+}
+
+impl<E> Told<E> {
+    fn new(inner: E) -> Self {
+        let is_failing = AtomicBool::new(false);
+        Self { inner, is_failing }
+    }
+
+    fn tell(&self, sent: &OTelSdkResult) {
+        match sent {
+            Ok(()) if self.is_failing.swap(false, Ordering::Relaxed) => {
+                tracing::info!("Traces are sent again.");
+            }
+            Err(error) if !self.is_failing.swap(true, Ordering::Relaxed) => {
+                tracing::warn!("{FAILED}: {error}. They are dropped until it can be reached.");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanExporter for Told<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let sent = self.inner.export(batch).await;
+        self.tell(&sent);
+        sent
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wished(variables: &[(&str, &str)]) -> Wish {
+        wish(&|name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn traces_are_wanted_where_a_collector_is_named() {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
+        assert_eq!(wished(&[]), Wish::Nothing);
+        assert_eq!(wished(&[endpoint]), Wish::Traces);
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://x/v1/traces");
+        assert_eq!(wished(&[own]), Wish::Traces);
+        assert_eq!(wished(&[("OTEL_TRACES_EXPORTER", "otlp")]), Wish::Traces);
+        let none = ("OTEL_TRACES_EXPORTER", "none");
+        assert_eq!(wished(&[endpoint, none]), Wish::Nothing);
+        let disabled = ("OTEL_SDK_DISABLED", "True");
+        assert_eq!(wished(&[endpoint, disabled]), Wish::Nothing);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_told() {
+        for (variables, expected) in [
+            (
+                [
+                    ("OTEL_TRACES_EXPORTER", "zipkin"),
+                    ("OTEL_SERVICE_NAME", "x"),
+                ],
+                "expected `otlp` or `none` in OTEL_TRACES_EXPORTER, found `zipkin`",
+            ),
+            (
+                [
+                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://x:4318"),
+                    ("OTEL_SERVICE_NAME", "x"),
+                ],
+                "expected a URL like http://localhost:4318 in OTEL_EXPORTER_OTLP_ENDPOINT, found `https://x:4318`",
+            ),
+            (
+                [
+                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x:4317"),
+                    ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+                ],
+                "expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `grpc`",
+            ),
+        ] {
+            let wish = wished(&variables);
+            let Wish::Impossible(why) = wish else {
+                panic!("{wish:?}")
+            };
+            assert!(why.contains(expected), "{why}");
+        }
+    }
+}
