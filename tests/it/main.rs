@@ -70,6 +70,7 @@ mod status;
 mod subhandlers;
 mod targets;
 mod timers;
+mod traces;
 mod transform;
 mod tutorials;
 mod twin;
