@@ -187,6 +187,11 @@ struct Running;
 #[doc = include_str!("../../docs/metrics.md")]
 struct MetricsPage;
 
+/// The page on traces as doctests.
+#[cfg(all(doctest, feature = "otel"))]
+#[doc = include_str!("../../docs/traces.md")]
+struct TracesPage;
+
 /// The page on tests as doctests.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../docs/testing.md")]
