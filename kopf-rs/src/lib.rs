@@ -33,7 +33,8 @@
 //! | `cli` | | `kopf_rs::main!()`, the flags, the log lines |
 //! | `embedded` | | the API server behind `--embedded`; brings `cli` and `certificates` |
 //! | `testing` | | `kopf_rs::testing`: operators in tests, with an API server in memory; for `[dev-dependencies]`; brings `embedded` |
-//! | `metrics` | | figures for Prometheus: [`Operator::metrics`], `--metrics`, and [`Metrics`] of your own |
+//! | `metrics` | | figures for Prometheus: `Operator::metrics`, `--metrics`, and `Metrics` of your own |
+//! | `otel` | | traces for a collector of OpenTelemetry, set by the variables `OTEL_*` |
 //! | `mimalloc` | | `kopf_rs::main!()` makes mimalloc the program's allocator: it gives memory back after a burst; brings `cli` |
 //! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs that are made from Rust |
 //!
