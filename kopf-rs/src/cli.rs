@@ -195,7 +195,8 @@ fn start(
         Ok((flags, scope))
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
-    log_and_trace(title, &flags, || {
+    let service = flags.state.name.as_deref().unwrap_or(title);
+    log_and_trace(service, &flags, || {
         let ended = serve(name, &flags, scope, equip);
         ended.unwrap_or_else(|error| {
             complain(error.as_ref(), flags.lines.log_format);
@@ -226,8 +227,8 @@ fn serve(
 
 /// Write lines from now on, and send traces where the environment asks for them, until `run` has ended.
 #[cfg(feature = "otel")]
-fn log_and_trace(title: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
-    let (traces, trouble) = traces::Traces::begin(title);
+fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
+    let (traces, trouble) = traces::Traces::begin(service);
     let layer = traces.as_ref().map(traces::Traces::layer);
     lines::install(flags.verbosity, &flags.lines, layer);
     if let Some(trouble) = trouble {

@@ -126,7 +126,9 @@ impl Levels {
     fn is_wanted_span(&self, metadata: &Metadata<'_>) -> bool {
         let target = metadata.target();
         let is_of_handler = || target == "kopf.objects";
-        let is_of_trace = || *metadata.level() <= Level::INFO && !is_of_library(target);
+        let is_of_trace = || {
+            target == "kopf_rs::trace" || *metadata.level() <= Level::INFO && !is_of_library(target)
+        };
         metadata.is_span() && (is_of_handler() || self.spans && is_of_trace())
     }
 }
@@ -152,7 +154,7 @@ impl<S: Subscriber> Layer<S> for Levels {
     fn max_level_hint(&self) -> Option<LevelFilter> {
         let chosen = Layer::<S>::max_level_hint(&self.targets);
         let spans = if self.spans {
-            LevelFilter::INFO
+            LevelFilter::TRACE
         } else {
             LevelFilter::ERROR
         };

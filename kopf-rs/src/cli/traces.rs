@@ -33,26 +33,26 @@ enum Wish {
 
 impl Traces {
     /// Where the environment asks for traces. Says what it asks for in vain once lines can be written.
-    pub(crate) fn begin(title: &str) -> (Option<Self>, Option<String>) {
+    pub(crate) fn begin(service: &str) -> (Option<Self>, Option<String>) {
         let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         match wish(&told) {
             Wish::Nothing => (None, None),
             Wish::Impossible(why) => (None, Some(why)),
             Wish::Traces => match exporter() {
-                Ok(exporter) => (Some(Self::new(title, &told, exporter)), None),
+                Ok(exporter) => (Some(Self::new(service, &told, exporter)), None),
                 Err(why) => (None, Some(format!("{FAILED}: {why}"))),
             },
         }
     }
 
-    fn new(title: &str, told: &impl Fn(&str) -> Option<String>, exporter: SpanExporter) -> Self {
+    fn new(service: &str, told: &impl Fn(&str) -> Option<String>, exporter: SpanExporter) -> Self {
         let is_named = told("OTEL_SERVICE_NAME").is_some()
             || told("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
         let resource = Resource::builder();
         let resource = if is_named {
             resource
         } else {
-            resource.with_service_name(title.to_owned())
+            resource.with_service_name(service.to_owned())
         };
         let provider = SdkTracerProvider::builder()
             .with_resource(resource.build())

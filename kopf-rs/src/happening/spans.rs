@@ -1,6 +1,7 @@
 //! Spans for traces: a handling cycle, a call of a handler, a request.
 //!
-//! Their target is `kopf_rs::trace`, which nobody enables but who collects traces: without that they cost a comparison each. Names of
+//! Their target is `kopf_rs::trace` and their level TRACE, which nobody enables but who collects traces: without that they cost a comparison
+//! each, and subscribers that write lines do not repeat their attributes on each. Names of
 //! attributes are those of OpenTelemetry where it has some. Must not know who collects them.
 
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::object::resource::Resource;
 /// The root of a trace: handlers are called for a state of an object. The age is of the change that they are called for, since the operator
 /// has first seen it.
 pub(crate) fn cycle(resource: &Resource, about: &Reference, age: Option<Duration>) -> Span {
-    tracing::info_span!(
+    tracing::trace_span!(
         target: "kopf_rs::trace",
         parent: None,
         "handle",
@@ -32,12 +33,12 @@ pub(crate) fn cycle(resource: &Resource, about: &Reference, age: Option<Duration
 
 /// Whether somebody collects traces.
 pub(crate) fn are_collected() -> bool {
-    tracing::enabled!(target: "kopf_rs::trace", tracing::Level::INFO)
+    tracing::enabled!(target: "kopf_rs::trace", tracing::Level::TRACE)
 }
 
 /// One call of a handler, within a cycle or by itself: `retry` counts from 0.
 pub(crate) fn call(handler: &str, reason: &'static str, retry: u32) -> Span {
-    tracing::info_span!(
+    tracing::trace_span!(
         target: "kopf_rs::trace",
         "call",
         otel.name = format!("handler {handler}"),
@@ -78,7 +79,7 @@ pub(crate) fn request(method: &str, path: &str, server: &str) -> Span {
         return Span::none();
     }
     let template = template(path);
-    tracing::info_span!(
+    tracing::trace_span!(
         target: "kopf_rs::trace",
         "request",
         otel.name = format!("{method} {template}"),
