@@ -33,7 +33,7 @@ pub(crate) fn cycle(resource: &Resource, about: &Reference, age: Option<Duration
 
 /// Whether somebody collects traces.
 pub(crate) fn are_collected() -> bool {
-    tracing::enabled!(target: "kopf_rs::trace", tracing::Level::TRACE)
+    tracing::span_enabled!(target: "kopf_rs::trace", tracing::Level::TRACE)
 }
 
 /// One call of a handler, within a cycle or by itself: `retry` counts from 0.
