@@ -87,7 +87,7 @@ pub struct ClusterFlags {
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
     /// Print the webhook configurations of the admission handlers, the policies, the definitions with validation rules and with who converts,
-    /// and roles for what the operator writes itself, for `kubectl apply -f -`, and exit
+    /// and roles for what the operator writes itself, with --lease for that, too, for `kubectl apply -f -`, and exit
     #[arg(long, conflicts_with_all = ["embedded", "apply", "once"])]
     pub manifests: bool,
     /// Handle all objects, then exit: with 0, or with 1 if a handler has failed for good, or if a resource that has handlers is not

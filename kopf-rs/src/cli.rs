@@ -489,7 +489,7 @@ fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode,
     })?;
     if items.is_empty() {
         tracing::warn!(
-            "There is nothing to print: no admission handler, no conversion and no validation rule is for a resource that the cluster serves."
+            "There is nothing to print: no admission handler, no conversion and no validation rule is for a resource that the cluster serves, and no Lease is asked for."
         );
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});

@@ -124,11 +124,12 @@ impl Engine {
         }
     }
 
-    /// Another instance is at work from now on: handlers, daemons and timers end as for a pause, watches and indices go on.
+    /// Another instance is at work from now on: calls of handlers are cut off, daemons and timers end as for a pause, watches and indices go on.
     pub(crate) fn stand_by(&self) {
         for start in self.0.queue.stand_by() {
             start_worker(&self.0, start);
         }
+        self.0.end_term();
     }
 
     /// This instance is at work from now on.

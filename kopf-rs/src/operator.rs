@@ -21,6 +21,7 @@ pub(crate) mod observe;
 #[cfg(feature = "cli")]
 pub(crate) mod pausing;
 pub(crate) mod report;
+mod rights;
 pub(crate) mod run;
 pub(crate) mod scope;
 pub(crate) mod selection;

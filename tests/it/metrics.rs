@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kopf_rs::{
-    Metrics, Operator, OperatorError, Registry, TemporaryError, handler, handler_blocking,
+    Metrics, Operator, OperatorError, Registry, Settings, TemporaryError, handler, handler_blocking,
 };
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ scenarios! {
     what_an_operator_holds_is_read [memory tcp];
     more_objects_make_no_more_series [memory];
     a_scrape_is_whole_from_the_start_to_the_stop [memory tcp];
+    of_two_instances_one_is_shown_at_work [memory tcp];
     metrics_may_share_the_port_of_the_liveness_endpoint [tcp];
     figures_of_users_are_written_beside [memory tcp];
     a_call_that_blocks_its_thread_is_counted [tcp];
@@ -313,6 +314,56 @@ async fn a_scrape_is_whole_from_the_start_to_the_stop(cluster: TestCluster) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stopping.await.expect("it ends");
+}
+
+async fn of_two_instances_one_is_shown_at_work(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let instance = async || {
+        let shared = Settings::with(|settings| {
+            settings.lease.enabled = true;
+            settings.lease.namespace = Some(test.cluster.namespace().to_owned());
+        });
+        let known = test
+            .cluster
+            .lines()
+            .count(|it| it.contains("Serving metrics at "));
+        let operator = test.operator(failing_once(&test)).settings(shared);
+        let working = Working::start(&test.cluster, operator.metrics("127.0.0.1:0"));
+        let lines = test.cluster.lines();
+        let mut served = Vec::new();
+        while served.len() <= known {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            served = lines.all();
+            served.retain(|it| it.contains("Serving metrics at "));
+        }
+        let port = port_in(&served[known]);
+        Scraped {
+            test: &test,
+            working,
+            port,
+        }
+    };
+    let lease = format!("{{lease=\"{}/tester\"}}", test.cluster.namespace());
+    let of = |name: &str| format!("kopf_rs_lease_{name}{lease}");
+    let first = instance().await;
+    first.until(&of("held"), 1).await;
+    first.until("kopf_rs_active", 1).await;
+    let second = instance().await;
+    test.line("Standing by: the Lease").await;
+    let standby = second.until(&of("held"), 0).await;
+    assert_eq!(standby["kopf_rs_active"], "0");
+    assert_eq!(standby[&of("transitions_total")], "0");
+    assert_eq!(standby[&of("last_renew_timestamp_seconds")], "0");
+    assert_eq!(standby["kopf_rs_fence_refusals_total{point=\"send\"}"], "0");
+    let held = first.figures().await;
+    assert_eq!(held[&of("transitions_total")], "1");
+    assert!(number(&held[&of("renew_duration_seconds_count")]) >= 1.0);
+    assert!(number(&held[&of("last_renew_timestamp_seconds")]) > 1_600_000_000.0);
+    first.working.stop().await;
+    let held = second.until(&of("held"), 1).await;
+    assert_eq!(held[&of("transitions_total")], "1");
+    second.until("kopf_rs_active", 1).await;
+    second.working.stop().await;
 }
 
 /// Ask once; `None` where nobody listens any more, or the connection is refused.

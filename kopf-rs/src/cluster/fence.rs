@@ -21,6 +21,7 @@ use kube::client::Body;
 use tower::service_fn;
 
 use crate::cluster::error::ClusterError;
+use crate::happening::meter::SharedMeter;
 use crate::object::lease::{Moment, Term};
 use crate::rt::clock::Clock;
 
@@ -30,6 +31,7 @@ pub(crate) struct Fence(Arc<Inside>);
 
 struct Inside {
     clock: Clock,
+    meter: SharedMeter,
     term: Mutex<Option<Term>>,
     /// Makes a body of kube's out of one of ours.
     dresser: Client,
@@ -61,9 +63,10 @@ struct KeptBack;
 
 impl Fence {
     /// Closed. Needs a tokio runtime.
-    pub(crate) fn closed(clock: Clock) -> Self {
+    pub(crate) fn closed(clock: Clock, meter: SharedMeter) -> Self {
         Self(Arc::new(Inside {
             clock,
+            meter,
             term: Mutex::default(),
             dresser: dresser(),
         }))
@@ -93,10 +96,12 @@ impl Fence {
     pub(super) fn pass(&self, of: Option<u64>) -> Result<Pass, ClusterError> {
         let term = self.lock().filter(|it| of.is_none_or(|of| of == it.number));
         let Some(term) = term else {
+            self.meter("start");
             return Err(ClusterError::Fenced);
         };
         let now = self.now();
         let Some(timeout) = term.time_for_request(&now) else {
+            self.meter("start");
             return Err(late());
         };
         Ok(Pass {
@@ -106,6 +111,13 @@ impl Fence {
             patience: term.left(&now),
             is_kept_back: Arc::default(),
         })
+    }
+
+    /// A request is kept back there.
+    fn meter(&self, point: &'static str) {
+        if let Some(meter) = &self.0.meter {
+            meter.fenced(point);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Term>> {
@@ -142,8 +154,8 @@ impl Pass {
     fn is_good(&self) -> bool {
         let term = self.fence.lock().filter(|it| it.number == self.term);
         let is_good = term.is_some_and(|it| it.may_send(self.timeout, &self.fence.now()));
-        if !is_good {
-            self.is_kept_back.store(true, Ordering::Relaxed);
+        if !is_good && !self.is_kept_back.swap(true, Ordering::Relaxed) {
+            self.fence.meter("send");
         }
         is_good
     }

@@ -118,18 +118,26 @@ impl Mailbox {
                     None => newer,
                 });
             }
-            Letter::Unwatched if self.ended || self.is_deletion() => {}
-            Letter::Unwatched => {
-                if let Some(Pending { raw, kind, .. }) = self.state.take() {
-                    self.unread = Some(Origin { raw, kind });
-                }
-                self.unwatched = true;
-            }
+            Letter::Unwatched => self.is_not_watched(),
             Letter::Returned(calls) => self.returned.extend(calls),
             Letter::ChildrenChanged(children) => self.children_changed(children),
             Letter::Due(origin) => self.due = Some(origin),
             Letter::TakenOver(origin) => self.taken_over = Some(origin),
         }
+    }
+
+    fn is_not_watched(&mut self) {
+        // Who was to take it over stands by again.
+        let taken_over = self.taken_over.take();
+        if self.ended || self.is_deletion() {
+            return;
+        }
+        let newest = self.state.take();
+        let newest = newest.map(|Pending { raw, kind, .. }| Origin { raw, kind });
+        if let Some(origin) = newest.or(taken_over) {
+            self.unread = Some(origin);
+        }
+        self.unwatched = true;
     }
 
     fn children_changed(&mut self, newer: Box<ChangedChildren>) {
@@ -326,6 +334,32 @@ mod tests {
         ] {
             assert_eq!(read(letters), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn what_was_not_taken_over_yet_is_not_any_more() {
+        let origin = || {
+            let Letter::State(Pending { raw, kind, .. }) = state(EventType::Added, 1) else {
+                unreachable!("a state is a state")
+            };
+            Origin { raw, kind }
+        };
+        let mut mailbox = Mailbox::default();
+        mailbox.post(Letter::TakenOver(origin()));
+        mailbox.post(Letter::Unwatched);
+        assert!(
+            mailbox.origin().is_some(),
+            "a worker knows its object by it"
+        );
+        assert!(!mailbox.has_state(), "it is not watched again");
+        assert!(matches!(mailbox.take(), Some(Letter::Unwatched)));
+        assert!(mailbox.is_empty() && mailbox.take().is_none());
+        // The other way round, it ends and is looked at anew.
+        mailbox.post(Letter::Unwatched);
+        mailbox.post(Letter::TakenOver(origin()));
+        assert!(matches!(mailbox.take(), Some(Letter::Unwatched)));
+        assert!(mailbox.has_state());
+        assert!(matches!(mailbox.take(), Some(Letter::TakenOver(_))));
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! Must not know what a worker does.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -44,6 +44,7 @@ use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::happening::duplicates::Severity;
 use crate::happening::handling::Handling;
+use crate::happening::leasing::Leasing;
 use crate::happening::meter::SharedMeter;
 use crate::object::outline::Outline;
 use crate::object::patch::Patch;
@@ -125,6 +126,8 @@ pub(crate) struct Shared {
     pub(super) start_worker: fn(&Arc<Shared>, WorkerStart),
     /// Everything ends now.
     pub(super) ended: CancellationToken,
+    /// Another instance may be at work: calls that have begun before are cut off.
+    term_over: Mutex<CancellationToken>,
     pub(super) failures: Failures,
     pub(super) lost_outcomes: LostOutcomes,
     duplicates: DuplicateOperators,
@@ -156,6 +159,7 @@ impl Shared {
             home: Handle::current(),
             start_worker,
             ended: CancellationToken::new(),
+            term_over: Mutex::default(),
             failures: Failures::new(setup.once),
             lost_outcomes: LostOutcomes::default(),
             duplicates: DuplicateOperators::default(),
@@ -234,15 +238,38 @@ impl Shared {
             let version = Version::of(version.as_str().unwrap_or_default());
             it.begin(&cause.handler.id, about, version)
         });
-        attempt(
+        let called = attempt(
             &self.invoker,
             self.setup.clock,
             about,
             cause,
             patch,
             deletion,
-        )
-        .await
+        );
+        if self.setup.cluster.term().is_none() {
+            return called.await;
+        }
+        let over = self.term_over().clone();
+        tokio::select! {
+            biased;
+            called = called => called,
+            () = over.cancelled() => {
+                let handler = cause.handler.to_string();
+                report(cause.logger(), &Happening::Leasing(Leasing::CutOff { handler }));
+                Err(Cancelled)
+            }
+        }
+    }
+
+    /// Another instance may be at work: what handlers are doing now is done again by that one.
+    pub(super) fn end_term(&self) {
+        std::mem::take(&mut *self.term_over()).cancel();
+    }
+
+    fn term_over(&self) -> MutexGuard<'_, CancellationToken> {
+        self.term_over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the state that waits for the object says that it is to be deleted.

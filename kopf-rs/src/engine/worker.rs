@@ -541,6 +541,8 @@ impl Worker {
         plan.background_went_on(&self.memory.seen, is_held);
         self.keep_identity(&mut patch);
         match called {
+            // The term is over, which is the next letter.
+            Err(Cancelled) if self.shared().gate.is_open() => Err(Halt::Later(Due::Now)),
             Err(Cancelled) => Err(Halt::Stopped(patch)),
             Ok(attempted) => self.settle(plan, attempted, patch).map_err(Halt::Later),
         }

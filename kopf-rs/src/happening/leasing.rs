@@ -29,6 +29,8 @@ pub(crate) enum Leasing {
         error: String,
         rule: String,
     },
+    /// The term is over while a handler (`Handler 'id'`) is called, whose outcome is dropped.
+    CutOff { handler: String },
     /// It is given back.
     Released { lease: String },
     /// It could not be given back.

@@ -38,6 +38,12 @@ pub(crate) trait Meter: fmt::Debug + Send + Sync {
     fn throttled(&self, pause: Duration);
     /// An Event was posted.
     fn event_posted(&self);
+    /// Instances share the Lease of that name (`namespace/name`).
+    fn leased(&self, lease: &str);
+    /// The Lease was taken or renewed, so long after it was asked for.
+    fn lease_renewed(&self, lease: &str, took: Duration);
+    /// A request was not sent, since the term of this instance may be over: it was not made (`start`), or not handed to its connection (`send`).
+    fn fenced(&self, point: &'static str);
 }
 
 /// A meter that parts of the operator share; nobody wants figures where there is none.

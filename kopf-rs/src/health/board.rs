@@ -55,9 +55,25 @@ pub(crate) struct LeaseFacts {
     pub(crate) holder: Option<String>,
     /// How often it has changed hands.
     pub(crate) transitions: u64,
+    /// How many terms this instance has had.
+    pub(crate) terms: u64,
+    /// When it was last taken or renewed by this instance.
+    pub(crate) renewed: Option<Instant>,
+    /// When the task that keeps it was last alive; `None` once it has ended.
+    pub(crate) beat: Option<Instant>,
     /// Why this instance will not be at work, whatever others do.
     pub(crate) lacks: Option<String>,
 }
+
+impl LeaseFacts {
+    /// Whether this instance is at work.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state == HOLDS
+    }
+}
+
+/// The state of the instance at work.
+pub(crate) const HOLDS: &str = "holds";
 
 /// How long things may take, and what may be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,6 +54,9 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
+/// The task of the Lease looks at its clocks each second.
+const BEAT: Duration = Duration::from_secs(10);
+
 impl Check {
     pub(crate) fn new(name: impl Into<String>, trouble: Option<String>) -> Self {
         Self {
@@ -66,13 +69,17 @@ impl Check {
 impl Facts {
     /// Whether the operator lives.
     pub(crate) fn live(&self, now: Instant) -> Vec<Check> {
-        vec![
+        let mut checks = vec![
             Check::new("watches", self.stale_watch(now)),
             Check::new(
                 "queue",
                 self.waits_beyond(self.queue.stuck.as_ref(), self.bounds.stuck, now),
             ),
-        ]
+        ];
+        if let Some(lease) = &self.lease {
+            checks.push(Check::new("lease", lease.is_left_alone(now)));
+        }
+        checks
     }
 
     /// Whether it does its work.
@@ -182,6 +189,20 @@ impl Facts {
             object.resource,
             seconds(waits)
         ))
+    }
+}
+
+impl LeaseFacts {
+    /// Nobody looks after it, though this instance takes part. To have no Lease, or no answer, is a matter of the others.
+    fn is_left_alone(&self, now: Instant) -> Option<String> {
+        let silence = now.saturating_duration_since(self.beat?);
+        (silence >= BEAT).then(|| {
+            format!(
+                "the task that keeps the Lease {} has done nothing for {}",
+                self.lease,
+                seconds(silence)
+            )
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::handler::timing::BackgroundKind;
-use crate::health::board::{Board, Listing, Phase, WatchFacts};
+use crate::health::board::{Board, LeaseFacts, Listing, Phase, WatchFacts};
 use crate::health::checks::Facts;
 use crate::health::process::Process;
 use crate::health::responder::look;
@@ -75,6 +75,9 @@ impl Scraper {
         let now = WallTime::now();
         let mut readings = Readings::default();
         self.read_operator(&mut readings, &seen);
+        if let Some(lease) = &seen.facts.lease {
+            read_lease(&mut readings, lease, now);
+        }
         read_watches(&mut readings, &seen.facts, now);
         read_queue(&mut readings, &seen.facts, now);
         self.read_handlers(&mut readings, &seen, now);
@@ -121,8 +124,9 @@ impl Scraper {
             1.0,
         );
         readings.add(build);
-        let is_active = facts.phase == Phase::Serving && !facts.is_paused;
-        let help = "1 where the operator may call handlers now: it serves, and is not paused.";
+        let holds = facts.lease.as_ref().is_none_or(LeaseFacts::is_held);
+        let is_active = facts.phase == Phase::Serving && !facts.is_paused && holds;
+        let help = "1 where the operator may call handlers now: it serves, is not paused, and holds the Lease if it shares one.";
         readings.add(Reading::gauge("kopf_rs_active", help).of(one_if(is_active)));
         let help = "1 where the operator is paused for another one, or for want of a peering.";
         readings.add(Reading::gauge("kopf_rs_peering_paused", help).of(one_if(facts.is_paused)));
@@ -235,6 +239,23 @@ impl fmt::Debug for ScraperSetup {
 impl fmt::Debug for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seen").finish_non_exhaustive()
+    }
+}
+
+fn read_lease(readings: &mut Readings, lease: &LeaseFacts, now: WallTime) {
+    let of_lease = || vec![("lease", Cow::Owned(lease.lease.clone()))];
+    let help = "1 where this instance is the one at work: it holds the Lease, in time.";
+    let mut at_work = Reading::gauge("kopf_rs_lease_held", help);
+    at_work.put(of_lease(), one_if(lease.is_held()));
+    let help = "Times that this instance has taken the Lease.";
+    let mut taken = Reading::counter("kopf_rs_lease_transitions", help);
+    taken.put(of_lease(), total(lease.terms));
+    let help = "When this instance has last taken or renewed the Lease; 0 where it has not.";
+    let name = "kopf_rs_lease_last_renew_timestamp";
+    let mut renewed = Reading::gauge(name, help).in_unit(Unit::Seconds);
+    renewed.put(of_lease(), now.of(lease.renewed));
+    for reading in [at_work, taken, renewed] {
+        readings.add(reading);
     }
 }
 

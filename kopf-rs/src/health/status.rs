@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::engine::Engine;
 use crate::engine::memory::Version;
 use crate::engine::queue::facts::QueueFacts;
-use crate::health::board::{Known, Listing, Phase, WatchFacts};
+use crate::health::board::{Known, LeaseFacts, Listing, Phase, WatchFacts};
 use crate::health::checks::{Check, Facts};
 
 pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
@@ -24,14 +24,7 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
             Phase::Stopping => "stopping",
         },
         "paused": facts.is_paused,
-        "lease": facts.lease.as_ref().map(|it| json!({
-            "lease": it.lease,
-            "identity": it.identity,
-            "state": it.state,
-            "holder": it.holder,
-            "transitions": it.transitions,
-            "trouble": it.lacks,
-        })),
+        "lease": facts.lease.as_ref().map(|it| lease(it, now)),
         "uptimeSeconds": since(known.begun, now),
         "live": checks(&facts.live(now)),
         "ready": checks(&facts.ready(now)),
@@ -116,6 +109,20 @@ pub(super) fn status_of(known: &Known, facts: &Facts, uid: &str, now: Instant) -
             "time": error.at.to_string(),
             "line": error.line,
         })).collect::<Vec<_>>(),
+    })
+}
+
+fn lease(it: &LeaseFacts, now: Instant) -> Value {
+    json!({
+        "lease": it.lease,
+        "identity": it.identity,
+        "state": it.state,
+        "holder": it.holder,
+        "transitions": it.transitions,
+        "atWork": it.is_held(),
+        "terms": it.terms,
+        "renewedSecondsAgo": it.renewed.map(|at| since(at, now)),
+        "trouble": it.lacks,
     })
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Counted {
     review_durations: Histograms,
     events_posted: Counter,
     events_dropped: Counters,
+    lease_renewals: Histograms,
+    fenced: Counters,
     panics: Counter,
 }
 
@@ -86,6 +88,9 @@ const VERBS: [&str; 7] = [
 ];
 
 const DROPPED: [&str; 3] = ["queue_full", "too_many", "stop"];
+
+/// Where a request is kept back for want of a term.
+const FENCED: [&str; 2] = ["start", "send"];
 
 fn histogram() -> Histogram {
     Histogram::new(BUCKETS)
@@ -121,10 +126,13 @@ impl Counted {
             review_durations: histograms(),
             events_posted: Counter::default(),
             events_dropped: Counters::default(),
+            lease_renewals: histograms(),
+            fenced: Counters::default(),
             panics: Counter::default(),
         };
         counted.register_work();
         counted.register_requests();
+        counted.register_lease();
         counted.begin_at_zero(declared);
         counted
     }
@@ -220,6 +228,20 @@ impl Counted {
             "events_dropped",
             "Kubernetes Events that were left out",
             self.events_dropped.clone(),
+        );
+    }
+
+    fn register_lease(&mut self) {
+        self.registry.register_with_unit(
+            "lease_renew_duration",
+            "How long it takes to take the Lease, or to renew it",
+            Unit::Seconds,
+            self.lease_renewals.clone(),
+        );
+        self.registry.register(
+            "fence_refusals",
+            "Requests that were not sent, since the term of this instance may be over",
+            self.fenced.clone(),
         );
     }
 
@@ -452,6 +474,22 @@ impl Meter for Counted {
     fn event_posted(&self) {
         self.events_posted.inc();
     }
+
+    fn leased(&self, lease: &str) {
+        drop(self.lease_renewals.get_or_create(&lease_label(lease)));
+        for point in FENCED {
+            drop(self.fenced.get_or_create(&point_label(point)));
+        }
+    }
+
+    fn lease_renewed(&self, lease: &str, took: Duration) {
+        let renewals = self.lease_renewals.get_or_create(&lease_label(lease));
+        renewals.observe(took.as_secs_f64());
+    }
+
+    fn fenced(&self, point: &'static str) {
+        self.fenced.get_or_create(&point_label(point)).inc();
+    }
 }
 
 fn attempt_labels(handler: &Arc<str>, reason: &'static str, end: CallEnd) -> Series {
@@ -497,6 +535,14 @@ fn patch_labels(resource: &str, subresource: &str, result: &'static str) -> Seri
 
 fn verb_label(verb: &'static str) -> Series {
     series([("verb", verb.into())])
+}
+
+fn lease_label(lease: &str) -> Series {
+    series([("lease", lease.to_owned().into())])
+}
+
+fn point_label(point: &'static str) -> Series {
+    series([("point", point.into())])
 }
 
 fn result_of(code: Option<u16>) -> &'static str {

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,7 +22,8 @@ use crate::cluster::watch::{Selection, WatchEvent, WatchPace, Watched};
 use crate::engine::report::report_of_operator;
 use crate::happening::Happening;
 use crate::happening::leasing::Leasing;
-use crate::health::board::{Board, LeaseFacts};
+use crate::happening::meter::SharedMeter;
+use crate::health::board::{Board, HOLDS, LeaseFacts};
 use crate::object::event::EventType;
 use crate::object::raw::Raw;
 use crate::operator::follow::follow_in_task;
@@ -49,6 +50,7 @@ pub(crate) struct LeaseSetup {
     pub(crate) candidate: Candidate,
     pub(crate) pace: WatchPace,
     pub(crate) board: Option<Board>,
+    pub(crate) meter: SharedMeter,
 }
 
 /// Taking part in the election. Dropping it ends that at once: the Lease is kept until its time is over.
@@ -77,6 +79,8 @@ struct Keeper {
     standing: Standing,
     /// Why requests are refused, as it was told.
     refusal: Option<String>,
+    /// When it was last taken or renewed.
+    renewed: Option<Instant>,
 }
 
 // === impl LeaseTask ===
@@ -93,6 +97,9 @@ impl LeaseTask {
             ..
         } = &setup.candidate;
         let lease = format!("{namespace}/{name}");
+        if let Some(meter) = &setup.meter {
+            meter.leased(&lease);
+        }
         let patience = times.renew_deadline / 2;
         let keeper = Keeper {
             election: Election::new(setup.candidate.clone()),
@@ -100,6 +107,7 @@ impl LeaseTask {
             asking: None,
             standing: Standing::Unknown,
             refusal: None,
+            renewed: None,
             setup,
         };
         let task = tokio::spawn(keeper.keep(leaving.clone()));
@@ -220,6 +228,9 @@ impl Keeper {
         let refusal = answer.as_ref().err().filter(|it| it.is_lasting());
         let refusal = refusal.filter(|it| !matches!(it, ClusterError::NotFound(_)));
         self.tell_refusal(refusal, answer.is_err());
+        if answer.is_ok() && sent.is_renewal() {
+            self.is_renewed(now.since(&sent.at()));
+        }
         let answer = match answer {
             Ok(lease) => Answer::Lease(lease),
             Err(ClusterError::NotFound(_)) => Answer::Absent,
@@ -234,6 +245,13 @@ impl Keeper {
             },
         };
         self.election.answered(&sent, answer, &now);
+    }
+
+    fn is_renewed(&mut self, took: Duration) {
+        self.renewed = Some(Instant::now());
+        if let Some(meter) = &self.setup.meter {
+            meter.lease_renewed(&self.name(), took);
+        }
     }
 
     // === telling ===
@@ -342,6 +360,9 @@ impl Keeper {
             state: word(&self.standing),
             holder,
             transitions: self.election.transitions(),
+            terms: self.election.terms(),
+            renewed: self.renewed,
+            beat: (!self.election.has_left()).then(Instant::now),
             lacks,
         });
     }
@@ -365,7 +386,7 @@ async fn answer(
 fn word(standing: &Standing) -> &'static str {
     match standing {
         Standing::Unknown => "unknown",
-        Standing::Holds => "holds",
+        Standing::Holds => HOLDS,
         Standing::Begins => "begins",
         Standing::Lapsed => "lapsed",
         Standing::HeldBy { .. } => "standby",

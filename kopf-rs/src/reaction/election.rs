@@ -119,6 +119,18 @@ pub(crate) struct Sent {
     is_release: bool,
 }
 
+impl Sent {
+    /// Just before.
+    pub(crate) fn at(&self) -> Moment {
+        self.at
+    }
+
+    /// It is to take the Lease, or to renew it.
+    pub(crate) fn is_renewal(&self) -> bool {
+        self.written.is_some()
+    }
+}
+
 /// What the server has said.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
@@ -178,13 +190,17 @@ impl Election {
 
     /// The term, where this instance has one.
     pub(crate) fn term(&self) -> Option<Term> {
+        self.held().filter(|_| !self.is_leaving)
+    }
+
+    /// The same, though it may be about to be given back.
+    fn held(&self) -> Option<Term> {
         let mine = self.mine.as_ref().filter(|it| it.created.is_none())?;
         Some(Term {
             number: mine.number,
             stamp: mine.stamp,
             times: self.own.times,
         })
-        .filter(|_| !self.is_leaving)
     }
 
     pub(crate) fn standing(&self, now: &Moment) -> Standing {
@@ -192,7 +208,7 @@ impl Election {
             return Standing::Left;
         }
         if let Some(mine) = &self.mine {
-            return match self.term() {
+            return match self.held() {
                 _ if mine.created.is_some() => Standing::Begins,
                 Some(term) if term.may_begin(now) => Standing::Holds,
                 _ => Standing::Lapsed,
@@ -221,6 +237,11 @@ impl Election {
         }
     }
 
+    /// How many terms this instance has had.
+    pub(crate) fn terms(&self) -> u64 {
+        self.terms
+    }
+
     /// When to ask next, by the first clock.
     pub(crate) fn due(&self) -> Duration {
         self.next
@@ -229,7 +250,8 @@ impl Election {
     /// Give the Lease back from now on.
     pub(crate) fn leave(&mut self) {
         self.is_leaving = true;
-        self.must_read = true;
+        // What is known as the own record is replaced in that version, or not at all.
+        self.must_read |= self.mine.is_none();
         self.next = Duration::ZERO;
     }
 
@@ -460,6 +482,10 @@ impl Election {
     }
 
     fn schedule(&mut self, now: &Moment) {
+        if self.is_leaving {
+            self.next = now.mono;
+            return;
+        }
         let (retry, delay) = (self.own.times.retry, self.own.delay);
         let poll = now.mono + retry + delay;
         self.next = match (&self.mine, &self.view) {

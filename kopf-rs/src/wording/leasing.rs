@@ -18,6 +18,7 @@ pub(super) fn level(leasing: &Leasing) -> Level {
         | Leasing::OfOther { .. }
         | Leasing::Given { .. }
         | Leasing::Refused { .. }
+        | Leasing::CutOff { .. }
         | Leasing::Kept { .. } => Level::WARN,
     }
 }
@@ -69,6 +70,10 @@ pub(super) fn write(f: &mut Formatter<'_>, leasing: &Leasing) -> fmt::Result {
             }
             write!(f, "\nTo permit it, add {rule}")
         }
+        Leasing::CutOff { handler } => write!(
+            f,
+            "{handler} is cancelled, since this instance may not be at work any more. It is called again by the one that is."
+        ),
         Leasing::Released { lease } => write!(f, "The Lease {lease} is given back."),
         Leasing::Kept { lease, after } => write!(
             f,

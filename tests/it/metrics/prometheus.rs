@@ -38,7 +38,10 @@ async fn scraped(test: &TestOperator) -> Scraped<'_> {
             test.selector(),
             kopf_rs::indexer("names", |_| Some(("a", 1))),
         );
-    let operator = test.operator(registry).settings(settings(test));
+    let mut settings = settings(test);
+    settings.lease.enabled = true;
+    settings.lease.namespace = Some(test.cluster.namespace().to_owned());
+    let operator = test.operator(registry).settings(settings);
     let scraped = Scraped::start_of(test, operator).await;
     test.create("one", json!({})).await;
     scraped.until(&attempts("create_fn", "success"), 1.0).await;

@@ -42,7 +42,7 @@ fn term(number: u64, fence: &Fence) -> Term {
 }
 
 fn fenced(client: Client) -> (Cluster, Fence) {
-    let fence = Fence::closed(Clock::start());
+    let fence = Fence::closed(Clock::start(), None);
     (Cluster::new(client).fenced(Some(fence.clone())), fence)
 }
 
@@ -95,7 +95,7 @@ async fn what_has_waited_for_its_connection_is_sent_only_if_the_term_still_holds
 
 #[tokio::test(start_paused = true)]
 async fn a_body_can_be_had_once_more_for_other_credentials() {
-    let fence = Fence::closed(Clock::start());
+    let fence = Fence::closed(Clock::start(), None);
     fence.set(Some(term(1, &fence)));
     let pass = fence.pass(None).unwrap();
     let request = Request::new(Body::empty());

@@ -171,3 +171,32 @@ fn answers_read_as_those_of_kubernetes() {
         "[+]startup ok\n[+]kind/pods.v1 excluded: ok\nreadyz check passed\n"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_nobody_keeps_is_no_life() {
+    let began = Instant::now();
+    let of = |beat| {
+        let mut facts = facts(Vec::new());
+        facts.lease = Some(LeaseFacts {
+            lease: "team/op".to_owned(),
+            identity: "pod_a".to_owned(),
+            state: "lapsed",
+            holder: None,
+            transitions: 0,
+            terms: 1,
+            renewed: None,
+            beat,
+            lacks: None,
+        });
+        facts
+    };
+    let kept = of(Some(began));
+    let later = |seconds| began + Duration::from_secs(seconds);
+    // That it could not be renewed is no matter of this instance.
+    assert_eq!(failing(&kept.live(later(9))), [""; 0]);
+    assert_eq!(
+        failing(&kept.live(later(12))),
+        ["lease: the task that keeps the Lease team/op has done nothing for 12 seconds"]
+    );
+    assert_eq!(failing(&of(None).live(later(3600))), [""; 0]);
+}

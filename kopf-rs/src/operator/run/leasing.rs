@@ -27,7 +27,8 @@ impl CheckedOperator {
         if !settings.lease.enabled {
             return (cluster.clone(), None);
         }
-        let fence = Fence::closed(self.clock);
+        let meter = self.endpoints.meter();
+        let fence = Fence::closed(self.clock, meter.clone());
         let started = LeaseTask::start(LeaseSetup {
             cluster: self.cluster_of_lease(settings),
             fence: fence.clone(),
@@ -37,6 +38,7 @@ impl CheckedOperator {
                 ..WatchPace::default()
             },
             board: self.board.clone(),
+            meter,
         });
         let role = started.role.clone();
         *task = Some(started);
@@ -49,25 +51,32 @@ impl CheckedOperator {
             operator: self.name.clone(),
             request_timeout: settings.lease.renew_deadline / 2,
             rng: self.rng.clone(),
+            meter: self.endpoints.meter(),
             ..ClusterSettings::default()
         };
         Cluster::with_settings(self.client.clone(), &settings)
     }
 
-    fn candidate(&self, settings: &Settings, cluster: &Cluster) -> Candidate {
+    /// The namespace and the name of the Lease.
+    pub(super) fn lease(&self, settings: &Settings, cluster: &Cluster) -> (String, String) {
         let lease = &settings.lease;
         let name = lease.name.clone().unwrap_or_else(|| self.name.clone());
         let own = || cluster.own_namespace().map(str::to_owned);
         let namespace = lease.namespace.clone().or_else(own);
         let default = || self.client.default_namespace().to_owned();
+        (namespace.unwrap_or_else(default), name)
+    }
+
+    fn candidate(&self, settings: &Settings, cluster: &Cluster) -> Candidate {
+        let (namespace, name) = self.lease(settings, cluster);
         // Not the seeded numbers: instances with the same seed are others all the same.
         let rng = Rng::new();
         Candidate {
             identity: identity(&rng),
             operator: self.name.clone(),
             name,
-            namespace: namespace.unwrap_or_else(default),
-            times: lease.times(),
+            namespace,
+            times: settings.lease.times(),
             delay: rng.jitter(SPREAD),
         }
     }

@@ -1,16 +1,19 @@
-//! The webhook configurations of an operator, and the policies of its rules, where it may not write them itself.
+//! The webhook configurations of an operator, and the policies of its rules, where it may not write them itself; and the rights that its
+//! instances need to share a Lease.
 
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::cluster::Client;
 use crate::operator::admission::printed::{PrintedRules, printed};
+use crate::operator::rights::{SharedLease, rights};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
 use crate::state::naming;
 
 impl Operator {
-    /// The webhook configurations, the policies of rules, definitions with their rules and with who converts, and roles, as the cluster serves the kinds of handlers now.
+    /// The webhook configurations, the policies of rules, definitions with their rules and with who converts, and roles, as the cluster serves
+    /// the kinds of handlers now. With a Lease, what its instances need for that.
     pub(crate) async fn manifests(self, client: Client) -> Result<Vec<Value>, OperatorError> {
         let name = self.check()?;
         CheckedOperator::new(self, name, client)?.printed().await
@@ -32,7 +35,16 @@ impl CheckedOperator {
             domain: &naming::prefix(&self.name),
         };
         let printed = printed(&setup, rules, namespaces).await;
-        printed.map_err(OperatorError::Admission)
+        let mut printed = printed.map_err(OperatorError::Admission)?;
+        if settings.lease.enabled {
+            let (namespace, name) = self.lease(&settings, &cluster);
+            printed.extend(rights(SharedLease {
+                operator: &self.name,
+                namespace: &namespace,
+                name: &name,
+            }));
+        }
+        Ok(printed)
     }
 }
 
