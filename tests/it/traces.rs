@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -82,7 +82,7 @@ async fn receive(
     kept: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
-    let body = request.into_body().collect().await.map(|it| it.to_bytes());
+    let body = request.into_body().collect().await.map(Collected::to_bytes);
     let Some(code) = code else {
         return std::future::pending().await;
     };
@@ -184,7 +184,8 @@ async fn a_cycle_is_one_trace(cluster: TestCluster) {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|it| char::from_digit(it.into(), 16));
+    bytes.iter().flat_map(digits).flatten().collect()
 }
 
 async fn a_failure_is_told_with_its_message(cluster: TestCluster) {

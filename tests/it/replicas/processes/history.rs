@@ -221,7 +221,7 @@ async fn follow(client: Client, path: String, into: Versions) -> JoinHandle<()> 
                     continue;
                 };
                 let revision = object["metadata"]["resourceVersion"].as_str();
-                version = revision.expect("objects have one").to_owned();
+                revision.expect("objects have one").clone_into(&mut version);
                 let revision = version.parse().expect("a number, on these servers");
                 let seen = Instant::now();
                 locked(&into).push(Version {
