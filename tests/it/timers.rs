@@ -29,7 +29,6 @@ scenarios! {
     first_calls_are_spread_over_the_interval [memory];
     a_timer_sees_what_its_object_is_like_then [memory];
     a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event [memory];
-    what_is_due_of_an_object_that_may_not_be_read_goes_on_once_it_may [memory];
     a_week_of_a_timer_that_fails_now_and_then [memory];
     objects_of_timers_that_are_due_at_once_are_read_a_few_at_a_time [memory];
     functions_that_panic_over_a_span_of_time_hold_up_nothing_else [memory];
@@ -393,47 +392,6 @@ async fn a_timer_of_an_object_that_may_not_be_read_goes_on_with_its_next_event(
     test.calls.until(2).await;
     drop(forbidden);
     working.stop().await;
-}
-
-/// A role that is replaced is missing for a moment; nothing changes the object afterwards.
-async fn what_is_due_of_an_object_that_may_not_be_read_goes_on_once_it_may(cluster: TestCluster) {
-    use kopf_rs_apiserver::{Fault, Verb};
-    let test = TestOperator::of(cluster).await;
-    let server = test.cluster.in_process().expect("it is in the process");
-    let forbidden = server.fault(Fault::answer(403).on(Verb::Get).plural("kopfexamples"));
-    let daemon = test.handler("d", |context| async move {
-        if context.retry() == 0 {
-            return Err(TemporaryError::new("not yet").delay(5).into());
-        }
-        Ok(json!({"made": true}))
-    });
-    let registry = Registry::new()
-        .timer(test.selector(), test.noting("t").interval(5))
-        .daemon(test.selector(), daemon);
-    let working = test.start(registry);
-    test.create("a", json!({})).await;
-    test.line("cannot read objects of this kind").await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(test.calls.all().len(), 2, "one of each");
-    assert!(
-        forbidden.hits() < 12,
-        "{} reads in a minute",
-        forbidden.hits()
-    );
-    drop(forbidden);
-    test.until("the daemon is called again", "a", |object| {
-        object["status"]["d"]["made"] == true
-    })
-    .await;
-    test.calls.until(6).await;
-    working.stop().await;
-    let ticks = test
-        .calls
-        .all()
-        .iter()
-        .filter(|call| call.starts_with("t "))
-        .count();
-    assert!(ticks >= 3, "{:?}", test.calls.all());
 }
 
 /// A week under virtual time, in which every tenth tick fails and every hundredth one panics.

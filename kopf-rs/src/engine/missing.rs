@@ -3,7 +3,7 @@
 //! An object that the server answers with 404, and whose deletion no watch has reported yet, is read again and again. Either it is deleted:
 //! then the watch reports the deletion, however late. Or its version was not served for a moment, and the watch has no new event for it: then
 //! only another read shows that the outcomes of handlers can be written. Where the operator may not read objects, it relies on the watch
-//! alone, but for what is due of an object that does not change: that is asked for again, with growing pauses. Must not know what is written.
+//! alone. Must not know what is written.
 
 use std::sync::Arc;
 
@@ -84,7 +84,11 @@ impl Worker {
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
         match look {
             Look::Missing | Look::Unserved => self.is_missing(event),
-            Look::Unreadable if self.outdated => self.is_unreadable(),
+            // What is known of it is old, or no more than its name: its watch will tell more.
+            Look::Unreadable if self.outdated => {
+                self.leave_background();
+                Due::Never
+            }
             // Only a write finds out whether it is there again.
             Look::Unreadable if self.unwritten_outcome => self.deliver_unwritten().await,
             Look::Found | Look::Unreadable => {
@@ -100,19 +104,6 @@ impl Worker {
                 Due::Now
             }
         }
-    }
-
-    /// What is known of it is old, or no more than its name: its watch will tell more, but only once it changes. Where something is due
-    /// without a change, it is read again, since the rule may be granted: when.
-    fn is_unreadable(&mut self) -> Due {
-        let is_due = self.memory.due().is_some() || self.unwritten_outcome;
-        self.leave_background();
-        if !is_due || self.shared().setup.once {
-            return Due::Never;
-        }
-        let rng = self.context.shared.rng();
-        let pause = self.trouble.absences.next_pause(rng);
-        self.after(pause)
     }
 
     /// The server does not have it: when to look for it.
