@@ -4,6 +4,12 @@
 //!
 //! `KOPF_RS_HISTORIES` says how many there are.
 
+mod gap;
+mod mutant;
+
+use gap::Gap;
+use mutant::Mutant;
+
 use super::super::*;
 use super::TIMES;
 
@@ -13,27 +19,9 @@ const TICK: u64 = 100;
 const FAULTS: u64 = 90_000;
 const END: u64 = FAULTS + 45_000;
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A lost or late request of a candidate may delay its next one by its timeout and one retry.
+const LOST_REQUEST: u64 = 10_000;
 const OBJECTS: usize = 2;
-
-/// What somebody could do wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mutant {
-    None,
-    /// A term counts from the answer.
-    StampAfterReply,
-    /// What was allowed when the request was made is sent whenever there is a connection.
-    NoSecondCheck,
-    /// The Lease is given back whoever has it.
-    BlindRelease,
-    /// The Lease is replaced in whatever version.
-    NoVersion,
-    /// The clock that stands still while the machine is suspended.
-    MonotonicOnly,
-    /// Who waits does not wait for as long as the record says.
-    ShortWait,
-    /// Objects are written in whatever version.
-    Unbound,
-}
 
 struct Chance(u64);
 
@@ -78,6 +66,8 @@ struct Node {
     deaf_until: u64,
     gone_until: u64,
     requests: u64,
+    /// Since when nothing has kept this node from taking the Lease.
+    undisturbed_since: u64,
 }
 
 /// A write of an object.
@@ -132,6 +122,7 @@ struct World {
     mail: Vec<(u64, Message)>,
     token: u64,
     deleted: Option<u64>,
+    gap: Gap,
 }
 
 impl World {
@@ -149,6 +140,7 @@ impl World {
             mail: Vec::new(),
             token: 0,
             deleted: None,
+            gap: Gap::default(),
         };
         for number in 0..3 {
             let node = world.node(number, 0);
@@ -185,6 +177,7 @@ impl World {
             deaf_until: 0,
             gone_until: 0,
             requests: 0,
+            undisturbed_since: self.now,
         }
     }
 
@@ -204,7 +197,7 @@ impl World {
         }
     }
 
-    fn run(mut self) -> Result<usize, String> {
+    fn run(mut self) -> Result<(usize, u64), String> {
         while self.now < END {
             self.now += TICK;
             self.let_time_pass();
@@ -218,6 +211,7 @@ impl World {
                     self.go_on(node)?;
                 }
             }
+            self.check_gap()?;
         }
         self.check_the_end()
     }
@@ -316,6 +310,7 @@ impl World {
 
     fn delete(&mut self) {
         if let Some(lease) = self.lease.take() {
+            self.gap.since = self.now;
             self.version += 1;
             self.deleted = Some(self.now);
             let mut last = lease;
@@ -326,6 +321,8 @@ impl World {
 
     fn edit(&mut self, change: impl FnOnce(&mut Value)) {
         if let Some(mut lease) = self.lease.take() {
+            // A candidate waits for the whole duration after each change of the record.
+            self.gap.since = self.now;
             change(&mut lease);
             self.store(lease);
         }
@@ -526,7 +523,9 @@ impl World {
             self.restart(node, 2000);
             return Ok(());
         }
-        if it.asking.is_none() && it.election.due() <= now.mono {
+        let is_rare = self.mutant == Mutant::RareLook && it.election.term().is_none();
+        let pause = Duration::from_secs(if is_rare { 30 } else { 0 });
+        if it.asking.is_none() && it.election.due() + pause <= now.mono {
             self.ask(node, &now);
         }
         self.begin_write(node, &now);
@@ -550,6 +549,9 @@ impl World {
             _ => chance.below(100),
         };
         let (there, back) = (delay(15), delay(15));
+        if is_lost || there.max(back) > 100 {
+            self.gap.excused += LOST_REQUEST;
+        }
         if is_lost && chance.once_in(2) {
             return;
         }
@@ -630,7 +632,8 @@ impl World {
         Ok(())
     }
 
-    fn check_the_end(&self) -> Result<usize, String> {
+    /// The number of terms, and the longest time without a leader.
+    fn check_the_end(&self) -> Result<(usize, u64), String> {
         let holding = (0..self.nodes.len()).filter(|node| {
             let standing = self.nodes[*node].election.standing(&self.moment(*node));
             standing == Standing::Holds
@@ -644,7 +647,7 @@ impl World {
                 return Err(format!("{} has sent {} requests", it.identity, it.requests));
             }
         }
-        Ok(self.terms.len())
+        Ok((self.terms.len(), self.gap.longest))
     }
 }
 
@@ -655,14 +658,20 @@ fn how_many(default: u64) -> u64 {
 
 #[test]
 fn never_two_at_work_and_never_nobody_for_long() {
-    let mut terms = 0;
+    let (mut terms, mut longest_gap) = (0, 0);
     let histories = how_many(300);
     for seed in 0..histories {
         match World::new(seed, Mutant::None).run() {
-            Ok(count) => terms += count,
+            Ok((count, gap)) => {
+                terms += count;
+                longest_gap = longest_gap.max(gap);
+            }
             Err(broken) => panic!("history {seed}: {broken}"),
         }
     }
+    println!(
+        "election: {histories} histories, {terms} terms, longest time without a leader {longest_gap} ms"
+    );
     // The histories are not all the same quiet one.
     let histories = usize::try_from(histories).unwrap();
     assert!(
@@ -681,6 +690,7 @@ fn histories_find_what_is_done_wrong() {
         Mutant::MonotonicOnly,
         Mutant::ShortWait,
         Mutant::Unbound,
+        Mutant::RareLook,
     ] {
         let found = (0..5000).find(|seed| World::new(*seed, mutant).run().is_err());
         assert!(found.is_some(), "{mutant:?} goes unnoticed");

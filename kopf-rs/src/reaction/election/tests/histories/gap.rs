@@ -1,0 +1,47 @@
+//! The bound on the time without a leader, which every history asserts.
+
+use super::{Sleep, Standing, World};
+
+/// The longest time without a leader while a candidate is undisturbed: the lease duration by the slowest clock, one retry, and the two
+/// renewals that a candidate awaits after it has created the Lease anew.
+const LONGEST_GAP: u64 = 24_000;
+
+/// The time without a leader, as far as nobody but the election can be blamed for it.
+#[derive(Default)]
+pub(super) struct Gap {
+    pub(super) since: u64,
+    /// Time that lost and late requests and answers excuse.
+    pub(super) excused: u64,
+    pub(super) longest: u64,
+}
+
+impl World {
+    /// Fails when an undisturbed candidate has left the operator without a leader for too long.
+    pub(super) fn check_gap(&mut self) -> Result<(), String> {
+        let now = self.now;
+        let mut has_leader = false;
+        for node in 0..self.nodes.len() {
+            let moment = self.moment(node);
+            let it = &mut self.nodes[node];
+            let is_running = it.sleep == Sleep::Awake && it.gone_until <= now;
+            has_leader |= is_running && it.election.standing(&moment) == Standing::Holds;
+            let is_reached = it.cut_until <= now && it.deaf_until <= now;
+            if !is_running || !is_reached || it.election.is_leaving() {
+                it.undisturbed_since = now;
+            }
+        }
+        if has_leader {
+            self.gap.since = now;
+            self.gap.excused = 0;
+            return Ok(());
+        }
+        let longest_undisturbed = self.nodes.iter().map(|it| it.undisturbed_since).min();
+        let since = longest_undisturbed.unwrap_or(now).max(self.gap.since);
+        let gap = (now - since).saturating_sub(self.gap.excused);
+        self.gap.longest = self.gap.longest.max(gap);
+        if gap > LONGEST_GAP {
+            return Err(format!("no leader for {gap} ms until {now}"));
+        }
+        Ok(())
+    }
+}
