@@ -1,8 +1,9 @@
-//! Kopf's own examples, ported: each of `examples/kopf` at work on an API server in memory. That of admission handlers is asked without one.
+//! Kopf's own examples, ported: each of `examples/kopf` at work on an API server in memory. `webhooks.rs` runs the example of admission
+//! handlers on a server with sockets.
 
 use kopf_rs::prelude::*;
 use kopf_rs::testing::{Reviewed, TestCluster, TestOperator, review};
-use kopf_rs::{Operator, Registry};
+use kopf_rs::{Operator, Registry, Settings};
 
 #[path = "../../examples/kopf/17-admission.rs"]
 mod admission;
@@ -174,9 +175,24 @@ async fn example_05_handlers() {
 
 #[tokio::test(start_paused = true)]
 async fn example_06_peering() {
-    let (cluster, operator) = at_work("peering").await;
+    let cluster = cluster().await;
+    let peering = include_str!("../../examples/kopf/peering/peering.yaml");
+    cluster.apply(peering).await;
+    let with_priority = |priority| {
+        let operator = Operator::new(registry("peering")).name("kopf-example");
+        let settings = Settings::with(|it| it.peering.priority = priority);
+        cluster.start(operator.all_namespaces().settings(settings))
+    };
+    let low = with_priority(0);
+    cluster.apply(OBJECT).await;
     cluster.line("Handler 'create_fn' succeeded.").await;
-    operator.stop().await;
+    let high = with_priority(100);
+    cluster
+        .line("Pausing operations in favour of [<Peer ")
+        .await;
+    high.stop().await;
+    cluster.line("Resuming operations after the pause.").await;
+    low.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -335,7 +351,7 @@ async fn example_16_indexing() {
 }
 
 #[tokio::test]
-async fn example_17_admission() {
+async fn example_17_admission_handlers_without_a_server() {
     let with_field = async |field: &str| -> Reviewed {
         let [mut object] = kopf_rs_tests::documents(OBJECT)
             .try_into()

@@ -1,7 +1,7 @@
-//! The ledger: each numbered scenario and defect of Kopf, and each row of the deviation table, with what shows it.
+//! The ledger: each numbered scenario and defect of Kopf, and each row of the deviation table, with the test that covers it.
 //!
-//! `tests/ledger.yaml` fails here when a number is missing, when a test it names is not there, or when a row is not in the
-//! table that users read.
+//! `tests/ledger.yaml` fails here when a number is missing, when no run of a test covers it, or when a row is not in the table that users
+//! read. With `--nocapture`, the test prints the runs that cover each number.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +30,8 @@ struct Entry {
     /// `path/of/a/file.rs::function`
     test: Option<String>,
     row: Option<u32>,
+    /// Why the project does not do this.
+    against: Option<String>,
     /// What is not there yet.
     later: Option<String>,
 }
@@ -37,13 +39,14 @@ struct Entry {
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The letters of those scenarios, and the last number of each.
-const ENGINES: [(&str, u32); 17] = [
+const ENGINES: [(&str, u32); 19] = [
     ("A", 13),
     ("AD", 36),
     ("C", 3),
     ("CH", 62),
     ("CV", 17),
     ("D", 19),
+    ("FA", 8),
     ("I", 10),
     ("L", 7),
     ("LE", 29),
@@ -52,6 +55,7 @@ const ENGINES: [(&str, u32); 17] = [
     ("P", 10),
     ("S", 4),
     ("T", 13),
+    ("TR", 3),
     ("W", 16),
     ("WH", 8),
     ("PO", 14),
@@ -77,7 +81,8 @@ fn every_number_has_its_proof() {
         .filter(|it| !["CH22", "CH53"].contains(&it.as_str()))
         .collect();
     wrong.extend(missing("scenario", 0, &ledger.engines, &numbers));
-    let mut later = 0;
+    let listed = listed_runs();
+    let (mut later, mut against) = (0, 0);
     let parts = [
         ("scenario", &ledger.scenarios),
         ("defect", &ledger.defects),
@@ -86,8 +91,11 @@ fn every_number_has_its_proof() {
     ];
     for (kind, entries) in parts {
         for (number, entry) in entries {
-            let complaint = entry.check(&twins, &rows, kind == "row");
-            wrong.extend(complaint.map(|it| format!("{kind} {number}: {it}")));
+            match entry.check(&twins, &rows, &listed, kind == "row") {
+                Ok(runs) => println!("{kind} {number}: {runs}"),
+                Err(complaint) => wrong.push(format!("{kind} {number}: {complaint}")),
+            }
+            against += usize::from(entry.against.is_some());
             later += usize::from(entry.later.is_some());
             let shown = rows.contains(&number.parse().unwrap_or_default());
             if kind == "row" && shown == entry.later.is_some() {
@@ -102,8 +110,8 @@ fn every_number_has_its_proof() {
         .map(|(_, entries)| entries.len())
         .sum::<usize>();
     let line = format!(
-        "ledger: {all} numbers, {} shown, {later} for later, {} wrong",
-        all - later,
+        "ledger: {all} numbers, {} shown, {against} decided against, {later} for later, {} wrong",
+        all - later - against,
         wrong.len()
     );
     say(&line);
@@ -111,31 +119,71 @@ fn every_number_has_its_proof() {
 }
 
 impl Entry {
-    fn check(&self, twins: &[String], rows: &[u32], is_row: bool) -> Option<String> {
-        let ways = [&self.twin, &self.test, &self.later];
-        if ways.iter().filter(|way| way.is_some()).count() != 1 {
-            return Some("exactly one of `twin`, `test` and `later` says where it is shown".into());
-        }
+    /// The runs that cover the entry, or what is wrong with it.
+    fn check(
+        &self,
+        twins: &[String],
+        rows: &[u32],
+        listed: &[String],
+        is_row: bool,
+    ) -> Result<String, String> {
         if self.is.is_none() && !is_row {
-            return Some("`is` says what it is".into());
+            return Err("`is` says what it is".into());
         }
         if let Some(row) = self.row.filter(|row| !rows.contains(row)) {
-            return Some(format!("the guide has no row {row}"));
+            return Err(format!("the guide has no row {row}"));
         }
-        match (&self.twin, &self.test) {
-            (Some(twin), _) if !twins.contains(twin) => Some(format!("no twin is named {twin:?}")),
-            (_, Some(test)) if !exists(test) => Some(format!("there is no test {test}")),
-            _ => None,
+        match (&self.twin, &self.test, &self.against, &self.later) {
+            (Some(twin), None, None, None) if twins.contains(twin) => Ok(format!("twin {twin:?}")),
+            (Some(twin), None, None, None) => Err(format!("no twin is named {twin:?}")),
+            (None, Some(test), None, None) => {
+                let runs = runs_of(test, listed);
+                runs.ok_or_else(|| format!("no test run is named {test}"))
+            }
+            (None, None, Some(why), None) => Ok(format!("decided against: {why}")),
+            (None, None, None, Some(what)) => Ok(format!("later: {what}")),
+            _ => Err("expected exactly one of `twin`, `test`, `against` and `later`".into()),
         }
     }
 }
 
-fn exists(test: &str) -> bool {
-    let Some((file, function)) = test.split_once("::") else {
+/// The names of all tests of this program, one for each server that a scenario runs on.
+fn listed_runs() -> Vec<String> {
+    let this = std::env::current_exe().expect("the path of this program");
+    let mut list = std::process::Command::new(this);
+    let output = list.args(["--list", "--format", "terse"]).output();
+    let output = output.expect("this program lists its tests");
+    let text = String::from_utf8(output.stdout).expect("names of tests");
+    let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    names.map(str::to_owned).collect()
+}
+
+/// Test runs of `path/of/a/file.rs::function`: of this program by its own list, of a unit test by its attribute.
+fn runs_of(test: &str, listed: &[String]) -> Option<String> {
+    let (file, function) = test.split_once("::")?;
+    let Some(path) = file.strip_prefix("tests/it/") else {
+        return is_unit_test(file, function).then(|| format!("unit test {test}"));
+    };
+    let module = path.strip_suffix(".rs")?.replace('/', "::");
+    let is_run = |name: &&String| {
+        let rest = name.strip_prefix(&module).unwrap_or_default();
+        rest.split("::").any(|it| it == function)
+    };
+    let runs: Vec<_> = listed.iter().filter(is_run).map(String::as_str).collect();
+    (!runs.is_empty()).then(|| runs.join(", "))
+}
+
+fn is_unit_test(file: &str, function: &str) -> bool {
+    let source = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_default();
+    let lines: Vec<_> = source.lines().map(str::trim).collect();
+    let is_declaration = |line: &&str| line.contains(&format!("fn {function}("));
+    let Some(at) = lines.iter().position(is_declaration) else {
         return false;
     };
-    let source = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_default();
-    source.contains(&format!("fn {function}("))
+    let attributes = lines[..at].iter().rev();
+    let mut attributes =
+        attributes.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    attributes.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
 }
 
 fn missing(

@@ -27,6 +27,7 @@ scenarios! {
     only_persistent_webhooks_stay_at_the_end [tcp real];
     nothing_fails_while_the_operator_ends [tcp real];
     kubectl_is_told_what_handlers_say [tcp real];
+    example_17_admission [tcp];
 }
 
 pub(crate) const VALIDATING: &str = "validatingwebhookconfigurations";
@@ -355,4 +356,23 @@ async fn kubectl_is_told_what_handlers_say(cluster: TestCluster) {
     assert_eq!(test.get("of-1").await["spec"]["colour"], "blue");
     working.stop().await;
     std::fs::remove_dir_all(folder).expect("the folder can be removed");
+}
+
+async fn example_17_admission(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::in_module("it::kopf_examples::admission");
+    let registry = registry.expect("valid handlers");
+    let working = start(&test, registry, VALIDATING, 3).await;
+    let refused = refusal(&test, &json!({"field": "not-allowed"})).await;
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert_eq!(refused["code"], 555);
+    assert!(
+        message.ends_with("denied the request: not today"),
+        "{message}"
+    );
+    let (path, mut labelled) = object(&test, "labelled", &json!({"field": "value"}));
+    labelled["metadata"]["labels"] = json!({"somelabel": "somevalue"});
+    let stored = test.cluster.request("POST", &path, Some(&labelled)).await;
+    assert_eq!(stored.expect("it is allowed")["spec"]["injected"], 123);
+    working.stop().await;
 }
