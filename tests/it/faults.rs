@@ -1,16 +1,21 @@
 //! Servers that refuse, forget, fall silent and break off: no handler is called twice for it, nothing is lost.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kopf_rs::{EventType, Registry, TemporaryError, handler};
 use kopf_rs_apiserver::{ApiServer, Fault, Verb};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::operating::{Gate, TestOperator, Working, definition, is_handled};
 
 scenarios! {
     refused_and_lost_writes_are_repeated_without_another_call [memory tcp];
+    half_of_all_writes_are_refused_with_a_time_to_wait [memory];
     a_conflict_over_the_finalizer_is_solved [memory tcp];
     a_status_subresource_that_goes_away_loses_no_outcome;
     a_status_subresource_that_comes_back_loses_no_outcome [memory];
@@ -86,6 +91,40 @@ async fn refused_and_lost_writes_are_repeated_without_another_call(cluster: Test
         "a handler was called twice: {:?}",
         test.calls.all()
     );
+}
+
+async fn half_of_all_writes_are_refused_with_a_time_to_wait(cluster: TestCluster) {
+    const WAIT: Duration = Duration::from_secs(2);
+    let test = TestOperator::of(cluster).await;
+    let earliest = Mutex::new(BTreeMap::new());
+    let early = Arc::new(Mutex::new(Vec::new()));
+    let (noted, count) = (early.clone(), AtomicUsize::new(0));
+    let every_second = Fault::answer(429).retry_after(WAIT).on(Verb::Patch);
+    let every_second = every_second.when(move |request| {
+        let (now, name) = (Instant::now(), request.name.clone());
+        let mut earliest = earliest.lock().expect("no panic");
+        if earliest.get(&name).is_some_and(|it| now < *it) {
+            noted.lock().expect("no panic").push(name.clone());
+        }
+        let is_refused = count.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+        if is_refused {
+            earliest.insert(name, now + WAIT);
+        }
+        is_refused
+    });
+    let armed = server(&test).fault(every_second);
+    let working = test.start(Registry::new().on_create(test.selector(), test.noting("create_fn")));
+    let names: Vec<_> = (0..20).map(|number| format!("object-{number}")).collect();
+    for name in &names {
+        test.create(name, json!({})).await;
+    }
+    for name in &names {
+        test.until("it is handled", name, is_handled).await;
+    }
+    working.stop().await;
+    assert!(armed.hits() >= names.len(), "{}", armed.hits());
+    assert_eq!(*early.lock().expect("no panic"), [None::<String>; 0]);
+    assert_eq!(test.calls.all().len(), names.len());
 }
 
 async fn a_status_subresource_that_goes_away_loses_no_outcome(cluster: TestCluster) {

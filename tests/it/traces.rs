@@ -25,6 +25,7 @@ scenarios! {
     a_failure_is_told_with_its_message [tcp];
     a_collector_that_refuses_or_hangs_costs_nothing_but_spans [tcp];
     a_wish_that_cannot_be_met_is_told [tcp];
+    objects_that_need_no_handler_make_no_spans [tcp];
 }
 
 /// A collector: what it has received, and its URL.
@@ -126,6 +127,11 @@ async fn handled(test: &TestOperator, what: &str, variables: &[(&str, &str)]) ->
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"do": what},
     });
     test.cluster.create(&config).await;
+    run(test, variables).await
+}
+
+/// The operator runs until no object needs it any more.
+async fn run(test: &TestOperator, variables: &[(&str, &str)]) -> Ended {
     let kubeconfig = test.cluster.kubeconfig().to_str().expect("Unicode");
     let args = [
         "--once",
@@ -228,3 +234,14 @@ async fn a_wish_that_cannot_be_met_is_told(cluster: TestCluster) {
 }
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+async fn objects_that_need_no_handler_make_no_spans(cluster: TestCluster) {
+    let test = TestOperator::bare(cluster);
+    let collector = Collector::start(Some(StatusCode::OK)).await;
+    let variables = [(ENDPOINT, collector.url.as_str())];
+    handled(&test, "nothing", &variables).await.with(0, &[]);
+    let spans = collector.spans().len();
+    assert!(spans > 0);
+    run(&test, &variables).await.with(0, &[]);
+    assert_eq!(collector.spans().len(), spans);
+}
